@@ -1,0 +1,2 @@
+//! beadlock-agent.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The five dialects; beads is the first.
+pub mod beads;

@@ -1,0 +1,61 @@
+//! What went wrong, with the file it went wrong on. Busy, held and stale are answers, not errors.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+/// A failed call on a path: which step, which path, and what the system said.
+#[derive(Debug)]
+pub struct Error {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The result of whatever may fail on a path.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(doing: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        Self { doing, path: path.into(), source: source.into() }
+    }
+
+    /// The file or directory that it happened on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the system said.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// The errno, where there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+}
+
+impl fmt::Display for Error {
+    /// `failed to DOING PATH: what the system said (errno)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = crate::escape::escaped_path(&self.path);
+        write!(f, "failed to {} {path}: {}", self.doing, words(&self.source))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// The system's own words for an error, without Rust's `(os error N)`.
+pub(crate) fn words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno) => Errno::from_raw(errno).desc().to_lowercase(),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Verdict and decision: what a lock file amounts to, and what a daemon does about it (DESIGN 2 and 4).
+//!
+//! A [`Verdict`] is about the bytes and the facts; a [`Decision`] is about the daemon, and its `Display` is
+//! the log line, to the letter.
+
+use std::fmt;
+
+use crate::dialect::beads::Record;
+use crate::escape::escaped;
+
+/// The result of a judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is no lock.
+    Free,
+    /// Somebody has it, or cannot be shown not to.
+    Held(Reason),
+    /// Its holder is proved dead.
+    Stale(Reason),
+    /// It cannot be understood; fails safe, as if held.
+    Unreadable(Reason),
+}
+
+impl Verdict {
+    /// The word of the JSON contract: `free`, `held`, `stale` or `unreadable`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Held(_) => "held",
+            Self::Stale(_) => "stale",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+
+    /// Why.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Free => Reason::NoLock,
+            Self::Held(reason) | Self::Stale(reason) | Self::Unreadable(reason) => reason,
+        }
+    }
+}
+
+/// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on (DESIGN 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// No lock file.
+    NoLock,
+    /// `kill(pid, 0)` succeeded.
+    PidAlive,
+    /// `kill(pid, 0)` said EPERM: it lives, and belongs to someone else.
+    PidNotPermitted,
+    /// `kill(pid, 0)` said ESRCH.
+    PidGone,
+    /// Another errno, or a PID that no kernel can have.
+    PidUnknown,
+    /// The record is from another host.
+    OtherHost,
+    /// This machine's own host name cannot be read.
+    HostUnknown,
+    /// The same host name on another machine.
+    OtherMachine,
+    /// The same host and boot, but a PID of another namespace.
+    OtherPidNamespace,
+    /// Somebody has the gate.
+    GateBusy,
+    /// A stale lock could not be removed.
+    RemovalFailed,
+    /// Not JSON, or of the wrong types.
+    Malformed,
+    /// JSON of the right types without a needed value.
+    Invalid,
+    /// Not a readable regular file of at most 64 KiB.
+    Unreadable,
+    /// Proved dead: this machine has booted since (only with `--reap-proven-dead`).
+    OtherBoot,
+    /// Proved dead: the PID is another process now (only with `--reap-proven-dead`).
+    PidReused,
+    /// Proved dead: a zombie without living threads (only with `--reap-proven-dead`).
+    Zombie,
+    /// Proved dead: nothing lives in its PID namespace any more (only with `--reap-proven-dead`).
+    NamespaceGone,
+}
+
+impl Reason {
+    /// The word of the contract, e.g. `pid_alive`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoLock => "no_lock",
+            Self::PidAlive => "pid_alive",
+            Self::PidNotPermitted => "pid_not_permitted",
+            Self::PidGone => "pid_gone",
+            Self::PidUnknown => "pid_unknown",
+            Self::OtherHost => "other_host",
+            Self::HostUnknown => "host_unknown",
+            Self::OtherMachine => "other_machine",
+            Self::OtherPidNamespace => "other_pid_namespace",
+            Self::GateBusy => "gate_busy",
+            Self::RemovalFailed => "removal_failed",
+            Self::Malformed => "malformed",
+            Self::Invalid => "invalid",
+            Self::Unreadable => "unreadable",
+            Self::OtherBoot => "other_boot",
+            Self::PidReused => "pid_reused",
+            Self::Zombie => "zombie",
+            Self::NamespaceGone => "namespace_gone",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a daemon does about a database now. `Display` is the exact log line, empty where there is none.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a cycle that runs on Skip breaks somebody's claim"]
+pub enum Decision {
+    /// Run the cycle.
+    Proceed(Proceed),
+    /// Leave the database alone this time.
+    Skip(Skip),
+}
+
+/// Why a cycle may run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proceed {
+    /// Nobody claims the database.
+    NoLock,
+    /// A stale lock was removed first.
+    RemovedStale(Box<Record>, Reason),
+    /// A stale lock would have been removed, had this not been a dry run.
+    WouldRemoveStale(Box<Record>, Reason),
+}
+
+/// Why a cycle must not run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Skip {
+    /// Somebody claims the database.
+    Locked(Box<Record>, Reason),
+    /// Somebody has the gate, or was seen changing the lock just now.
+    InProgress,
+    /// The lock could not be checked, or a stale one could not be removed.
+    CheckFailed {
+        /// `malformed`, `invalid`, `unreadable` or `removal_failed`.
+        reason: Reason,
+        /// What the log line says after `lock check failed: `.
+        detail: String,
+        /// The stale record that could not be removed.
+        record: Option<Box<Record>>,
+    },
+}
+
+impl Decision {
+    /// True when the database must be left alone.
+    pub fn is_skip(&self) -> bool {
+        matches!(self, Self::Skip(_))
+    }
+
+    /// Why, as the closed list of words has it.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Proceed(Proceed::NoLock) => Reason::NoLock,
+            Self::Proceed(Proceed::RemovedStale(_, reason) | Proceed::WouldRemoveStale(_, reason)) => *reason,
+            Self::Skip(Skip::Locked(_, reason) | Skip::CheckFailed { reason, .. }) => *reason,
+            Self::Skip(Skip::InProgress) => Reason::GateBusy,
+        }
+    }
+
+    /// The record that the decision is about, where one could be read.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Proceed(Proceed::RemovedStale(record, _) | Proceed::WouldRemoveStale(record, _)) => Some(record),
+            Self::Skip(Skip::Locked(record, _)) => Some(record),
+            Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
+            Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
+        }
+    }
+
+    /// The verdict on the lock behind the decision; a busy gate counts as held.
+    pub fn verdict(&self) -> Verdict {
+        let reason = self.reason();
+        match self {
+            Self::Proceed(Proceed::NoLock) => Verdict::Free,
+            Self::Proceed(_) => Verdict::Stale(reason),
+            Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
+            Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, .. }) => Verdict::Stale(reason),
+            Self::Skip(Skip::CheckFailed { .. }) => Verdict::Unreadable(reason),
+        }
+    }
+
+    /// True when this check removed a stale lock.
+    pub fn removed(&self) -> bool {
+        matches!(self, Self::Proceed(Proceed::RemovedStale(..)))
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proceed(Proceed::NoLock) => Ok(()),
+            Self::Proceed(Proceed::RemovedStale(record, _)) => {
+                write!(f, "Removed stale lock ({}), proceeding with sync", escaped(&record.holder))
+            }
+            Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
+                write!(f, "Stale lock ({}) would be removed, proceeding with sync", escaped(&record.holder))
+            }
+            Self::Skip(Skip::Locked(record, _)) => {
+                write!(f, "Skipping database (locked by {})", escaped(&record.holder))
+            }
+            Self::Skip(Skip::InProgress) => {
+                f.write_str("Skipping database (a sync cycle or a claim is in progress)")
+            }
+            Self::Skip(Skip::CheckFailed { detail, .. }) => {
+                write!(f, "Skipping database (lock check failed: {detail})")
+            }
+        }
+    }
+}

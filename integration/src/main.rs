@@ -1,0 +1,2 @@
+//! beadlock.
+fn main() {}
