@@ -172,7 +172,9 @@ impl Decision {
     /// The record that the decision is about, where one could be read.
     pub fn record(&self) -> Option<&Record> {
         match self {
-            Self::Proceed(Proceed::RemovedStale(record, _) | Proceed::WouldRemoveStale(record, _)) => Some(record),
+            Self::Proceed(Proceed::RemovedStale(record, _) | Proceed::WouldRemoveStale(record, _)) => {
+                Some(record)
+            }
             Self::Skip(Skip::Locked(record, _)) => Some(record),
             Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
             Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,

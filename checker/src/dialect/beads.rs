@@ -1,41 +1,179 @@
-//! The beads dialect: the record of `.exclusive-lock` (DESIGN 4).
+//! The beads dialect: the record of `.exclusive-lock`, its rule and its words (DESIGN 4).
+//!
+//! The record is plain data. Reading it is as lenient as the Go programs that write it are
+//! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and [`judge`] says what it amounts to.
+
+mod judge;
+mod parse;
+mod time;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use judge::judge;
+pub use time::StartedAt;
+
+/// Characters that the name of a holder of ours may have.
+const HOLDER_LIMIT: usize = 128;
+
 /// The lock file's content, as read: plain data, no I/O.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Serialized it has the fields as read, `started_at` in UTC with what fraction there is; the lock file's own
+/// form is [`Record::to_json`].
+///
+/// ```
+/// use beadlock_checker::dialect::beads::Record;
+/// let bytes = br#"{"holder":"ci","pid":7,"hostname":"box","started_at":"2026-02-01T10:11:12Z"}"#;
+/// let record = Record::parse(bytes).unwrap();
+/// assert_eq!((record.holder.as_str(), record.pid), ("ci", 7));
+/// assert_eq!(record.started_at.to_string(), "2026-02-01T10:11:12Z");
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// The tool that holds the lock; untrusted when it comes out of a file.
     pub holder: String,
-    /// The holder's process.
+    /// The holder's process; above 2^31-1 it is no PID that a kernel can be asked for.
     pub pid: i64,
-    /// The host that the process runs on.
+    /// The host that the process runs on; untrusted as well.
     pub hostname: String,
     /// When the lock was acquired.
     pub started_at: StartedAt,
     /// The holder's version; may be empty.
     pub version: String,
     /// What beadlock adds and other readers ignore.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub beadlock: Option<Mark>,
 }
 
-/// An instant as the record has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StartedAt(pub jiff::SignedDuration);
-
-/// The key `beadlock` of a record that beadlock wrote.
+/// The key `beadlock` of a record that beadlock wrote. A part that was not known is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Random; names this one claim.
     pub id: String,
     /// The machine id, hashed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<String>,
     /// The kernel's boot id.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     /// `pid:[N]` of the holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<String>,
     /// `time:[N]` of the holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<String>,
     /// When the holder's process started, in clock ticks after boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ticks: Option<u64>,
+}
+
+/// Why bytes are no record. `Display` is what the log line says after `lock check failed: `.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejected {
+    /// Not JSON, or of the wrong types; what was found, in words.
+    Malformed(String),
+    /// JSON of the right types without a needed value; which, in words.
+    Invalid(String),
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(words) => write!(f, "malformed lock file: {words}"),
+            Self::Invalid(words) => write!(f, "invalid lock file: {words}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+impl Record {
+    /// Whether it has every needed value: holder, a positive PID, hostname, a time.
+    ///
+    /// # Errors
+    /// [`Rejected::Invalid`] with the first that is missing, in the order of the document.
+    pub fn validate(&self) -> Result<(), Rejected> {
+        let words = if self.holder.is_empty() {
+            "holder must not be empty".to_owned()
+        } else if self.pid <= 0 {
+            format!("pid must be positive (got {})", self.pid)
+        } else if self.hostname.is_empty() {
+            "hostname must not be empty".to_owned()
+        } else if self.started_at == StartedAt::NEVER {
+            "started_at must be set".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Rejected::Invalid(words))
+    }
+
+    /// The lock file that beadlock writes: the document's five fields in its order, then `beadlock`, indented by
+    /// two spaces, the time in whole seconds, a newline at the end.
+    pub fn to_json(&self) -> String {
+        let whole = Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() };
+        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+        let mut json = serde_json::to_string_pretty(&whole).expect("strings and integers under fixed names");
+        json.push('\n');
+        json
+    }
+}
+
+/// Whether a claim of ours may be made in this name: 1 to 128 printable characters (DESIGN 8). What other
+/// writers put there is read whatever it is.
+pub fn holder_name_is_fit(name: &str) -> bool {
+    (1..=HOLDER_LIMIT).contains(&name.chars().count()) && name.chars().all(crate::escape::is_harmless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            holder: "a".to_owned(),
+            pid: 1,
+            hostname: "h".to_owned(),
+            started_at: StartedAt::from_unix(0, 0),
+            version: String::new(),
+            beadlock: None,
+        }
+    }
+
+    #[test]
+    fn the_first_missing_value_is_named_in_the_documents_order() {
+        let mut bad = Record {
+            holder: String::new(),
+            pid: -3,
+            hostname: String::new(),
+            started_at: StartedAt::NEVER,
+            ..record()
+        };
+        let mut says = |mend: fn(&mut Record), expected: &str| {
+            assert_eq!(bad.validate().unwrap_err().to_string(), format!("invalid lock file: {expected}"));
+            mend(&mut bad);
+        };
+        says(|bad| bad.holder.push('a'), "holder must not be empty");
+        says(|bad| bad.pid = 1, "pid must be positive (got -3)");
+        says(|bad| bad.hostname.push('h'), "hostname must not be empty");
+        says(|bad| bad.started_at = StartedAt::from_unix(0, 0), "started_at must be set");
+        assert_eq!(bad.validate(), Ok(()));
+    }
+
+    #[test]
+    fn parts_that_are_not_known_are_left_out() {
+        let bare = "{\n  \"holder\": \"a\",\n  \"pid\": 1,\n  \"hostname\": \"h\",\n  \
+                    \"started_at\": \"1970-01-01T00:00:00Z\",\n  \"version\": \"\"\n}\n";
+        assert_eq!(record().to_json(), bare);
+    }
+
+    #[test]
+    fn names_of_ours_are_1_to_128_printable_characters() {
+        assert!(holder_name_is_fit("vc executor é"));
+        assert!(holder_name_is_fit(&"é".repeat(128)));
+        for unfit in [String::new(), "a".repeat(129), "a\nb".into(), "\u{1b}[2J".into(), "a\u{202e}b".into()]
+        {
+            assert!(!holder_name_is_fit(&unfit), "{unfit:?}");
+        }
+    }
 }

@@ -1,2 +1,3 @@
-//! The five dialects; beads is the first.
+//! Dialects: the rules for one kind of target each, siblings that do no I/O (DESIGN 2 and 3).
+
 pub mod beads;

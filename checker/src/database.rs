@@ -1,0 +1,314 @@
+//! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (DESIGN 1).
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::words;
+use crate::escape::escaped_path;
+use crate::read::{self, Sight};
+
+/// What the directory of a database is called.
+const BEADS: &str = ".beads";
+/// The file in it that says that the database is elsewhere.
+const REDIRECT: &str = "redirect";
+
+/// What the environment says of it; gathered where the command line is read.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `$BEADLOCK_TARGET`: a target, `[beads:]DIR`.
+    pub target: Option<OsString>,
+    /// `$BEADS_DIR`: the database directory.
+    pub beads_dir: Option<OsString>,
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+/// A database: the directory that holds `.exclusive-lock`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Database {
+    /// The directory, without links and redirects.
+    pub dir: PathBuf,
+    /// How it was named or found, for lines.
+    pub given: String,
+    inode: (u64, u64),
+}
+
+/// Why there is no database. `Display` says what to type next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoDatabase {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    NotThere,
+    Usage,
+    Io,
+}
+
+impl NoDatabase {
+    fn new(kind: Kind, message: String) -> Self {
+        Self { kind, message }
+    }
+
+    pub(crate) fn usage(message: String) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// 2 when the command line is wrong, else 1 (DESIGN 8).
+    pub fn exit_code(&self) -> u8 {
+        if self.kind == Kind::Usage { 2 } else { 1 }
+    }
+
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            Kind::NotThere => "NO_TARGET",
+            Kind::Usage => "USAGE",
+            Kind::Io => "IO",
+        }
+    }
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NoDatabase {}
+
+impl Database {
+    /// The database in the directory `path`, a redirect followed once.
+    ///
+    /// # Errors
+    /// When it does not exist, is no directory, cannot be reached, or is the directory above a database.
+    pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
+        let shown = escaped_path(path);
+        let absolute = environment.cwd.join(path);
+        let dir = directory(&absolute, &shown)?;
+        let is_beads_dir = environment.beads_dir.as_ref().is_some_and(|named| {
+            fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir)
+        });
+        let is_named_beads = [&dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
+        if !is_beads_dir && !is_named_beads && dir.join(BEADS).is_dir() {
+            let meant = escaped_path(&path.join(BEADS));
+            return Err(NoDatabase::new(
+                Kind::Usage,
+                format!("{shown} is not a beads database; did you mean {meant}?"),
+            ));
+        }
+        let dir = redirected(&absolute, dir)?;
+        let meta = fs::metadata(&dir).map_err(|error| unreachable(&shown, &error))?;
+        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown })
+    }
+
+    /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
+    /// in the working directory or above.
+    ///
+    /// # Errors
+    /// When there is none, or as [`Database::named`].
+    pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
+        if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
+            let path = crate::target::Target::parse(target)?;
+            return Self::named(path.dir(), environment);
+        }
+        if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {
+            return Self::named(Path::new(dir), environment);
+        }
+        for above in environment.cwd.ancestors() {
+            let dir = above.join(BEADS);
+            if dir.is_dir() {
+                let shown = match above == environment.cwd {
+                    true => PathBuf::from(BEADS),
+                    false => dir.clone(),
+                };
+                return Self::named(&dir, environment)
+                    .map(|found| Self { given: escaped_path(&shown), ..found });
+            }
+        }
+        Err(NoDatabase::new(
+            Kind::NotThere,
+            format!(
+                "no .beads here or above (looked in {} and above); name one: beadlock hold path/.beads -- …",
+                escaped_path(&environment.cwd)
+            ),
+        ))
+    }
+
+    /// The same directory, whatever the paths: by device and inode.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.inode == other.inode
+    }
+}
+
+/// The directory at `absolute` without links.
+fn directory(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
+    let dir = fs::canonicalize(absolute).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => NoDatabase::new(
+            Kind::NotThere,
+            format!("{shown} does not exist; name the directory of a beads database, such as path/.beads"),
+        ),
+        io::ErrorKind::NotADirectory => not_a_directory(shown),
+        _ => unreachable(shown, &error),
+    })?;
+    if dir.is_dir() { Ok(dir) } else { Err(not_a_directory(shown)) }
+}
+
+fn not_a_directory(shown: &str) -> NoDatabase {
+    let message = format!(
+        "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
+    );
+    NoDatabase::new(Kind::NotThere, message)
+}
+
+fn unreachable(shown: &str, error: &io::Error) -> NoDatabase {
+    let message =
+        format!("cannot reach {shown}: {}; check the permissions of the directories above it", words(error));
+    NoDatabase::new(Kind::Io, message)
+}
+
+/// Follows `DIR/redirect` once: its first line that is neither empty nor a comment is a path, relative to the
+/// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd.
+fn redirected(named: &Path, dir: PathBuf) -> Result<PathBuf, NoDatabase> {
+    let file = dir.join(REDIRECT);
+    let shown = escaped_path(&named.join(REDIRECT));
+    let refused = |words: String| {
+        NoDatabase::new(Kind::Io, format!("cannot follow {shown}: {words}; mend or remove it"))
+    };
+    let content = match read::open_path(file.as_path()) {
+        Sight::Absent => return Ok(dir),
+        Sight::Unreadable(words) => return Err(refused(words)),
+        Sight::File(file) => file.read().map_err(refused)?,
+    };
+    let text = String::from_utf8(content).map_err(|_| refused("it is not UTF-8".to_owned()))?;
+    let is_path = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let Some(line) = text.lines().map(str::trim).find(is_path) else { return Ok(dir) };
+    let above = dir.parent().unwrap_or(&dir);
+    let there = directory(&above.join(line), &escaped_path(Path::new(line)));
+    there.map_err(|error| refused(error.message))
+}
+
+/// What beadlock itself and the daemons write beside a database: never a reason for a cycle, never committed.
+/// Any name that starts with `.exclusive-lock` or `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`.
+pub fn is_own_name(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    bytes.starts_with(b".exclusive-lock")
+        || bytes.starts_with(b"daemon.log")
+        || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock"].contains(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scene() -> (tempfile::TempDir, Environment) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("repo/.beads")).unwrap();
+        fs::create_dir_all(dir.path().join("repo/src/deep")).unwrap();
+        let cwd = fs::canonicalize(dir.path()).unwrap();
+        (dir, Environment { cwd, ..Environment::default() })
+    }
+
+    #[test]
+    fn finds_the_nearest_up_the_tree() {
+        let (_keep, mut environment) = scene();
+        let repo = environment.cwd.join("repo");
+        environment.cwd = repo.join("src/deep");
+        let found = Database::find(&environment).unwrap();
+        assert_eq!(found.dir, repo.join(".beads"));
+        environment.cwd = repo.clone();
+        assert_eq!(Database::find(&environment).unwrap().given, ".beads");
+        environment.beads_dir = Some("src".into());
+        assert_eq!(
+            Database::find(&environment).unwrap().dir,
+            repo.join("src"),
+            "$BEADS_DIR need not be called .beads"
+        );
+        environment.target = Some("beads:.beads".into());
+        assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"));
+        environment.target = Some("".into());
+        environment.beads_dir = Some("".into());
+        assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"), "empty is unset");
+    }
+
+    #[test]
+    fn none_is_said_with_what_to_type() {
+        let (_keep, environment) = scene();
+        let error = Database::find(&environment).unwrap_err();
+        assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"));
+        let message = error.to_string();
+        assert!(message.starts_with("no .beads here or above (looked in "), "{message}");
+        assert!(message.ends_with("name one: beadlock hold path/.beads -- …"), "{message}");
+    }
+
+    #[test]
+    fn one_level_too_high_is_a_usage_error() {
+        let (_keep, mut environment) = scene();
+        environment.cwd.push("repo");
+        let error = Database::named(Path::new("."), &environment).unwrap_err();
+        assert_eq!(error.to_string(), ". is not a beads database; did you mean ./.beads?");
+        assert_eq!((error.exit_code(), error.code()), (2, "USAGE"));
+        environment.beads_dir = Some(".".into());
+        assert!(Database::named(Path::new("."), &environment).is_ok(), "unless it is $BEADS_DIR");
+    }
+
+    #[test]
+    fn what_is_not_there_or_no_directory_is_named() {
+        let (_keep, environment) = scene();
+        fs::write(environment.cwd.join("file"), "").unwrap();
+        for (path, word) in
+            [("nowhere", "does not exist"), ("file", "not a directory"), ("file/x", "not a directory")]
+        {
+            let error = Database::named(Path::new(path), &environment).unwrap_err();
+            assert!(error.to_string().starts_with(path), "{error}");
+            assert!(error.to_string().contains(word), "{error}");
+            assert_eq!(error.exit_code(), 1);
+        }
+    }
+
+    #[test]
+    fn follows_a_redirect_once() {
+        let (_keep, environment) = scene();
+        let repo = environment.cwd.join("repo");
+        let other = environment.cwd.join("other/.beads");
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("redirect"), "../repo/.beads\n").unwrap();
+        fs::write(repo.join(".beads/redirect"), "# the database is shared\n\n../other/.beads\n").unwrap();
+        let found = Database::named(Path::new("repo/.beads"), &environment).unwrap();
+        assert_eq!(found.dir, other, "no chains");
+        fs::write(repo.join(".beads/redirect"), other.to_str().unwrap()).unwrap();
+        let absolute = Database::named(Path::new("repo/.beads"), &environment).unwrap();
+        assert!(found.is_same(&absolute));
+        fs::write(repo.join(".beads/redirect"), "nowhere").unwrap();
+        let error = Database::named(Path::new("repo/.beads"), &environment).unwrap_err().to_string();
+        assert!(
+            error.contains("repo/.beads/redirect") && error.contains("nowhere does not exist"),
+            "{error}"
+        );
+        fs::write(repo.join(".beads/redirect"), "\n").unwrap();
+        assert_eq!(Database::named(Path::new("repo/.beads"), &environment).unwrap().dir, repo.join(".beads"));
+    }
+
+    #[test]
+    fn own_names() {
+        for name in [
+            ".exclusive-lock",
+            ".exclusive-lock.aside",
+            "daemon.log",
+            "daemon.log.1",
+            "daemon.pid",
+            "bd.sock",
+        ] {
+            assert!(is_own_name(OsStr::new(name)), "{name}");
+        }
+        for name in ["issues.jsonl", "exclusive-lock", "daemon.pid2", "bd.sock.old", ""] {
+            assert!(!is_own_name(OsStr::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Reading a record as Go's `encoding/json` does, because Go tools write these files (DESIGN 4): keys in any
+//! case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
+//! UTF-8 reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Mark, Record, Rejected, StartedAt};
+use crate::escape::escaped;
+
+/// How deep arrays and objects may nest.
+const NESTING: usize = 128;
+
+/// Characters of a value that a message shows.
+const SHOWN: usize = 40;
+
+impl Record {
+    /// The record that the bytes of a lock file are, validated.
+    ///
+    /// # Errors
+    /// [`Rejected::Malformed`] for what is no JSON object or has a known key of another type, in any of its
+    /// occurrences; [`Rejected::Invalid`] as [`Record::validate`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
+        let text = text(bytes);
+        if nests_too_deeply(&text) {
+            return Err(malformed("nested too deeply"));
+        }
+        let mut record = Self {
+            holder: String::new(),
+            pid: 0,
+            hostname: String::new(),
+            started_at: StartedAt::NEVER,
+            version: String::new(),
+            beadlock: None,
+        };
+        let value = syntax_of(&text)?;
+        match Kind::of(value.get()) {
+            Kind::Null => {}
+            Kind::Object => {
+                for (key, value) in members(value)? {
+                    record.set(&key, value.get())?;
+                }
+            }
+            kind => return Err(malformed(format!("must be an object, not {kind}"))),
+        }
+        record.validate()?;
+        Ok(record)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Rejected> {
+        if key == "beadlock" {
+            self.beadlock = mark(value);
+            return Ok(());
+        }
+        let Some(field) = Field::named(key) else { return Ok(()) };
+        match (field, Kind::of(value)) {
+            (_, Kind::Null) => {}
+            (Field::Holder, Kind::String) => self.holder = unquoted(value)?,
+            (Field::Hostname, Kind::String) => self.hostname = unquoted(value)?,
+            (Field::Version, Kind::String) => self.version = unquoted(value)?,
+            (Field::Pid, Kind::Number) => {
+                let no_integer = |_| malformed(format!("pid must be an integer, not {}", shown(value)));
+                self.pid = value.parse().map_err(no_integer)?;
+            }
+            (Field::StartedAt, Kind::String) => {
+                let literal = value.get(1..value.len() - 1).unwrap_or_default();
+                let no_time =
+                    || malformed(format!("started_at must be an RFC 3339 time, not {}", shown(value)));
+                self.started_at = StartedAt::parse(literal).ok_or_else(no_time)?;
+            }
+            (Field::Pid, kind) => return Err(malformed(format!("pid must be an integer, not {kind}"))),
+            (field, kind) => return Err(malformed(format!("{} must be a string, not {kind}", field.name()))),
+        }
+        Ok(())
+    }
+}
+
+/// The fields of the document.
+#[derive(Clone, Copy)]
+enum Field {
+    Holder,
+    Pid,
+    Hostname,
+    StartedAt,
+    Version,
+}
+
+impl Field {
+    const ALL: [Self; 5] = [Self::Holder, Self::Pid, Self::Hostname, Self::StartedAt, Self::Version];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Holder => "holder",
+            Self::Pid => "pid",
+            Self::Hostname => "hostname",
+            Self::StartedAt => "started_at",
+            Self::Version => "version",
+        }
+    }
+
+    /// Go compares keys by simple case folding: two characters beyond ASCII are an `s` and a `k` there.
+    fn named(key: &str) -> Option<Self> {
+        let folded = |c: char| match c {
+            '\u{17f}' => 's',
+            '\u{212a}' => 'k',
+            c => c.to_ascii_lowercase(),
+        };
+        Self::ALL.into_iter().find(|field| key.chars().map(folded).eq(field.name().chars()))
+    }
+}
+
+/// What a JSON value is, by its first character.
+enum Kind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl Kind {
+    fn of(value: &str) -> Self {
+        match value.as_bytes().first() {
+            Some(b'n') => Self::Null,
+            Some(b't' | b'f') => Self::Boolean,
+            Some(b'"') => Self::String,
+            Some(b'[') => Self::Array,
+            Some(b'{') => Self::Object,
+            _ => Self::Number,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::Array => "an array",
+            Self::Object => "an object",
+        })
+    }
+}
+
+/// Every byte that is not part of a UTF-8 character becomes one U+FFFD, as in Go.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
+fn nests_too_deeply(text: &str) -> bool {
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING {
+            return true;
+        }
+    }
+    false
+}
+
+/// The one value that the text is, its syntax checked to the last character.
+fn syntax_of(text: &str) -> Result<&RawValue, Rejected> {
+    serde_json::from_str(text).map_err(|error| {
+        // serde_json takes the end of the text after `-`, `1.` or `1e` for a wrong character: the end it is
+        // when one more digit makes another end of it.
+        let with_digit = || serde_json::from_str::<&RawValue>(&format!("{text}0")).err();
+        let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
+        if is_cut_off { malformed("unexpected EOF") } else { malformed(format!("not JSON: {error}")) }
+    })
+}
+
+/// The members of an object, in order, keys decoded.
+fn members(object: &RawValue) -> Result<Vec<(String, &RawValue)>, Rejected> {
+    let Members(members) = serde_json::from_str(object.get()).map_err(not_json)?;
+    members.into_iter().map(|(key, value)| Ok((unquoted(key.get())?, value))).collect()
+}
+
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+/// The characters of a string literal. Half a surrogate pair becomes one U+FFFD, as in Go; serde_json refuses it
+/// in a string, and hands it on in three bytes when asked for bytes.
+fn unquoted(literal: &str) -> Result<String, Rejected> {
+    struct Lenient;
+
+    impl Visitor<'_> for Lenient {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
+            let mut text = String::with_capacity(bytes.len());
+            for chunk in bytes.utf8_chunks() {
+                text.push_str(chunk.valid());
+                let first_of_three = chunk.invalid().iter().filter(|byte| **byte == 0xED);
+                text.extend(first_of_three.map(|_| char::REPLACEMENT_CHARACTER));
+            }
+            Ok(text)
+        }
+    }
+
+    serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient).map_err(not_json)
+}
+
+/// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
+fn mark(value: &str) -> Option<Mark> {
+    let mark: Mark = serde_json::from_str(value).ok().filter(|_| matches!(Kind::of(value), Kind::Object))?;
+    Some(mark).filter(|mark| !mark.id.is_empty())
+}
+
+fn malformed(words: impl Into<String>) -> Rejected {
+    Rejected::Malformed(words.into())
+}
+
+fn not_json(error: serde_json::Error) -> Rejected {
+    malformed(format!("not JSON: {error}"))
+}
+
+/// A value for a message: escaped, and short.
+fn shown(value: &str) -> String {
+    let short: String = value.chars().take(SHOWN).collect();
+    let more = if short.len() < value.len() { "…" } else { "" };
+    format!("{}{more}", escaped(&short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(members: &str) -> Result<Record, Rejected> {
+        let text = format!(
+            r#"{{"holder":"a","pid":5,"hostname":"h","started_at":"2025-10-25T12:00:00Z","version":"1"{members}}}"#
+        );
+        Record::parse(text.as_bytes())
+    }
+
+    fn says(result: Result<Record, Rejected>) -> String {
+        result.expect_err("it must be rejected").to_string()
+    }
+
+    #[test]
+    fn whatever_is_cut_off_says_so() {
+        let whole = br#"{"holder":"\u0041\n","pid":-1.5e+7,"x":[true,null,{"y":false}],"hostname":"h"}"#;
+        for length in 0..whole.len() {
+            assert_eq!(
+                says(Record::parse(&whole[..length])),
+                "malformed lock file: unexpected EOF",
+                "{length}"
+            );
+        }
+        for whole_but_wrong in ["{\"pid\":-}", "{\"pid\":01", "[1] ]", "\"a\nb", "{\"a\":-\0", "-x", "tru0"] {
+            let words = says(Record::parse(whole_but_wrong.as_bytes()));
+            assert!(words.starts_with("malformed lock file: not JSON: "), "{whole_but_wrong:?} {words}");
+        }
+    }
+
+    #[test]
+    fn messages_name_the_key_and_what_was_found() {
+        let rows = [
+            (r#","pid":"5""#, "pid must be an integer, not a string"),
+            (r#","pid":5.0"#, "pid must be an integer, not 5.0"),
+            (r#","PID":9223372036854775808"#, "pid must be an integer, not 9223372036854775808"),
+            (r#","holder":[1]"#, "holder must be a string, not an array"),
+            (r#","version":true,"version":"2""#, "version must be a string, not a boolean"),
+            (r#","started_at":{}"#, "started_at must be a string, not an object"),
+            (r#","started_at":"yesterday""#, r#"started_at must be an RFC 3339 time, not "yesterday""#),
+        ];
+        for (members, expected) in rows {
+            assert_eq!(says(with(members)), format!("malformed lock file: {expected}"));
+        }
+        assert_eq!(says(Record::parse(b"[1]")), "malformed lock file: must be an object, not an array");
+        let hostile = says(with(&format!(",\"started_at\":\"\u{202e}\u{7f}{}\"", "x".repeat(9000))));
+        assert!(
+            hostile.chars().all(crate::escape::is_harmless) && hostile.chars().count() < 150,
+            "{hostile}"
+        );
+    }
+
+    #[test]
+    fn nesting_is_cut_at_128() {
+        let nested = |depth: usize| with(&format!(",\"x\":{}{}", "[".repeat(depth), "]".repeat(depth)));
+        assert!(nested(127).is_ok());
+        assert_eq!(says(nested(128)), "malformed lock file: nested too deeply");
+        assert_eq!(says(Record::parse(&[b'['; 60_000])), "malformed lock file: nested too deeply");
+        assert!(with(&format!(",\"x\":\"\\\"{}\"", "[".repeat(500))).is_ok(), "brackets inside a string");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character() {
+        let holder = |literal: &str| with(&format!(",\"holder\":\"{literal}\"")).map(|record| record.holder);
+        assert_eq!(holder(r"\ud800").as_deref(), Ok("\u{fffd}"));
+        assert_eq!(holder(r"a\udc00b").as_deref(), Ok("a\u{fffd}b"));
+        assert_eq!(holder(r"\ud83d\ude00").as_deref(), Ok("😀"));
+        assert_eq!(holder(r"\ud83d\ud83d\ude00").as_deref(), Ok("\u{fffd}😀"));
+        assert_eq!(holder(r"\ud800\ud800").as_deref(), Ok("\u{fffd}\u{fffd}"));
+        assert_eq!(holder(r"\ud800\n퟿\ud7ff").as_deref(), Ok("\u{fffd}\n\u{d7ff}\u{d7ff}"));
+    }
+
+    #[test]
+    fn keys_fold_as_in_go() {
+        let folded = with(",\"HO\u{17f}TNAME\":\"other\",\"ver\u{17f}ion\":\"2\",\"H\\u006fLDER\":\"b\"");
+        let folded = folded.expect("it is a lock");
+        assert_eq!(
+            (folded.hostname.as_str(), folded.version.as_str(), folded.holder.as_str()),
+            ("other", "2", "b")
+        );
+        let unknown =
+            with(",\"hölder\":1,\" pid\":\"\",\"pid \":[],\"İ\":{},\"startedat\":0").expect("it is a lock");
+        assert_eq!((unknown.holder.as_str(), unknown.pid), ("a", 5));
+    }
+
+    #[test]
+    fn a_mark_of_a_wrong_shape_is_none() {
+        let mark = |value: &str| with(&format!(",\"beadlock\":{value}")).expect("it is a lock").beadlock;
+        let whole = r#"{"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":null,"start_ticks":7,"x":0}"#;
+        let expected = Mark {
+            id: "i".to_owned(),
+            machine_id: Some("m".to_owned()),
+            boot_id: Some("b".to_owned()),
+            pid_ns: Some("pid:[1]".to_owned()),
+            time_ns: None,
+            start_ticks: Some(7),
+        };
+        assert_eq!(mark(whole), Some(expected));
+        assert_eq!(mark(r#"{"id":"i"}"#).map(|mark| mark.id).as_deref(), Some("i"));
+        for wrong in [
+            "null",
+            "1",
+            "\"i\"",
+            r#"["i","m","b","p","t",7]"#,
+            "{}",
+            r#"{"id":""}"#,
+            r#"{"id":1}"#,
+            r#"{"ID":"i"}"#,
+            r#"{"id":"i","start_ticks":-1}"#,
+            r#"{"id":"i","boot_id":[]}"#,
+            r#"{"id":"\ud800"}"#,
+        ] {
+            assert_eq!(mark(wrong), None, "{wrong}");
+        }
+        assert_eq!(with(&format!(",\"Beadlock\":{whole}")).expect("it is a lock").beadlock, None);
+    }
+}

@@ -1,0 +1,216 @@
+//! The time of a record: RFC 3339 as Go's `time.Time.UnmarshalJSON` reads it (Go 1.20 and later, whose strict
+//! check is switched off), and the instant that comes of it.
+
+use std::fmt;
+
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
+use serde::{Serialize, Serializer};
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
+
+/// The first and the last instant that four digits of a year can write in UTC.
+const YEAR_0: DateTime = date(0, 1, 1).at(0, 0, 0, 0);
+const YEAR_9999: DateTime = date(9999, 12, 31).at(23, 59, 59, 999_999_999);
+
+/// An instant as a record has it: the time since the Unix epoch. It may lie a day outside the years 0 to 9999,
+/// because the offset is the writer's; `Display` stays inside (RFC 3339, UTC, with what fraction there is).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StartedAt(pub SignedDuration);
+
+impl StartedAt {
+    /// Go's zero time, `0001-01-01T00:00:00Z`: a record with it has no time.
+    pub(super) const NEVER: Self = Self(SignedDuration::from_secs(-62_135_596_800));
+
+    /// From seconds since the Unix epoch and nanoseconds after that.
+    pub fn from_unix(seconds: i64, nanos: u32) -> Self {
+        let fraction = SignedDuration::from_nanos(i64::from(nanos));
+        Self(SignedDuration::from_secs(seconds).saturating_add(fraction))
+    }
+
+    /// How long ago that was at `now`; negative when it is yet to come.
+    pub fn age(self, now: Self) -> SignedDuration {
+        now.0.saturating_sub(self.0)
+    }
+
+    /// The second that it lies in.
+    pub(super) fn in_whole_seconds(self) -> Self {
+        let cut = i64::from(self.0.subsec_nanos() < 0);
+        Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
+    }
+
+    /// The instant that a string literal without its quotes means; escapes are not undone, as in Go.
+    pub(super) fn parse(literal: &str) -> Option<Self> {
+        let mut rest = Rest(literal.as_bytes());
+        let year = i16::from(rest.two_digits()?) * 100 + i16::from(rest.two_digits()?);
+        let month = rest.after(b'-')?.two_digits()?;
+        let day = rest.after(b'-')?.two_digits()?;
+        let hour = rest.after(b'T')?.one_or_two_digits()?;
+        let minute = rest.after(b':')?.two_digits()?;
+        let second = rest.after(b':')?.two_digits()?;
+        let nanos = rest.fraction();
+        let offset = rest.offset()?;
+        if !rest.0.is_empty() {
+            return None;
+        }
+        let time = jiff::civil::Time::new(hour, minute, second, nanos).ok()?;
+        let local = jiff::civil::Date::new(year, month, day).ok()?.to_datetime(time);
+        Some(Self(local.duration_since(EPOCH).checked_sub(offset)?))
+    }
+}
+
+impl fmt::Display for StartedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}Z", EPOCH.saturating_add(self.0).clamp(YEAR_0, YEAR_9999))
+    }
+}
+
+impl Serialize for StartedAt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What is left to read of a time.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn next_if(&mut self, wanted: impl Fn(u8) -> bool) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        wanted(*first).then(|| {
+            self.0 = rest;
+            *first
+        })
+    }
+
+    fn after(&mut self, separator: u8) -> Option<&mut Self> {
+        self.next_if(|byte| byte == separator).map(|_| self)
+    }
+
+    fn digit(&mut self) -> Option<i8> {
+        self.next_if(|byte| byte.is_ascii_digit()).and_then(|byte| i8::try_from(byte - b'0').ok())
+    }
+
+    fn two_digits(&mut self) -> Option<i8> {
+        Some(self.digit()? * 10 + self.digit()?)
+    }
+
+    fn one_or_two_digits(&mut self) -> Option<i8> {
+        let first = self.digit()?;
+        Some(self.digit().map_or(first, |second| first * 10 + second))
+    }
+
+    /// Nanoseconds after a period or a comma; further digits are dropped. A separator alone is left standing.
+    fn fraction(&mut self) -> i32 {
+        let [b'.' | b',', b'0'..=b'9', ..] = self.0 else { return 0 };
+        self.0 = &self.0[1..];
+        let mut nanos = 0;
+        let mut unit = 100_000_000;
+        while let Some(digit) = self.digit() {
+            nanos += i32::from(digit) * unit;
+            unit /= 10;
+        }
+        nanos
+    }
+
+    /// `Z`, or sign, hours up to 24 and minutes up to 60: as Go says, some people do write those.
+    fn offset(&mut self) -> Option<SignedDuration> {
+        if self.after(b'Z').is_some() {
+            return Some(SignedDuration::ZERO);
+        }
+        let sign = self.next_if(|byte| matches!(byte, b'+' | b'-'))?;
+        let hours = self.two_digits().filter(|hours| *hours <= 24)?;
+        let minutes = self.after(b':')?.two_digits().filter(|minutes| *minutes <= 60)?;
+        let offset = SignedDuration::from_secs(i64::from(hours) * 3600 + i64::from(minutes) * 60);
+        Some(if sign == b'-' { -offset } else { offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_what_go_accepts() {
+        let rows = [
+            ("2025-10-25T12:00:00Z", "2025-10-25T12:00:00Z"),
+            ("2025-10-25T1:00:00Z", "2025-10-25T01:00:00Z"),
+            ("2025-10-25T12:00:00.5Z", "2025-10-25T12:00:00.5Z"),
+            ("2025-10-25T12:00:00,25+00:00", "2025-10-25T12:00:00.25Z"),
+            ("2025-10-25T12:00:00.12345678999999Z", "2025-10-25T12:00:00.123456789Z"),
+            ("2025-10-25T12:00:00-00:00", "2025-10-25T12:00:00Z"),
+            ("2025-10-25T12:00:00+05:30", "2025-10-25T06:30:00Z"),
+            ("2025-10-25T12:00:00-24:60", "2025-10-26T13:00:00Z"),
+            ("2000-02-29T23:59:59Z", "2000-02-29T23:59:59Z"),
+            ("0000-02-29T00:00:00Z", "0000-02-29T00:00:00Z"),
+            ("0000-01-01T00:00:00+00:01", "0000-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59.999999999Z"),
+            ("9999-12-31T23:59:59-24:60", "9999-12-31T23:59:59.999999999Z"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(
+                StartedAt::parse(text).map(|time| time.to_string()).as_deref(),
+                Some(expected),
+                "{text}"
+            );
+        }
+        assert_eq!(StartedAt::parse("0001-01-01T05:30:00+05:30"), Some(StartedAt::NEVER));
+    }
+
+    #[test]
+    fn refuses_what_go_refuses() {
+        for text in [
+            "",
+            "null",
+            "2025-10-25",
+            "2025-10-25T12:00Z",
+            "2025-10-25T12:00:00",
+            "2025-10-25t12:00:00Z",
+            "2025-10-25T12:00:00z",
+            "2025-10-25 12:00:00Z",
+            " 2025-10-25T12:00:00Z",
+            "2025-10-25T12:00:00Z ",
+            "2025-10-25T12:00:00.Z",
+            "2025-10-25T12:00:00;5Z",
+            "2025-10-25T24:00:00Z",
+            "2025-10-25T12:60:00Z",
+            "2025-10-25T12:00:60Z",
+            "2025-10-25T12:0:00Z",
+            "2025-10-25T12:00:0Z",
+            "2025-13-25T12:00:00Z",
+            "2025-00-25T12:00:00Z",
+            "2025-2-25T12:00:00Z",
+            "2025-04-31T12:00:00Z",
+            "2025-02-29T12:00:00Z",
+            "1900-02-29T12:00:00Z",
+            "-025-10-25T12:00:00Z",
+            "12025-10-25T12:00:00Z",
+            "2025-10-25T12:00:00+25:00",
+            "2025-10-25T12:00:00+00:61",
+            "2025-10-25T12:00:00+0000",
+            "2025-10-25T12:00:00+5:00",
+            "2025-10-25T12:00:00+05:30:15",
+            "2025-10-25T12:00:00\u{2212}07:00",
+            "2025-10-25T12:00:00\\u005a",
+        ] {
+            assert_eq!(StartedAt::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whole_seconds_are_those_it_lies_in() {
+        assert_eq!(StartedAt::from_unix(5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(5, 0));
+        assert_eq!(StartedAt::from_unix(-5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(-5, 0));
+        assert_eq!(StartedAt::from_unix(-5, 0).in_whole_seconds(), StartedAt::from_unix(-5, 0));
+    }
+
+    #[test]
+    fn no_instant_is_too_far_away() {
+        let ends = [StartedAt::from_unix(i64::MAX, u32::MAX), StartedAt::from_unix(i64::MIN, 0)];
+        assert_eq!(ends[0].to_string(), "9999-12-31T23:59:59.999999999Z");
+        assert_eq!(ends[1].to_string(), "0000-01-01T00:00:00Z");
+        assert_eq!(ends[1].age(ends[0]), SignedDuration::MAX);
+        assert!(ends[1].in_whole_seconds() <= ends[1]);
+        assert_eq!(StartedAt::from_unix(10, 0).age(StartedAt::from_unix(25, 0)).as_secs(), 15);
+    }
+}

@@ -1,0 +1,249 @@
+//! Facts: all that a judgement may know, gathered here and passed in (DESIGN 2). The only clock of the project.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+use std::{fs, iter};
+
+use sha2::{Digest, Sha256};
+
+use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
+use crate::process;
+
+/// Whether a process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// `kill(pid, 0)` succeeded.
+    Alive,
+    /// EPERM: it lives, and belongs to someone else.
+    NotPermitted,
+    /// ESRCH: there is no such process.
+    Gone,
+    /// Any other answer, or a PID that cannot be asked; counts as alive.
+    Unknown,
+    /// Another host's process, or another namespace's.
+    NotAsked,
+}
+
+/// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ids {
+    /// The machine id, hashed so that a lock file does not give it away.
+    pub machine_id: Option<String>,
+    /// The kernel's boot id.
+    pub boot_id: Option<String>,
+    /// `pid:[N]`.
+    pub pid_ns: Option<String>,
+    /// `time:[N]`.
+    pub time_ns: Option<String>,
+}
+
+impl Ids {
+    /// Of this process. Read once: none of them changes while a process lives.
+    pub fn current() -> Arc<Self> {
+        static CURRENT: OnceLock<Arc<Ids>> = OnceLock::new();
+        Arc::clone(CURRENT.get_or_init(|| {
+            let link =
+                |name: &str| Some(fs::read_link(format!("/proc/self/ns/{name}")).ok()?.to_str()?.to_owned());
+            Arc::new(Self {
+                machine_id: machine_id(),
+                boot_id: first_line("/proc/sys/kernel/random/boot_id"),
+                pid_ns: link("pid"),
+                time_ns: link("time"),
+            })
+        }))
+    }
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn machine_id() -> Option<String> {
+    let id = first_line("/etc/machine-id").or_else(|| first_line("/var/lib/dbus/machine-id"))?;
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
+pub fn hostname() -> Option<String> {
+    hostname::get().ok()?.into_string().ok().filter(|name| !name.is_empty())
+}
+
+/// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
+#[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
+pub fn now() -> StartedAt {
+    let since = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => jiff::SignedDuration::try_from(after).unwrap_or(jiff::SignedDuration::MAX),
+        Err(before) => {
+            -jiff::SignedDuration::try_from(before.duration()).unwrap_or(jiff::SignedDuration::MAX)
+        }
+    };
+    StartedAt(since)
+}
+
+/// Which evidence to gather.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
+    Protocol,
+    /// Also what proves a death that ESRCH cannot show; several reads of `/proc` and one statfs.
+    Proof,
+}
+
+/// All that [`judge`](crate::dialect::beads::judge) may know.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The wall clock.
+    pub now: StartedAt,
+    /// This machine's host name.
+    pub hostname: Option<String>,
+    /// This machine, boot and namespaces.
+    pub ids: Arc<Ids>,
+    /// What became of the recorded process.
+    pub liveness: Liveness,
+    /// What proves more; `None` unless asked for.
+    pub proof: Option<Proof>,
+}
+
+/// What may prove a death that ESRCH cannot show (`--reap-proven-dead`). Whatever is unreadable is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proof {
+    /// The lock file is on a file system that only this machine writes.
+    pub local_file_system: bool,
+    /// When the process that has the PID now started, from a `/proc` that is ours.
+    pub start_ticks: Option<u64>,
+    /// The process that has the PID now is a zombie without living threads.
+    pub zombie: bool,
+    /// No process lives in the recorded PID namespace.
+    pub namespace_gone: bool,
+}
+
+impl Facts {
+    /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for.
+    pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+        let hostname = hostname();
+        let ids = match (&record.beadlock, depth) {
+            (None, Depth::Protocol) => Arc::default(),
+            _ => Ids::current(),
+        };
+        let mut facts = Self { now: now(), hostname, ids, liveness: Liveness::NotAsked, proof: None };
+        if facts.may_ask(record) {
+            facts.liveness = process::probe(record.pid);
+        }
+        if depth == Depth::Proof {
+            facts.proof = Some(Proof::gather(record, dir));
+        }
+        facts
+    }
+
+    /// The record's host name is this machine's, ignoring ASCII case.
+    pub fn is_same_host(&self, record: &Record) -> bool {
+        self.hostname.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&record.hostname))
+    }
+
+    /// Both know their id of this kind, and they differ.
+    pub(crate) fn differs<'a>(
+        &'a self,
+        record: &'a Record,
+        of_ids: fn(&Ids) -> &Option<String>,
+        of_mark: fn(&Mark) -> &Option<String>,
+    ) -> Option<bool> {
+        let theirs = of_mark(record.beadlock.as_ref()?).as_ref()?;
+        Some(of_ids(&self.ids).as_ref()? != theirs)
+    }
+
+    fn may_ask(&self, record: &Record) -> bool {
+        self.is_same_host(record) && self.other_machine(record) != Some(true) && !self.other_namespace(record)
+    }
+
+    /// Another machine of the same name; `None`: unknown.
+    pub fn other_machine(&self, record: &Record) -> Option<bool> {
+        self.differs(record, |ids| &ids.machine_id, |mark| &mark.machine_id)
+    }
+
+    /// Recorded before this machine's last boot; `None`: unknown.
+    pub fn other_boot(&self, record: &Record) -> Option<bool> {
+        self.differs(record, |ids| &ids.boot_id, |mark| &mark.boot_id)
+    }
+
+    /// The same boot, and a PID of another namespace than ours.
+    pub fn other_namespace(&self, record: &Record) -> bool {
+        self.other_boot(record) == Some(false)
+            && self.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(true)
+    }
+}
+
+impl Proof {
+    fn gather(record: &Record, dir: impl AsFd) -> Self {
+        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
+        let namespace = record.beadlock.as_ref().and_then(|mark| mark.pid_ns.as_deref());
+        Self {
+            local_file_system: crate::filesystem::is_local(dir),
+            start_ticks: pid.and_then(process::Stat::read).map(|stat| stat.start_ticks),
+            zombie: pid.and_then(process::is_dead_zombie) == Some(true),
+            namespace_gone: namespace.is_some_and(process::namespace_is_gone),
+        }
+    }
+}
+
+impl Record {
+    /// A record for the current process, as the seed's `NewExclusiveLock`.
+    ///
+    /// # Errors
+    /// [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters or the host has no name.
+    pub fn new(holder: &str, version: &str) -> Result<Self, Rejected> {
+        Self::for_process(std::process::id(), holder, version)
+    }
+
+    /// A record for another process of this machine, which must be alive for its start to be known.
+    ///
+    /// # Errors
+    /// As [`Record::new`].
+    pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
+        if !crate::dialect::beads::holder_name_is_fit(holder) {
+            return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
+        }
+        let ids = Ids::current();
+        let record = Self {
+            holder: holder.to_owned(),
+            pid: i64::from(pid),
+            hostname: hostname().unwrap_or_default(),
+            started_at: now(),
+            version: version.to_owned(),
+            beadlock: Some(Mark {
+                id: random_id(),
+                machine_id: ids.machine_id.clone(),
+                boot_id: ids.boot_id.clone(),
+                pid_ns: ids.pid_ns.clone(),
+                time_ns: ids.time_ns.clone(),
+                start_ticks: i32::try_from(pid)
+                    .ok()
+                    .and_then(process::Stat::read)
+                    .map(|stat| stat.start_ticks),
+            }),
+        };
+        record.validate()?;
+        Ok(record)
+    }
+}
+
+/// 128 random bits in hex. Without a random source the name is still this process's and this moment's alone.
+pub(crate) fn random_id() -> String {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        let seed = format!("{} {:?}", std::process::id(), now());
+        let digest = Sha256::digest(seed);
+        iter::zip(&mut bytes, digest).for_each(|(byte, digit)| *byte = digit);
+    }
+    hex(&bytes)
+}

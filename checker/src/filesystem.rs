@@ -1,0 +1,39 @@
+//! Which file system a directory is on, and so how far its gate reaches (DESIGN 5, "Its reach").
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use nix::sys::statfs::{Statfs, fstatfs, statfs};
+
+/// File systems that only this machine writes: ext4, xfs, btrfs, f2fs, tmpfs, zfs.
+const LOCAL: [i64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x2FC1_2FC1];
+
+/// File systems whose gate covers this machine, or this mount, only.
+const SHARED: [(i64, &str); 9] = [
+    (0x6969, "NFS"),
+    (0x517B, "SMB"),
+    (0xFF53_4D42, "SMB"),
+    (0xFE53_4D42, "SMB"),
+    (0x6573_5546, "FUSE"),
+    (0x6A65_6A63, "virtiofs"),
+    (0x0102_1997, "9p"),
+    (0x00C3_6400, "ceph"),
+    (0x794C_7630, "overlayfs"),
+];
+
+#[expect(clippy::unnecessary_cast, reason = "the width of f_type differs between platforms")]
+fn magic(stat: &Statfs) -> i64 {
+    // Some platforms sign-extend a 32-bit magic number.
+    (stat.filesystem_type().0 as i64) & 0xFFFF_FFFF
+}
+
+/// True on a file system that only this machine writes; false when that is not known.
+pub(crate) fn is_local(dir: impl AsFd) -> bool {
+    fstatfs(dir).is_ok_and(|stat| LOCAL.contains(&magic(&stat)))
+}
+
+/// The name of the file system when its gate covers this machine only, e.g. `NFS`; `None` on others.
+pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
+    let magic = magic(&statfs(dir).ok()?);
+    SHARED.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
+}

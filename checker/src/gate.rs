@@ -1,0 +1,162 @@
+//! The gate: an advisory flock on the database's directory (DESIGN 5).
+//!
+//! > Every cycle holds the gate from before its check until its work has ended. Every change that beadlock makes
+//! > to a lock file is made with the gate held.
+//!
+//! Order: the gate first, then leases. `LOCK_UN` comes before `close`, on every path. A daemon that never heard
+//! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+
+use crate::error::{Error, Result};
+use crate::process;
+use crate::sys::{Flock, flock};
+
+/// The gate of one database, held until this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping the gate lets it go at once"]
+pub struct Gate {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl Gate {
+    /// Takes the gate of the database in `dir`, without waiting. `Ok(None)`: somebody has it.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
+    pub fn try_take(dir: &Path) -> Result<Option<Self>> {
+        let fd = open_dir(dir)?;
+        let taken = flock(&fd, Flock::Try).map_err(|error| Error::new("lock the directory", dir, error))?;
+        Ok(taken.then(|| Self { dir: fd, path: dir.to_owned() }))
+    }
+
+    /// Takes the gate, blocked in flock(2) for as long as it takes: for a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Gate::try_take`].
+    pub fn take_blocking(dir: &Path) -> Result<Self> {
+        let fd = open_dir(dir)?;
+        flock(&fd, Flock::Wait).map_err(|error| Error::new("lock the directory", dir, error))?;
+        Ok(Self { dir: fd, path: dir.to_owned() })
+    }
+
+    /// Tries for `patience`: for a check, which must not wait for a whole cycle.
+    pub(crate) fn take_within(dir: &Path, patience: Duration) -> Result<Option<Self>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(gate) = Self::try_take(dir)? {
+                return Ok(Some(gate));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Another descriptor of the same open gate: who holds it keeps the gate shut, also when this process is
+    /// gone, until either side lets go. For the runner of a cycle's command.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn share(&self) -> Result<OwnedFd> {
+        self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
+    }
+
+    /// The directory, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets go of a gate that came as a bare descriptor, for all who share it.
+    pub(crate) fn unlock(fd: impl AsFd) {
+        // The close that follows unlocks as well, when it is the last one.
+        let _ = flock(fd, Flock::Unlock);
+    }
+
+    /// Who has the gate of `dir` now, as far as `/proc` shows (Linux); processes waiting for it are not named.
+    pub fn holders(dir: &Path) -> Vec<GateHolder> {
+        let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
+        let held = |pid: &i32| has_flock_on(*pid, (meta.dev(), meta.ino()));
+        let pids = process::pids().filter(held);
+        pids.map(|pid| GateHolder { pid, command: process::command_line(pid).unwrap_or_default() }).collect()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        Self::unlock(&self.dir);
+    }
+}
+
+impl AsFd for Gate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+/// A process that has the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateHolder {
+    /// The process.
+    pub pid: i32,
+    /// Its command line; untrusted.
+    pub command: String,
+}
+
+fn open_dir(dir: &Path) -> Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
+}
+
+/// The process has a descriptor of this inode open, and `/proc/PID/fdinfo` shows a flock through it.
+fn has_flock_on(pid: i32, inode: (u64, u64)) -> bool {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    fds.into_iter().any(|fd| {
+        fs::metadata(fd.path()).is_ok_and(|meta| (meta.dev(), meta.ino()) == inode)
+            && fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.file_name().to_string_lossy()))
+                .is_ok_and(|info| {
+                    info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
+                })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excludes_names_its_holder_and_is_shared_by_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = Gate::try_take(dir.path()).unwrap().unwrap();
+        assert!(Gate::try_take(dir.path()).unwrap().is_none(), "busy, also within one process");
+        let me = std::process::id().cast_signed();
+        assert_eq!(Gate::holders(dir.path()).iter().map(|holder| holder.pid).collect::<Vec<_>>(), [me]);
+        let shared = gate.share().unwrap();
+        // As a kill would end it: closed without LOCK_UN, so the other descriptor keeps it shut.
+        let Gate { .. } = &gate;
+        let duplicate = gate.share().unwrap();
+        drop(duplicate);
+        assert!(Gate::try_take(dir.path()).unwrap().is_none());
+        Gate::unlock(&shared);
+        assert!(Gate::try_take(dir.path()).unwrap().is_some(), "an unlock counts for all who share it");
+        drop(gate);
+    }
+
+    #[test]
+    fn no_directory_is_an_error_and_not_busy() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Gate::try_take(&dir.path().join("nowhere")).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Processes: whether one lives, and what `/proc` says of it.
+//!
+//! `kill(pid, 0)`: success or EPERM is alive, ESRCH is gone, anything else unknown, and unknown is alive. No
+//! signal is ever sent from here.
+
+use std::fs;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::facts::Liveness;
+
+/// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
+/// (not 1 to 2^31-1) is never asked: [`Liveness::Unknown`].
+pub fn probe(pid: i64) -> Liveness {
+    let Ok(pid @ 1..) = i32::try_from(pid) else { return Liveness::Unknown };
+    match kill(Pid::from_raw(pid), None) {
+        Ok(()) => Liveness::Alive,
+        Err(Errno::EPERM) => Liveness::NotPermitted,
+        Err(Errno::ESRCH) => Liveness::Gone,
+        Err(_) => Liveness::Unknown,
+    }
+}
+
+/// What `/proc/PID/stat` says (Linux).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The process.
+    pub pid: i32,
+    /// `R`, `S`, `D`, `Z` …
+    pub state: char,
+    /// Its parent.
+    pub ppid: i32,
+    /// Its process group.
+    pub pgrp: i32,
+    /// Its session.
+    pub session: i32,
+    /// When it started, in clock ticks after boot.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Of one process; `None` when it is gone or unreadable.
+    pub fn read(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name in parentheses may hold anything, also `)`: everything counts from the last one.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = String::from_utf8_lossy(line);
+        let (pid, rest) = line.split_once(' ')?;
+        let fields: Vec<&str> = rest.get(rest.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            state: fields.first()?.chars().next()?,
+            ppid: fields.get(1)?.parse().ok()?,
+            pgrp: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            start_ticks: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Ended, and waiting only for its parent to ask how.
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// Every process that `/proc` shows; one that ends meanwhile is left out.
+pub fn all() -> Vec<Stat> {
+    pids().filter_map(Stat::read).collect()
+}
+
+/// The PIDs that `/proc` shows.
+pub(crate) fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say. Untrusted.
+pub fn command_line(pid: i32) -> Option<String> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
+    if !line.is_empty() {
+        return Some(line);
+    }
+    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
+}
+
+/// True when `/proc` is of this PID namespace, so that what it says of a PID is about that PID.
+pub(crate) fn proc_is_ours() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
+}
+
+/// The process is a zombie and none of its threads lives. `None`: unknown.
+pub(crate) fn is_dead_zombie(pid: i32) -> Option<bool> {
+    if !Stat::read(pid)?.is_zombie() {
+        return Some(false);
+    }
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let line = fs::read(task.ok()?.path().join("stat")).ok()?;
+        if !Stat::parse(&line)?.is_zombie() {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// No process lives in the PID namespace `pid:[N]`, seen twice. Only root in the initial namespace can know:
+/// everyone else gets `false`, and so does whoever meets anything unreadable.
+pub(crate) fn namespace_is_gone(pid_ns: &str) -> bool {
+    /// The kernel's fixed number of the initial PID namespace (`PROC_PID_INIT_INO`).
+    const INITIAL: &str = "pid:[4026531836]";
+    let ours = fs::read_link("/proc/self/ns/pid");
+    let may_know =
+        nix::unistd::geteuid().is_root() && proc_is_ours() && ours.is_ok_and(|ns| ns.as_os_str() == INITIAL);
+    may_know && nobody_lives_in(pid_ns) && nobody_lives_in(pid_ns)
+}
+
+fn nobody_lives_in(pid_ns: &str) -> bool {
+    let Ok(entries) = fs::read_dir("/proc") else { return false };
+    for entry in entries {
+        let Ok(entry) = entry else { return false };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        match fs::read_link(format!("/proc/{pid}/ns/pid")) {
+            Ok(ns) if ns.as_os_str() == pid_ns => return false,
+            Ok(_) => {}
+            // It ended meanwhile, or is a zombie, which has no namespace any more.
+            Err(_) if Stat::read(pid).is_none_or(|stat| stat.is_zombie()) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_newlines_is_no_trap() {
+        let line = b"77 (a) b)\n(c) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1\n";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.start_ticks), (77, 5, 6, 7, 4242));
+        assert_eq!(Stat::parse(b""), None);
+        assert_eq!(Stat::parse(b"7 (x"), None);
+    }
+
+    #[test]
+    fn a_pid_that_no_kernel_has_is_not_asked() {
+        for pid in [i64::MIN, -1, 0, i64::from(i32::MAX) + 1, 1 << 32, (1 << 32) + 1, i64::MAX] {
+            assert_eq!(probe(pid), Liveness::Unknown, "{pid}");
+        }
+    }
+
+    #[test]
+    fn a_reaped_child_is_gone_and_a_zombie_is_not() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        while Stat::read(pid.cast_signed()).is_some_and(|stat| !stat.is_zombie()) {
+            std::thread::yield_now();
+        }
+        assert_eq!(probe(i64::from(pid)), Liveness::Alive, "a zombie answers");
+        assert_eq!(is_dead_zombie(pid.cast_signed()), Some(true));
+        child.wait().unwrap();
+        assert_eq!(probe(i64::from(pid)), Liveness::Gone);
+        assert_eq!(probe(i64::from(std::process::id())), Liveness::Alive);
+    }
+
+    #[test]
+    fn a_living_namespace_is_not_gone() {
+        let ours = fs::read_link("/proc/self/ns/pid").unwrap();
+        assert!(!namespace_is_gone(ours.to_str().unwrap()));
+    }
+}

@@ -1,0 +1,311 @@
+//! The runner: the small process between a daemon and a cycle's command (DESIGN 5).
+//!
+//! It is the running binary itself, started again with a hidden first argument. It has the gate's open file on
+//! its stdin, the command has not, so the gate stays shut as long as the runner lives, also when the daemon was
+//! killed; and it keeps the cycle's time-out, also then. It does not die of the signals that end a daemon: a
+//! service manager sends them to everyone at once, and the runner must outlive the command.
+//!
+//! | descriptor | is |
+//! |---|---|
+//! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
+//! | 1 | what the command writes to its stdout and stderr |
+//! | 2 | one line, at the end: [`Ended`] |
+//!
+//! `flock` belongs to the open file: letting it go here would let go of the daemon's too. As long as the daemon
+//! lives, it is the one to do so; an orphaned runner does it before it ends.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_name;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, getppid, setsid};
+
+use crate::error::words;
+use crate::{process, sys};
+
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
+pub const ARGUMENT: &str = "__run-cycle";
+
+/// How long a command that was asked to end may take before it is killed.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// How long output that is still coming is read after the command has ended: a process that it left behind may
+/// have the pipe for ever.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// What to run under the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The database's directory; the command runs in the one above it.
+    pub dir: PathBuf,
+    /// For `sh -c`.
+    pub command: OsString,
+    /// When its whole process group is ended.
+    pub timeout: Duration,
+}
+
+impl Order {
+    /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect.
+    pub fn runner(&self, gate: Option<OwnedFd>) -> Command {
+        let this = Path::new("/proc/self/exe");
+        // Where there is no /proc; the first finds the binary also after it was replaced.
+        let program =
+            if this.exists() { this.to_path_buf() } else { std::env::current_exe().unwrap_or_default() };
+        let mut runner = Command::new(program);
+        runner.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
+        runner.arg(std::process::id().to_string()).arg(self.timeout.as_millis().to_string());
+        runner.arg(&self.dir).arg(&self.command);
+        runner.stdin(gate.map_or_else(Stdio::null, Stdio::from));
+        runner
+    }
+
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<(Self, Pid)> {
+        let mut args = args.into_iter();
+        let mut number = || args.next()?.to_str()?.parse::<u64>().ok();
+        let daemon = Pid::from_raw(i32::try_from(number()?).ok()?);
+        let timeout = Duration::from_millis(number()?);
+        Some((Self { dir: args.next()?.into(), command: args.next()?, timeout }, daemon))
+    }
+}
+
+/// How a command ended. `Display` is the runner's line on descriptor 2, [`Ended::parse`] reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this exit code.
+    Exit(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// It ran out of time; its group was ended.
+    TimedOut,
+    /// It never ran, and why.
+    NotStarted(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::TimedOut => f.write_str("timed-out"),
+            Self::NotStarted(why) => write!(f, "not-started {why}"),
+        }
+    }
+}
+
+impl Ended {
+    /// Reads the runner's line. `None`: the runner ended without one, so it was killed.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
+        match word {
+            "exit" => Some(Self::Exit(rest.parse().ok()?)),
+            "signal" => Some(Self::Signal(rest.parse().ok()?)),
+            "timed-out" => Some(Self::TimedOut),
+            "not-started" => Some(Self::NotStarted(rest.to_owned())),
+            _ => None,
+        }
+    }
+
+    fn from_status(status: io::Result<ExitStatus>) -> Self {
+        match status {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => Self::Exit(code),
+                (None, signal) => Self::Signal(signal.unwrap_or_default()),
+            },
+            Err(error) => Self::NotStarted(format!("its end is unknown: {}", words(&error))),
+        }
+    }
+}
+
+/// The runner's `main`, with the arguments after [`ARGUMENT`].
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let Some((order, daemon)) = Order::parse(args) else {
+        let _ = writeln!(io::stderr(), "{}", Ended::NotStarted("this is for beadlock's own use".to_owned()));
+        return ExitCode::from(2);
+    };
+    let ended = run(&order).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
+    let _ = writeln!(io::stderr(), "{ended}");
+    if getppid() != daemon {
+        let _ = sys::flock(io::stdin(), sys::Flock::Unlock);
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(order: &Order) -> io::Result<Ended> {
+    // Handlers and not SIG_IGN or a mask: the command must not inherit them. One for SIGCHLD too, for a daemon
+    // that was started with it ignored would never learn how the command ended.
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD] {
+        signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)))?;
+    }
+    let _ = setsid();
+    let _ = set_name(c"beadlock-cycle"); // Started by way of /proc it is "exe".
+    let (output, for_command) = io::pipe()?;
+    let (stop, stopper) = io::pipe()?;
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let relay = thread::Builder::new().spawn(move || relay(output, &stop, stdout))?;
+
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(&order.command).current_dir(order.dir.parent().unwrap_or(&order.dir));
+    command.env("BEADS_DIR", &order.dir).env("BEADLOCK_CYCLE", &order.dir).process_group(0);
+    command.stdin(Stdio::null()).stdout(for_command.try_clone()?).stderr(for_command);
+    let mut child = command.spawn()?;
+    drop(command); // It has the pipe's other end.
+
+    let group = Pid::from_raw(child.id().cast_signed());
+    let ended = if has_ended(group, order.timeout) {
+        Ended::from_status(child.wait())
+    } else {
+        end_group(&mut child, group);
+        Ended::TimedOut
+    };
+    drop(stopper);
+    let _ = relay.join();
+    Ok(ended)
+}
+
+/// Waits for a child's end without reaping it, so that its PID stays the name of its group.
+fn has_ended(pid: Pid, bound: Duration) -> bool {
+    let begun = Instant::now();
+    let pidfd = sys::pidfd_open(pid.as_raw());
+    loop {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(pid), flags) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
+            _ => return true,
+        }
+        let left = bound.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        match &pidfd {
+            Ok(pidfd) => {
+                let millis = i32::try_from(left.as_millis().max(1)).unwrap_or(i32::MAX);
+                let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+                let _ = poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout);
+            }
+            Err(_) => thread::sleep(left.min(Duration::from_millis(10))),
+        }
+    }
+}
+
+/// TERM, then CONT for who stands still, then KILL; returns when nobody of the group lives any more.
+fn end_group(child: &mut Child, group: Pid) {
+    let to_group = |signal| {
+        let _ = kill(Pid::from_raw(-group.as_raw()), signal);
+    };
+    to_group(Signal::SIGTERM);
+    to_group(Signal::SIGCONT);
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(5);
+    while !group_is_gone(group) {
+        if begun.elapsed() >= GRACE {
+            to_group(Signal::SIGKILL);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+    let _ = child.wait();
+}
+
+/// Nobody of the group lives, seen twice: one scan can miss who is being born. Zombies have ended; the leader is
+/// one, unreaped, so a scan that shows nobody is a `/proc` that hides them.
+fn group_is_gone(group: Pid) -> bool {
+    let nobody_lives = || {
+        if kill(Pid::from_raw(-group.as_raw()), None) == Err(Errno::ESRCH) {
+            return true;
+        }
+        let mut members = process::all().into_iter().filter(|stat| stat.pgrp == group.as_raw()).peekable();
+        members.peek().is_some()
+            && members.all(|stat| stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false))
+    };
+    nobody_lives() && nobody_lives()
+}
+
+/// Passes on what the command writes. Nobody may be reading any more: then it is read and thrown away, so that an
+/// orphaned command neither dies of SIGPIPE nor stands still.
+fn relay(mut output: PipeReader, stop: &PipeReader, mut stdout: File) {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut stopped: Option<Instant> = None;
+    loop {
+        let mut ready =
+            [PollFd::new(output.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(_) => return,
+        }
+        let [has_output, has_stop] = ready.map(|fd| fd.any() != Some(false));
+        if has_stop && stopped.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
+            return;
+        }
+        if !has_output {
+            return;
+        }
+        match output.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(read) => {
+                let _ = stdout.write_all(&buffer[..read]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_it_ended() {
+        let why = "no such file or directory".to_owned();
+        for ended in
+            [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::NotStarted(why)]
+        {
+            assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
+        }
+        for noise in ["", "exit", "exit x", "thread 'main' panicked at"] {
+            assert_eq!(Ended::parse(noise), None, "{noise}");
+        }
+    }
+
+    #[test]
+    fn the_order_survives_the_command_line() {
+        let order = Order {
+            dir: "/x y/.beads".into(),
+            command: "a 'b'".into(),
+            timeout: Duration::from_millis(1500),
+        };
+        let runner = order.runner(None);
+        let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
+        assert_eq!(args[0], ARGUMENT);
+        let (read, daemon) = Order::parse(args[1..].to_vec()).unwrap();
+        assert_eq!((read, daemon.as_raw()), (order, std::process::id().cast_signed()));
+        assert_eq!(Order::parse(["x".into()]), None);
+    }
+
+    #[test]
+    fn a_group_of_zombies_is_gone_and_a_living_one_is_not() {
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let group = Pid::from_raw(child.id().cast_signed());
+        assert!(!group_is_gone(group));
+        assert!(!has_ended(group, Duration::from_millis(20)));
+        child.kill().unwrap();
+        assert!(has_ended(group, Duration::from_secs(10)));
+        assert!(group_is_gone(group), "the leader is a zombie");
+        child.wait().unwrap();
+        assert!(group_is_gone(group));
+    }
+}

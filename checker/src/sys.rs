@@ -1,0 +1,204 @@
+//! System calls that no safe crate offers, and the only `unsafe` of the project: flock on a descriptor that is
+//! kept, leases, pidfd, fork. Linux; each has a portable fallback where it is used.
+#![expect(unsafe_code, reason = "the one module for system calls; each block has its SAFETY comment")]
+
+use std::ffi::{CStr, CString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::unistd::{ForkResult, Pid, execve, fork, pipe2, setpgid};
+
+/// How to ask for a flock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flock {
+    /// Take it or say busy.
+    Try,
+    /// Block until it is there.
+    Wait,
+    /// Let it go, for every descriptor of the same open file.
+    Unlock,
+}
+
+/// `flock(2)`. `Ok(false)` is busy; only [`Flock::Try`] says so. A signal does not interrupt it.
+pub(crate) fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
+    let operation = match how {
+        Flock::Try => libc::LOCK_EX | libc::LOCK_NB,
+        Flock::Wait => libc::LOCK_EX,
+        Flock::Unlock => libc::LOCK_UN,
+    };
+    loop {
+        // SAFETY: flock takes no pointers, and the descriptor is open for as long as it is borrowed.
+        match Errno::result(unsafe { libc::flock(fd.as_fd().as_raw_fd(), operation) }) {
+            Ok(_) => return Ok(true),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EWOULDBLOCK) if how == Flock::Try => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Which signal a broken lease would send; the kernel's number on every architecture, unknown to the libc crate.
+const F_SETSIG: libc::c_int = 10;
+
+fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix::Result<libc::c_int> {
+    // SAFETY: the lease and owner commands take an int or nothing, never a pointer; the descriptor is borrowed.
+    Errno::result(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), command, argument) })
+}
+
+/// Takes a read lease: granted only when nobody has the file open for writing, broken by whoever opens it so.
+/// No signal is ever sent; ask [`lease_unbroken`].
+pub(crate) fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
+    fcntl_int(fd, F_SETSIG, libc::SIGURG)?;
+    fcntl_int(fd, libc::F_SETLEASE, libc::F_RDLCK)?;
+    if let Err(errno) = fcntl_int(fd, libc::F_SETOWN, 0) {
+        drop_lease(fd);
+        return Err(errno);
+    }
+    Ok(())
+}
+
+/// Nobody has opened the file for writing, nor truncated it, since the lease was taken.
+pub(crate) fn lease_unbroken(fd: &impl AsFd) -> bool {
+    fcntl_int(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
+}
+
+/// Gives the lease up; who waits to write goes on at once.
+pub(crate) fn drop_lease(fd: &impl AsFd) {
+    // An error means that there is no lease any more, which is what was asked for.
+    let _ = fcntl_int(fd, libc::F_SETLEASE, libc::F_UNLCK);
+}
+
+/// A descriptor that becomes readable when the process ends (`pidfd_open(2)`, Linux 5.3).
+///
+/// # Errors
+/// ESRCH when there is no such process, ENOSYS on older kernels.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    let fd = i32::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A command that is ready to execute, all of it prepared before the fork.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// The path of the program, as found in PATH; it has a slash.
+    pub program: &'a CStr,
+    /// Its arguments, its own name first.
+    pub argv: &'a [CString],
+    /// Its environment, `NAME=value` each.
+    pub envp: &'a [CString],
+    /// Put it in a process group of its own.
+    pub own_group: bool,
+    /// The signal mask it starts with.
+    pub mask: SigSet,
+}
+
+/// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
+/// (or this process dies) it ends without executing; whoever dropped it reaps it.
+#[derive(Debug)]
+#[must_use = "dropping it ends the process without executing the command"]
+pub struct Waiting {
+    pid: i32,
+    go: OwnedFd,
+    failure: OwnedFd,
+}
+
+/// Forks the process of a command that is to start later, under the same PID (DESIGN 7, "Start").
+///
+/// # Errors
+/// What pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of
+/// one thread may do in the child what is done here.
+pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+        return Err(Errno::EDEADLK.into());
+    }
+    let (go_reader, go) = pipe2(OFlag::O_CLOEXEC)?;
+    let (failure, failure_writer) = pipe2(OFlag::O_CLOEXEC)?;
+    // SAFETY: this process has one thread, so the child may do all that a process may.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => {
+            if spawn.own_group {
+                // The child does it too; whoever comes second is told that it is done already.
+                let _ = setpgid(child, child);
+            }
+            Ok(Waiting { pid: child.as_raw(), go, failure })
+        }
+        ForkResult::Child => {
+            drop((go, failure));
+            let code = wait_and_execute(spawn, go_reader, failure_writer);
+            // SAFETY: _exit takes an int, and does not run what the parent has registered for its own end.
+            unsafe { libc::_exit(code) }
+        }
+    }
+}
+
+/// The child: waits for the byte, executes; returns only when it may not or cannot.
+fn wait_and_execute(spawn: &Spawn<'_>, go: OwnedFd, failure: OwnedFd) -> i32 {
+    if spawn.own_group {
+        let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+    }
+    let mut byte = [0];
+    if std::fs::File::from(go).read_exact(&mut byte).is_err() {
+        return 125;
+    }
+    // SAFETY: SIG_DFL is no handler. Rust's runtime ignores SIGPIPE, which the command must not inherit.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
+    let Err(mut errno) = execve(spawn.program, spawn.argv, spawn.envp);
+    if errno == Errno::ENOEXEC {
+        // A script without `#!`: what every shell and execvp do.
+        let mut argv = vec![c"/bin/sh".to_owned(), spawn.program.to_owned()];
+        argv.extend(spawn.argv.iter().skip(1).cloned());
+        let Err(again) = execve(c"/bin/sh", &argv, spawn.envp);
+        errno = again;
+    }
+    let _ = std::fs::File::from(failure).write_all(&(errno as i32).to_ne_bytes());
+    if errno == Errno::ENOENT { 127 } else { 126 }
+}
+
+impl Waiting {
+    /// The PID that the command will have.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Lets it execute. `Ok` once the command runs.
+    ///
+    /// # Errors
+    /// What `execve` said; the process has ended then, with 127 for ENOENT and 126 otherwise, and is unreaped.
+    pub fn go(self) -> io::Result<()> {
+        let mut go = std::fs::File::from(self.go);
+        go.write_all(&[1])?;
+        let mut errno = [0; 4];
+        match std::fs::File::from(self.failure).read_exact(&mut errno) {
+            Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
+            // Closed by the execution itself (or by a death before it, which waiting for the process will tell).
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Sets SIGCHLD to its default: ended children stay as zombies until they are waited for.
+///
+/// # Errors
+/// None that the system documents.
+pub fn default_sigchld() -> io::Result<()> {
+    // SAFETY: SIG_DFL is no handler.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
+    Ok(())
+}
+
+/// Ends this process by `signal` with its default action, so that a shell sees what happened.
+pub fn die_of(dying: Signal) {
+    // SAFETY: SIG_DFL is no handler.
+    let _ = unsafe { signal(dying, SigHandler::SigDfl) };
+    let mut set = SigSet::empty();
+    set.add(dying);
+    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);
+    let _ = nix::sys::signal::raise(dying);
+}

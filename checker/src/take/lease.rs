@@ -1,0 +1,76 @@
+//! Watching a file that was moved aside: a lease where there is one, else what can be compared (DESIGN 6.3, 6.7).
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::read::LockFile;
+use crate::sys;
+
+/// How often a lease is looked at during a grace.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// An answer to the wish for a lease.
+pub(super) enum Leased<'f> {
+    /// Watched from now on.
+    Watched(Watch<'f>),
+    /// Somebody has the file open for writing.
+    Refused,
+}
+
+/// A file under watch; the lease, if there is one, is given up when this is dropped, before the file is closed.
+pub(super) struct Watch<'f> {
+    file: &'f LockFile,
+    lease: bool,
+}
+
+/// Puts `file` under watch: by a lease if `leases` allows and the kernel grants one.
+pub(super) fn watch(file: &LockFile, leases: bool) -> Leased<'_> {
+    if !leases {
+        return Leased::Watched(Watch { file, lease: false });
+    }
+    match sys::take_lease(file) {
+        Ok(()) => Leased::Watched(Watch { file, lease: true }),
+        Err(Errno::EAGAIN) => Leased::Refused,
+        // By errno, per call: another owner's file (EACCES), a file system or kernel without leases (EINVAL …).
+        Err(_) => Leased::Watched(Watch { file, lease: false }),
+    }
+}
+
+impl Watch<'_> {
+    /// Watches the file, whose content is `content`, for `grace`. True: nobody has opened it for writing (with a
+    /// lease), or it looks the same as at the start (without).
+    pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
+        let before = self.appearance();
+        let deadline = Instant::now() + grace;
+        loop {
+            if self.lease && !sys::lease_unbroken(self.file) {
+                return false;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            sleep(left.min(GLANCE));
+        }
+        if self.lease {
+            return sys::lease_unbroken(self.file);
+        }
+        before.is_some() && before == self.appearance() && self.file.read().is_ok_and(|now| now == content)
+    }
+
+    /// Size, mtime and ctime: what a writer changes.
+    fn appearance(&self) -> Option<[i64; 5]> {
+        let stat = self.file.stat_now().ok()?;
+        Some([stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec])
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.lease {
+            sys::drop_lease(self.file);
+        }
+    }
+}

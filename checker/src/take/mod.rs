@@ -1,0 +1,336 @@
+//! The only way a lock file is created, taken over, removed or recovered (DESIGN 6).
+//!
+//! Promises: a live lock never disappears but by its owner; what is linked is complete; a crash at any step
+//! leaves a valid record or none, and the next one with the gate puts right what is left. Every step here is
+//! one that the model breaks without.
+//!
+//! Order: the gate is held throughout; then a lease on the file that is moved. Nothing is ever deleted by the
+//! lock's own path, and nothing is ever renamed over anything. There is one side name, touched only with the
+//! gate held, so a side file that is found under the gate is what a crash has left.
+//!
+//! Limits: without leases (another owner's file, some file systems) contents and times are compared instead,
+//! which is safe against one writer in place at a time, not against two. Beside a gate of one machine,
+//! another machine's removals are not seen.
+
+mod create;
+mod lease;
+mod recover;
+mod release;
+mod remove;
+mod rename;
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+
+use crate::Options;
+use crate::dialect::beads::Record;
+use crate::error::{Error, Result};
+use crate::gate::Gate;
+use crate::look::Judged;
+use crate::read::{self, LockFile, Sight};
+use crate::verdict::{Reason, Skip};
+
+use recover::Recovered;
+use remove::Removal;
+
+pub use release::{Held, Release};
+
+/// The lock file's name.
+pub(crate) const LOCK: &CStr = c".exclusive-lock";
+/// The one side name.
+pub(crate) const ASIDE: &CStr = c".exclusive-lock.aside";
+/// What unfinished locks are called where there are no unnamed files; PID and a random number follow.
+pub(crate) const DRAFT_PREFIX: &str = ".exclusive-lock.tmp-";
+
+/// For how long a lock that moved aside is watched: longer than a throttled container stands still inside one
+/// `open` whose path lookup came before the move.
+const GRACE: Duration = Duration::from_millis(100);
+/// For how long a lock that somebody else is just changing is looked at again before the answer is "in progress".
+const CONTENTION: Duration = Duration::from_millis(50);
+/// How often somebody may put another dead lock in the way before the answer is "in progress".
+const ROUNDS: usize = 32;
+
+/// The points between the steps, for tests that make a bad interleaving happen every time (DESIGN 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// A side file was found.
+    SideFound,
+    /// The side file has been judged; it is about to be deleted, put back or exchanged.
+    SideJudged,
+    /// There is no side file, or one that must stay.
+    Recovered,
+    /// The lock has been read and judged for the first time: it may go.
+    Judged,
+    /// The lease is held, or cannot be had.
+    Leased,
+    /// The lock has been judged again, and is about to be moved aside.
+    JudgedAgain,
+    /// It is aside.
+    MovedAside,
+    /// Its grace has ended unbroken; it is about to be deleted.
+    GraceOver,
+    /// It is deleted.
+    Deleted,
+    /// It was somebody's after all, and is about to be moved back.
+    MovingBack,
+    /// There is no lock, and a claim is about to be written.
+    Absent,
+    /// The complete record is on disk, without a name.
+    Synced,
+    /// The lock is linked.
+    Linked,
+}
+
+/// Which mechanisms may be used. Whatever a kernel or file system refuses falls back by itself; tests take the
+/// portable ones on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Means {
+    /// File leases; else contents and times are compared.
+    pub leases: bool,
+    /// `renameat2`; else plain rename and link.
+    pub renameat2: bool,
+    /// `O_TMPFILE`; else a named file that is swept when its process is dead.
+    pub unnamed_files: bool,
+}
+
+impl Means {
+    /// The strongest that Linux has.
+    pub const BEST: Self = Self { leases: true, renameat2: true, unnamed_files: true };
+    /// What any Unix has.
+    pub const PORTABLE: Self = Self { leases: false, renameat2: false, unnamed_files: false };
+}
+
+/// A database's directory with the gate held: where lock files are changed.
+#[derive(Debug)]
+pub struct Site<'a, H = fn(Step)> {
+    dir: BorrowedFd<'a>,
+    path: &'a Path,
+    gated: bool,
+    options: Options,
+    means: Means,
+    hook: H,
+}
+
+/// What the lock has come to once everything dead is out of the way.
+#[derive(Debug)]
+#[must_use]
+pub enum Settled {
+    /// There is no lock.
+    Free {
+        /// The last stale lock that was removed on the way, and why.
+        removed: Option<(Box<Record>, Reason)>,
+    },
+    /// There is one that must stay, or it could not be dealt with.
+    Refused(Skip),
+}
+
+/// How an attempt to claim ended.
+#[derive(Debug)]
+#[must_use = "a claim that is not held protects nothing"]
+pub enum Attempt {
+    /// The lock stands.
+    Claimed(Held),
+    /// Somebody else's does, or it could not be checked. Nothing was changed.
+    Refused(Skip),
+}
+
+fn no_hook(_: Step) {}
+
+impl<'a> Site<'a> {
+    /// Where the gate is held.
+    pub fn new(gate: &'a Gate, options: &Options) -> Self {
+        let hook: fn(Step) = no_hook;
+        Self {
+            dir: gate.as_fd(),
+            path: gate.path(),
+            gated: true,
+            options: *options,
+            means: Means::BEST,
+            hook,
+        }
+    }
+
+    fn without_gate(dir: &'a OwnedFd, path: &'a Path, options: &Options) -> Self {
+        let hook: fn(Step) = no_hook;
+        Self { dir: dir.as_fd(), path, gated: false, options: *options, means: Means::BEST, hook }
+    }
+}
+
+/// Claims the database in `dir` where there can be no gate: an absent lock is claimed, nothing is removed.
+///
+/// # Errors
+/// As [`Site::claim`].
+pub fn claim_without_gate(dir: &Path, record: &Record, options: &Options) -> Result<Attempt> {
+    Site::without_gate(&open_searchable(dir)?, dir, options).claim(record)
+}
+
+/// Opens a directory that may be searched but perhaps not read.
+fn open_searchable(dir: &Path) -> Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
+}
+
+impl<'a, H: FnMut(Step)> Site<'a, H> {
+    /// Uses these mechanisms only.
+    pub fn with_means(self, means: Means) -> Self {
+        Self { means, ..self }
+    }
+
+    /// Calls `hook` between the steps.
+    pub fn with_hook<G: FnMut(Step)>(self, hook: G) -> Site<'a, G> {
+        let Self { dir, path, gated, options, means, hook: _ } = self;
+        Site { dir, path, gated, options, means, hook }
+    }
+
+    fn at(&mut self, step: Step) {
+        (self.hook)(step);
+    }
+
+    fn error(&self, doing: &'static str, name: &CStr, errno: nix::errno::Errno) -> Error {
+        Error::new(doing, read::join(self.path, name), errno)
+    }
+
+    fn judge(&self, file: &LockFile) -> Judged {
+        Judged::of(file, self.dir, self.options.depth(), self.options.reap_proven_dead)
+    }
+
+    /// Recovers, then removes the lock if it is dead, until there is none or one that must stay. Only "absent"
+    /// makes it free: a removal by itself never does (MODEL V1).
+    pub fn settle(&mut self) -> Settled {
+        let mut removed = None;
+        let mut contention = None;
+        for _ in 0..ROUNDS {
+            match self.settle_once(&mut removed) {
+                Ok(Round::Done(settled)) => return settled,
+                Ok(Round::Again) => {}
+                Ok(Round::Contended) => {
+                    let since = *contention.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= CONTENTION {
+                        break;
+                    }
+                    sleep(Duration::from_millis(5));
+                }
+                Err(Failed { record, error }) => {
+                    let doing =
+                        if record.is_some() { "remove stale lock" } else { "recover .exclusive-lock.aside" };
+                    let detail = format!("failed to {doing}: {error}");
+                    return Settled::Refused(Skip::CheckFailed {
+                        reason: Reason::RemovalFailed,
+                        detail,
+                        record,
+                    });
+                }
+            }
+        }
+        Settled::Refused(Skip::InProgress)
+    }
+
+    fn settle_once(
+        &mut self,
+        removed: &mut Option<(Box<Record>, Reason)>,
+    ) -> std::result::Result<Round, Failed> {
+        let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
+        match recovered.map_err(|error| Failed { record: None, error: error.to_string() })? {
+            Recovered::Clean => {}
+            Recovered::Again | Recovered::Released => return Ok(Round::Again),
+            Recovered::Left => return Ok(Round::Done(self.beside_a_side_file())),
+        }
+        self.at(Step::Recovered);
+        let file = match read::open(self.dir, LOCK) {
+            Sight::Absent => return Ok(Round::Done(Settled::Free { removed: removed.take() })),
+            Sight::Unreadable(words) => {
+                return Ok(Round::Done(match Judged::unreadable(words).stale() {
+                    Ok(_) => Settled::Refused(Skip::InProgress),
+                    Err(skip) => Settled::Refused(skip),
+                }));
+            }
+            Sight::File(file) => file,
+        };
+        let (record, reason) = match self.judge(&file).stale() {
+            Ok(stale) => stale,
+            Err(skip) => return Ok(Round::Done(Settled::Refused(skip))),
+        };
+        self.at(Step::Judged);
+        if !self.gated {
+            return Err(Failed { record: Some(record), error: "no gate".to_owned() });
+        }
+        match self.remove(&file, &remove::Wanted::Dead) {
+            Ok(Removal::Removed) => {
+                *removed = Some((record, reason));
+                Ok(Round::Again)
+            }
+            Ok(Removal::Changed) => Ok(Round::Again),
+            Ok(Removal::Contended) => Ok(Round::Contended),
+            Err(error) => Err(Failed { record: Some(record), error: error.to_string() }),
+        }
+    }
+
+    /// The answer when a side file must stay: the lock's that made it stay, looked at once more.
+    fn beside_a_side_file(&self) -> Settled {
+        let judged = match read::open(self.dir, LOCK) {
+            Sight::Absent => return Settled::Refused(Skip::InProgress),
+            Sight::Unreadable(words) => Judged::unreadable(words),
+            Sight::File(file) => self.judge(&file),
+        };
+        Settled::Refused(match judged.stale() {
+            // It died just now; the next check will see to both.
+            Ok(_) => Skip::InProgress,
+            Err(skip) => skip,
+        })
+    }
+
+    /// Where there is no gate nobody may touch a side file.
+    fn side_file_must_stay(&self) -> Result<Recovered> {
+        match read::exists_at(self.dir, ASIDE) {
+            Ok(false) => Ok(Recovered::Clean),
+            Ok(true) => Ok(Recovered::Left),
+            Err(errno) => Err(self.error("look at", ASIDE, errno)),
+        }
+    }
+
+    /// Settles, and links `record` whole when there is no lock.
+    ///
+    /// # Errors
+    /// When the record cannot be written or linked (full disk, read-only, no permission). Nothing is left then.
+    pub fn claim(mut self, record: &Record) -> Result<Attempt> {
+        let mut draft = None;
+        for _ in 0..ROUNDS {
+            match self.settle() {
+                Settled::Free { .. } => {}
+                Settled::Refused(skip) => return Ok(Attempt::Refused(skip)),
+            }
+            self.at(Step::Absent);
+            let draft = match &draft {
+                Some(draft) => draft,
+                None => draft.insert(self.draft(record)?),
+            };
+            self.at(Step::Synced);
+            if self.link(draft)? {
+                self.at(Step::Linked);
+                return Ok(Attempt::Claimed(self.hold(draft, record)?));
+            }
+        }
+        Ok(Attempt::Refused(Skip::InProgress))
+    }
+}
+
+/// One round of [`Site::settle`].
+enum Round {
+    Done(Settled),
+    Again,
+    /// Somebody has the stale lock open for writing, or was just changing it.
+    Contended,
+}
+
+/// A removal or a recovery that the system refused.
+struct Failed {
+    record: Option<Box<Record>>,
+    error: String,
+}

@@ -1,0 +1,90 @@
+//! Removing a lock that may go: steps 3 to 5 and 7 of DESIGN 6.
+
+use std::time::Duration;
+
+use super::lease::{Leased, watch};
+use super::rename::{Moved, Names};
+use super::{ASIDE, GRACE, LOCK, Site, Step};
+use crate::error::Result;
+use crate::read::{self, LockFile};
+use crate::verdict::Verdict;
+
+/// Which lock may go.
+pub(super) enum Wanted<'m> {
+    /// One whose holder is proved dead.
+    Dead,
+    /// The holder's own, or in a recovery a dead one as well.
+    Mine(&'m dyn Fn(&LockFile, &[u8]) -> bool, Duration),
+}
+
+impl Wanted<'_> {
+    /// For how long it is watched once it is aside.
+    fn grace(&self) -> Duration {
+        match self {
+            Self::Dead => GRACE,
+            Self::Mine(_, grace) => *grace,
+        }
+    }
+}
+
+/// How a removal ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// It is deleted.
+    Removed,
+    /// It is not what it was; look again.
+    Changed,
+    /// Somebody has it open for writing, or was changing it; it is where it was.
+    Contended,
+}
+
+impl<H: FnMut(Step)> Site<'_, H> {
+    pub(super) fn names(&self) -> Names<'_> {
+        Names { dir: self.dir, renameat2: self.means.renameat2 }
+    }
+
+    /// The content of `file` now, if by it the file may go.
+    pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
+        let bytes = file.read().ok()?;
+        let may = match wanted {
+            Wanted::Dead => {
+                let (depth, reap) = (self.options.depth(), self.options.reap_proven_dead);
+                let judged = crate::look::Judged::of_bytes(&bytes, self.dir, depth, reap);
+                matches!(judged.verdict, Verdict::Stale(_))
+            }
+            Wanted::Mine(is_mine, _) => is_mine(file, &bytes),
+        };
+        may.then_some(bytes)
+    }
+
+    /// Removes the lock that is open as `file`, if it is still there and may still go.
+    pub(super) fn remove(&mut self, file: &LockFile, wanted: &Wanted<'_>) -> Result<Removal> {
+        let Leased::Watched(watch) = watch(file, self.means.leases) else { return Ok(Removal::Contended) };
+        self.at(Step::Leased);
+        let Some(content) = self.may_go(file, wanted) else { return Ok(Removal::Changed) };
+        self.at(Step::JudgedAgain);
+        let moved = self.names().move_aside().map_err(|errno| self.error("move aside", LOCK, errno))?;
+        if moved != Moved::Yes {
+            return Ok(Removal::Changed);
+        }
+        self.at(Step::MovedAside);
+        if self.is_aside(file)? && watch.unbroken_for(wanted.grace(), &content) && self.is_aside(file)? {
+            self.at(Step::GraceOver);
+            self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
+            self.at(Step::Deleted);
+            return Ok(Removal::Removed);
+        }
+        // Somebody's claim: another file came in between, or a writer that had looked the path up before the
+        // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
+        // the next one with the gate finds it.
+        self.at(Step::MovingBack);
+        self.names().move_back().map_err(|errno| self.error("move back", ASIDE, errno))?;
+        Ok(Removal::Contended)
+    }
+
+    /// What lies aside is the inode that we hold open.
+    pub(super) fn is_aside(&self, file: &LockFile) -> Result<bool> {
+        let stat = read::stat_at(self.dir, ASIDE).map_err(|errno| self.error("look at", ASIDE, errno))?;
+        Ok(stat.is_some_and(|stat| file.is(&stat)))
+    }
+}

@@ -1,0 +1,97 @@
+//! The moves between the lock's name and the side name: never over anything (DESIGN 6.4, 6.5).
+#![expect(clippy::disallowed_methods, reason = "the one place where lock files are moved")]
+
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, RenameFlags, renameat, renameat2};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+
+use super::{ASIDE, LOCK};
+use crate::read::exists_at;
+
+/// The lock's name and the side name in one directory.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub dir: BorrowedFd<'a>,
+    pub renameat2: bool,
+}
+
+/// How a move ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    Yes,
+    /// There is nothing under the old name any more.
+    Vanished,
+    /// There is something under the new name.
+    Taken,
+}
+
+impl Names<'_> {
+    /// The lock to the side name.
+    pub(super) fn move_aside(self) -> nix::Result<Moved> {
+        match self.no_replace(LOCK, ASIDE) {
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
+                if exists_at(self.dir, ASIDE)? {
+                    Ok(Moved::Taken)
+                } else {
+                    moved(renameat(self.dir, LOCK, self.dir, ASIDE))
+                }
+            }
+            answer => moved(answer),
+        }
+    }
+
+    /// What is aside to the lock's name.
+    pub(super) fn move_back(self) -> nix::Result<Moved> {
+        match self.no_replace(ASIDE, LOCK) {
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                match moved(linkat(self.dir, ASIDE, self.dir, LOCK, AtFlags::empty()))? {
+                    // A crash here leaves one file under both names, which recovery knows.
+                    Moved::Yes => self.delete_aside().map(|_| Moved::Yes),
+                    other => Ok(other),
+                }
+            }
+            answer => moved(answer),
+        }
+    }
+
+    /// Swaps the two; `Ok(false)` where the file system cannot.
+    pub(super) fn exchange(self) -> nix::Result<bool> {
+        if !self.renameat2 {
+            return Ok(false);
+        }
+        match renameat2(self.dir, ASIDE, self.dir, LOCK, RenameFlags::RENAME_EXCHANGE) {
+            // ENOENT: one of them has gone meanwhile, so there is another situation to look at.
+            Ok(()) | Err(Errno::ENOENT) => Ok(true),
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Deletes what is aside. False: there was nothing.
+    pub(super) fn delete_aside(self) -> nix::Result<bool> {
+        match unlinkat(self.dir, ASIDE, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn no_replace(self, from: &std::ffi::CStr, to: &std::ffi::CStr) -> nix::Result<()> {
+        if !self.renameat2 {
+            return Err(Errno::ENOSYS);
+        }
+        renameat2(self.dir, from, self.dir, to, RenameFlags::RENAME_NOREPLACE)
+    }
+}
+
+fn moved(answer: nix::Result<()>) -> nix::Result<Moved> {
+    match answer {
+        Ok(()) => Ok(Moved::Yes),
+        Err(Errno::ENOENT) => Ok(Moved::Vanished),
+        Err(Errno::EEXIST) => Ok(Moved::Taken),
+        Err(errno) => Err(errno),
+    }
+}

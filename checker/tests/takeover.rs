@@ -1,0 +1,452 @@
+//! Removal, recovery, creation and release by DESIGN 6, with something bad happening between any two steps: a writer
+//! that knows nothing of the gate, in place or by rename, or a crash. Each with leases and with the portable means.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::take::{Attempt, Held, Means, Release, Settled, Site, Step};
+use beadlock_checker::{Decision, Gate, Options, Proceed, Reason, Skip, should_skip_database};
+
+const MEANS: [Means; 4] = [
+    Means::BEST,
+    Means { leases: false, ..Means::BEST },
+    Means { renameat2: false, ..Means::BEST },
+    Means::PORTABLE,
+];
+
+/// Every step of a removal.
+const REMOVAL: [Step; 7] = [
+    Step::Recovered,
+    Step::Judged,
+    Step::Leased,
+    Step::JudgedAgain,
+    Step::MovedAside,
+    Step::GraceOver,
+    Step::Deleted,
+];
+
+struct Database {
+    dir: tempfile::TempDir,
+}
+
+impl Database {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.path().join(".exclusive-lock")
+    }
+
+    fn aside(&self) -> PathBuf {
+        self.path().join(".exclusive-lock.aside")
+    }
+
+    fn gate(&self) -> Gate {
+        Gate::try_take(self.path()).unwrap().expect("the gate is free")
+    }
+
+    fn holder(&self) -> String {
+        Record::parse(&fs::read(self.lock()).unwrap_or_default())
+            .map_or_else(|no| no.to_string(), |there| there.holder)
+    }
+
+    /// What the next check says, and that it leaves no side file behind.
+    fn next_check(&self) -> Decision {
+        let decision = should_skip_database(self.path());
+        assert!(!self.aside().exists(), "a side file for ever, after: {decision:?}");
+        decision
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names =
+            fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+}
+
+fn record(holder: &str, pid: u32) -> String {
+    let host = hostname::get().unwrap().into_string().unwrap();
+    format!(r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
+}
+
+fn live(holder: &str) -> String {
+    record(holder, std::process::id())
+}
+
+fn dead(holder: &str) -> String {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    record(holder, child.id())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Writer {
+    InPlace,
+    ByRename,
+}
+
+/// A tool that claims without the gate: it overwrites what is there. Under a lease a writer in place stands still
+/// until the lease ends, so it works beside us, and 30 ms are enough for one that need not wait.
+fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
+    let (done, claimed) = channel();
+    let thread = std::thread::spawn(move || {
+        let record = live("naive");
+        match writer {
+            Writer::InPlace => fs::File::create(&lock).unwrap().write_all(record.as_bytes()).unwrap(),
+            Writer::ByRename => {
+                let draft = lock.with_extension("draft");
+                fs::write(&draft, record).unwrap();
+                fs::rename(draft, &lock).unwrap();
+            }
+        }
+        let _ = done.send(());
+    });
+    let _ = claimed.recv_timeout(Duration::from_millis(30));
+    thread
+}
+
+fn locked_by(holder: &str) -> impl Fn(&Decision) -> bool {
+    move |decision| matches!(decision, Decision::Skip(Skip::Locked(record, Reason::PidAlive)) if record.holder == holder)
+}
+
+#[test]
+fn a_stale_lock_is_removed_and_nothing_is_left() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.lock(), dead("crashed")).unwrap();
+        let gate = database.gate();
+        let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
+        let Settled::Free { removed: Some((record, reason)) } = settled else {
+            panic!("{means:?}: {settled:?}")
+        };
+        assert_eq!((record.holder.as_str(), reason), ("crashed", Reason::PidGone));
+        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+    }
+}
+
+/// Whatever the step, a tool that claims over a stale lock that is being removed keeps its claim.
+#[test]
+fn a_naive_claim_survives_a_removal_at_any_step() {
+    for means in MEANS {
+        for writer in [Writer::InPlace, Writer::ByRename] {
+            for step in REMOVAL {
+                let database = Database::new();
+                fs::write(database.lock(), dead("crashed")).unwrap();
+                let gate = database.gate();
+                let mut claiming = None;
+                let hook = |at| {
+                    if at == step && claiming.is_none() {
+                        claiming = Some(claim_naively(writer, database.lock()));
+                    }
+                };
+                let settled =
+                    Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).settle();
+                claiming.unwrap().join().unwrap();
+                drop(gate);
+                let scene = format!("{writer:?} at {step:?} with {means:?}: {settled:?}");
+                assert!(!matches!(settled, Settled::Free { .. }), "proceeded beside a claim: {scene}");
+                assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+                assert_eq!(database.holder(), "naive", "{scene}");
+            }
+        }
+    }
+}
+
+/// A remover that dies between any two steps leaves nothing that the next check cannot put right.
+#[test]
+fn a_crash_at_any_step_of_a_removal_is_recovered() {
+    for means in MEANS {
+        for step in REMOVAL {
+            let database = Database::new();
+            fs::write(database.lock(), dead("crashed")).unwrap();
+            let gate = database.gate();
+            let crash = |at| assert!(at != step, "a crash");
+            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
+            let crashed = catch_unwind(AssertUnwindSafe(|| site.settle()));
+            assert!(crashed.is_err(), "{step:?} was not reached with {means:?}");
+            drop(gate);
+            let decision = database.next_check();
+            assert!(!decision.is_skip(), "{step:?} with {means:?}: {decision:?}");
+            assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
+        }
+    }
+}
+
+/// MODEL V3 and V5: a remover moved a claim aside that had just come, and died before it could move it back.
+#[test]
+fn a_live_side_file_goes_back_to_an_empty_path() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.aside(), live("naive")).unwrap();
+        let gate = database.gate();
+        let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
+        assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+        assert_eq!(database.names(), [".exclusive-lock"]);
+    }
+}
+
+/// MODEL V5, V8: a plain check that finds the path absent and a side file takes the gate and recovers.
+#[test]
+fn a_plain_check_recovers_a_side_file() {
+    let database = Database::new();
+    fs::write(database.aside(), live("naive")).unwrap();
+    assert!(locked_by("naive")(&database.next_check()));
+
+    fs::remove_file(database.lock()).unwrap();
+    fs::write(database.aside(), dead("crashed")).unwrap();
+    assert_eq!(database.next_check(), Decision::Proceed(Proceed::NoLock));
+    assert!(database.names().is_empty());
+
+    fs::write(database.aside(), live("naive")).unwrap();
+    fs::write(database.lock(), "torn").unwrap();
+    let decision = should_skip_database(database.path());
+    assert_eq!(decision.reason(), Reason::Malformed, "both must stay, and the lock's is the answer");
+    assert!(database.aside().exists());
+
+    fs::remove_file(database.lock()).unwrap();
+    let gate = database.gate();
+    assert_eq!(should_skip_database(database.path()).reason(), Reason::GateBusy);
+    drop(gate);
+    assert!(locked_by("naive")(&database.next_check()));
+}
+
+/// MODEL V7: a live claim aside and a dead lock at the path change places; a dead one aside never gets to the path.
+#[test]
+fn a_live_side_file_and_a_stale_lock_change_places() {
+    let database = Database::new();
+    fs::write(database.aside(), live("naive")).unwrap();
+    fs::write(database.lock(), dead("crashed")).unwrap();
+    assert!(locked_by("naive")(&database.next_check()));
+    assert_eq!(database.names(), [".exclusive-lock"]);
+
+    fs::write(database.aside(), dead("crashed")).unwrap();
+    let before = fs::metadata(database.lock()).unwrap().ino();
+    let gate = database.gate();
+    let settled = Site::new(&gate, &Options::default()).settle();
+    assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+    assert_eq!(database.names(), [".exclusive-lock"], "the dead one is deleted first");
+    assert_eq!(fs::metadata(database.lock()).unwrap().ino(), before);
+}
+
+/// Without `RENAME_EXCHANGE` both stay, and the answer is to skip; nothing live is lost.
+#[test]
+fn where_nothing_can_be_exchanged_both_stay() {
+    let database = Database::new();
+    fs::write(database.aside(), live("naive")).unwrap();
+    fs::write(database.lock(), dead("crashed")).unwrap();
+    let gate = database.gate();
+    let settled = Site::new(&gate, &Options::default()).with_means(Means::PORTABLE).settle();
+    assert!(matches!(settled, Settled::Refused(Skip::InProgress)), "{settled:?}");
+    assert!(database.aside().exists() && database.lock().exists());
+}
+
+/// A move back without `renameat2`, cut short between its two calls.
+#[test]
+fn one_file_under_both_names_is_one_lock() {
+    let database = Database::new();
+    fs::write(database.lock(), live("naive")).unwrap();
+    fs::hard_link(database.lock(), database.aside()).unwrap();
+    let gate = database.gate();
+    let settled = Site::new(&gate, &Options::default()).settle();
+    assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+    assert_eq!(database.names(), [".exclusive-lock"]);
+}
+
+/// Whatever lies aside and cannot be judged is somebody's.
+#[test]
+fn a_strange_side_file_is_put_back_and_never_deleted() {
+    let database = Database::new();
+    fs::write(database.aside(), "").unwrap();
+    assert_eq!(database.next_check().reason(), Reason::Malformed);
+    fs::remove_file(database.lock()).unwrap();
+    std::os::unix::fs::symlink("/nowhere", database.aside()).unwrap();
+    assert_eq!(database.next_check().reason(), Reason::Unreadable);
+    assert!(database.lock().is_symlink());
+}
+
+fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
+    match Site::new(gate, &Options::default()).with_means(means).claim(record).unwrap() {
+        Attempt::Claimed(held) => held,
+        Attempt::Refused(skip) => panic!("{means:?}: {skip:?}"),
+    }
+}
+
+#[test]
+fn a_claim_is_whole_is_seen_and_is_released() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.lock(), dead("crashed")).unwrap();
+        let gate = database.gate();
+        let record = Record::new("ours", "1.0").unwrap();
+        let held = claimed(&gate, means, &record);
+        assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json());
+        assert_eq!(fs::metadata(database.lock()).unwrap().mode() & 0o7777, 0o644);
+        assert_eq!(database.names(), [".exclusive-lock"], "{means:?}");
+        let again = Site::new(&gate, &Options::default()).with_means(means).claim(&record).unwrap();
+        assert!(matches!(again, Attempt::Refused(Skip::Locked(..))), "{again:?}");
+        assert!(locked_by("ours")(&should_skip_database(database.path())));
+        let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
+        assert_eq!(released, Release::Released, "{means:?}");
+        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+        let again = Site::new(&gate, &Options::default()).release(&held).unwrap();
+        assert_eq!(again, Release::Gone);
+    }
+}
+
+/// A claim that dies at any step leaves nothing, or a whole record of a process that may be asked for.
+#[test]
+fn a_crash_at_any_step_of_a_claim_leaves_a_whole_record_or_none() {
+    for means in MEANS {
+        for step in [Step::Absent, Step::Synced, Step::Linked] {
+            let database = Database::new();
+            let gate = database.gate();
+            let record = Record::new("ours", "").unwrap();
+            let crash = |at| assert!(at != step, "a crash");
+            let site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| site.claim(&record))).is_err(),
+                "{step:?} was not reached"
+            );
+            match step {
+                Step::Linked => assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json()),
+                _ => assert!(!database.lock().exists()),
+            }
+        }
+    }
+}
+
+/// A named unfinished lock, where there are no unnamed files, is swept once its process is dead.
+#[test]
+fn unfinished_locks_of_the_dead_are_swept() {
+    let database = Database::new();
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let dead = format!(".exclusive-lock.tmp-{}-abc", child.id());
+    let living = format!(".exclusive-lock.tmp-{}-abc", std::process::id());
+    for name in [&dead, &living] {
+        fs::write(database.path().join(name), "{").unwrap();
+    }
+    let gate = database.gate();
+    let held = claimed(&gate, Means::PORTABLE, &Record::new("ours", "").unwrap());
+    assert!(!database.path().join(dead).exists() && database.path().join(living).exists());
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+}
+
+/// Nobody's lock but one's own is ever released: neither a later one, nor one written over it in place.
+#[test]
+fn a_release_leaves_a_lock_that_is_not_ours() {
+    for means in MEANS {
+        for writer in [Writer::InPlace, Writer::ByRename] {
+            let database = Database::new();
+            let gate = database.gate();
+            let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
+            claim_naively(writer, database.lock()).join().unwrap();
+            let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
+            let Release::NotOurs(Some(there)) = released else { panic!("{writer:?}: {released:?}") };
+            assert_eq!(there.holder, "naive");
+            assert_eq!(database.holder(), "naive");
+        }
+    }
+}
+
+/// MODEL V12: a claim that comes while we release is never taken for ours.
+#[test]
+fn a_naive_claim_survives_a_release_at_any_step() {
+    for means in MEANS {
+        for writer in [Writer::InPlace, Writer::ByRename] {
+            for step in REMOVAL {
+                let database = Database::new();
+                let gate = database.gate();
+                let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
+                let mut claiming = None;
+                let hook = |at| {
+                    if at == step && claiming.is_none() {
+                        claiming = Some(claim_naively(writer, database.lock()));
+                    }
+                };
+                let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
+                let released = site.release(&held).unwrap();
+                claiming.unwrap().join().unwrap();
+                drop(gate);
+                let scene = format!("{writer:?} at {step:?} with {means:?}: {released:?}");
+                assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+            }
+        }
+    }
+}
+
+/// A release that was cut short is finished by the next one with the gate.
+#[test]
+fn a_crash_at_any_step_of_a_release_is_recovered() {
+    for means in MEANS {
+        for step in REMOVAL {
+            let database = Database::new();
+            let gate = database.gate();
+            let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
+            let crash = |at| assert!(at != step, "a crash");
+            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| site.release(&held))).is_err(),
+                "{step:?} was not reached"
+            );
+            let released = Site::new(&gate, &Options::default()).release(&held).unwrap();
+            assert!(matches!(released, Release::Released | Release::Gone), "{step:?}: {released:?}");
+            assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
+        }
+    }
+}
+
+/// Ours at the path and somebody's live claim aside: releasing ours puts theirs in its place.
+#[test]
+fn a_release_brings_back_what_lies_aside() {
+    let database = Database::new();
+    let gate = database.gate();
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    fs::write(database.aside(), live("naive")).unwrap();
+    let released = Site::new(&gate, &Options::default()).release(&held).unwrap();
+    assert_eq!((released, database.holder().as_str()), (Release::Released, "naive"));
+    drop(gate);
+    assert!(locked_by("naive")(&database.next_check()));
+}
+
+/// A reader never stands in the way, neither of a removal nor of a release.
+#[test]
+fn readers_are_not_noticed() {
+    let database = Database::new();
+    fs::write(database.lock(), dead("crashed")).unwrap();
+    let reader = fs::File::open(database.lock()).unwrap();
+    let gate = database.gate();
+    let settled = Site::new(&gate, &Options::default()).settle();
+    assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
+    drop(reader);
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    let _reader = fs::File::open(database.lock()).unwrap();
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+}
+
+/// Somebody has the stale lock open for writing: a claim may be on its way, so it stays for now.
+#[test]
+fn a_lock_that_is_open_for_writing_is_not_removed() {
+    let database = Database::new();
+    fs::write(database.lock(), dead("crashed")).unwrap();
+    let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
+    let gate = database.gate();
+    let settled = Site::new(&gate, &Options::default()).settle();
+    assert!(matches!(settled, Settled::Refused(Skip::InProgress)), "{settled:?}");
+    drop(writer);
+    let settled = Site::new(&gate, &Options::default()).settle();
+    assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
+}
