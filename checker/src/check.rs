@@ -166,6 +166,11 @@ impl Cycle {
                 (Ok(gate), decision)
             }
             Ok(None) => return Entered::Skipped(Decision::Skip(Skip::InProgress)),
+            Err(error) if !error.means_no_gate() => {
+                let detail = format!("failed to read lock file: {error}");
+                let skip = Skip::CheckFailed { reason: Reason::Unreadable, detail, record: None };
+                return Entered::Skipped(skip.into());
+            }
             Err(error) => {
                 let decision = match plain(dir, &options) {
                     Plain::Decided(decision) => decision,

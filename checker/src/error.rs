@@ -32,6 +32,23 @@ impl Error {
         self.source.kind()
     }
 
+    /// There can be no gate here at all: the directory may not be read, is not there, or knows no flock. False for
+    /// what may pass, such as too many open files: that is no reason to go on without a gate.
+    pub fn means_no_gate(&self) -> bool {
+        let errno = self.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
+        matches!(
+            errno,
+            Errno::EACCES
+                | Errno::EPERM
+                | Errno::ENOENT
+                | Errno::ENOTDIR
+                | Errno::ENOLCK
+                | Errno::EOPNOTSUPP
+                | Errno::ENOSYS
+                | Errno::EINVAL
+        )
+    }
+
     /// The errno, where there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.source.raw_os_error()

@@ -93,8 +93,11 @@ impl Gate {
 }
 
 impl Drop for Gate {
+    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended.
     fn drop(&mut self) {
-        Self::unlock(&self.dir);
+        if !std::thread::panicking() {
+            Self::unlock(&self.dir);
+        }
     }
 }
 
@@ -143,13 +146,14 @@ mod tests {
         assert_eq!(Gate::holders(dir.path()).iter().map(|holder| holder.pid).collect::<Vec<_>>(), [me]);
         let shared = gate.share().unwrap();
         // As a kill would end it: closed without LOCK_UN, so the other descriptor keeps it shut.
-        let Gate { .. } = &gate;
-        let duplicate = gate.share().unwrap();
-        drop(duplicate);
-        assert!(Gate::try_take(dir.path()).unwrap().is_none());
+        let killed = std::thread::spawn(move || {
+            let _gate = gate;
+            std::panic::resume_unwind(Box::new("killed"));
+        });
+        killed.join().unwrap_err();
+        assert!(Gate::try_take(dir.path()).unwrap().is_none(), "shut for as long as somebody shares it");
         Gate::unlock(&shared);
         assert!(Gate::try_take(dir.path()).unwrap().is_some(), "an unlock counts for all who share it");
-        drop(gate);
     }
 
     #[test]

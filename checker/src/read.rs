@@ -21,6 +21,19 @@ pub(crate) const LIMIT: usize = 64 * 1024;
 /// For how long a file that somebody has under a write lease is tried again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
 
+/// Which file something is. Means something only while that file is open, which keeps the number taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inode {
+    device: u64,
+    number: u64,
+}
+
+impl Inode {
+    pub(crate) fn of(stat: &FileStat) -> Self {
+        Self { device: stat.st_dev, number: stat.st_ino }
+    }
+}
+
 /// What is at a lock file's path.
 #[derive(Debug)]
 pub(crate) enum Sight {
@@ -37,7 +50,7 @@ pub(crate) enum Sight {
 pub(crate) struct LockFile {
     file: File,
     /// As it was when it was opened.
-    pub stat: FileStat,
+    stat: FileStat,
 }
 
 /// Opens the lock file `name` in the directory `dir`, or at the path `name` when `dir` is the working directory.
@@ -71,13 +84,13 @@ pub(crate) fn open_path(path: &(impl nix::NixPath + ?Sized)) -> Sight {
 /// # Errors
 /// What `lstat` said, other than that there is nothing.
 pub(crate) fn exists_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<bool> {
-    Ok(stat_at(dir, name)?.is_some())
+    Ok(inode_at(dir, name)?.is_some())
 }
 
-/// `lstat` of a name in the directory; `None` when there is nothing.
-pub(crate) fn stat_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<Option<FileStat>> {
+/// Which file has this name in the directory; `None` when there is nothing.
+pub(crate) fn inode_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<Option<Inode>> {
     match nix::sys::stat::fstatat(dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
+        Ok(stat) => Ok(Some(Inode::of(&stat))),
         Err(Errno::ENOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -123,9 +136,9 @@ impl LockFile {
         Ok(bytes)
     }
 
-    /// The same inode as `other`. Means something only while this file is open, which keeps the number taken.
-    pub(crate) fn is(&self, other: &FileStat) -> bool {
-        self.stat.st_dev == other.st_dev && self.stat.st_ino == other.st_ino
+    /// Which file it is.
+    pub(crate) fn inode(&self) -> Inode {
+        Inode::of(&self.stat)
     }
 
     /// As it is now.

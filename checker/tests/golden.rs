@@ -1,5 +1,6 @@
 //! The record's golden files: `golden/read` is what may lie there, each with its answer in `golden/read.tsv`;
 //! `golden/written` is what beadlock writes, byte for byte. The mutation test starts from all of them.
+#![expect(clippy::panic, reason = "a helper of these tests says which file it could not read")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,12 @@ fn every_file_is_read_as_the_index_says() {
     for line in index.lines().skip(1) {
         let (file, expected) = line.split_once('\t').expect("a file and its answer");
         let answer = answer(Record::parse(&bytes(golden("read").join(file))));
-        assert_eq!(answer.join("\t"), expected, "{file}");
+        let mut answer = answer.join("\t");
+        // The words after this are serde_json's.
+        if let Some((ours, _)) = answer.split_once("not JSON: ") {
+            answer = format!("{ours}not JSON: …");
+        }
+        assert_eq!(answer, expected, "{file}");
         named.push(golden("read").join(file));
     }
     named.sort();

@@ -16,7 +16,8 @@ use super::{DRAFT_PREFIX, LOCK, Site, Step};
 use crate::dialect::beads::Record;
 use crate::error::{Error, Result};
 use crate::facts::{Liveness, random_id};
-use crate::{process, read};
+use crate::process;
+use crate::read::{self, Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {
@@ -116,6 +117,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
             .or_else(|_| openat(self.dir, LOCK, flags | OFlag::O_NOFOLLOW, Mode::empty()))
             .map_err(|errno| self.error("pin", LOCK, errno))?;
         let stat = fstat(&draft.file).map_err(|errno| self.error("look at", LOCK, errno))?;
-        Ok(Held::new(self.path, pin, stat, record.clone()))
+        Ok(Held::new(self.path, pin, Inode::of(&stat), record.clone()))
     }
 }

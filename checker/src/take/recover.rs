@@ -53,7 +53,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Unreadable(_) => return Ok(Recovered::Left),
             Sight::File(lock) => lock,
         };
-        if side.as_ref().is_some_and(|side| side.is(&lock.stat)) {
+        if side.as_ref().is_some_and(|side| side.inode() == lock.inode()) {
             // One file under both names: a move back without renameat2 was cut short.
             self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
             return Ok(Recovered::Again);

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::stat::FileStat;
-
 use super::recover::Recovered;
 use super::remove::{Removal, Wanted};
 use super::{LOCK, Site, Step, open_searchable};
@@ -14,7 +12,7 @@ use crate::Options;
 use crate::dialect::beads::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::read::{self, LockFile, Sight};
+use crate::read::{self, Inode, LockFile, Sight};
 
 /// The whole grace of a lock that is released at once; a claim older than that pays none.
 const GRACE: Duration = Duration::from_millis(10);
@@ -28,10 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[must_use = "a claim that is dropped stands until its recorded process ends"]
 pub struct Held {
     dir: PathBuf,
-    record: Record,
+    record: Box<Record>,
     /// Keeps the inode number from being used again.
     _pin: OwnedFd,
-    stat: FileStat,
+    inode: Inode,
     since: Instant,
 }
 
@@ -48,8 +46,8 @@ pub enum Release {
 }
 
 impl Held {
-    pub(super) fn new(dir: &Path, pin: OwnedFd, stat: FileStat, record: Record) -> Self {
-        Self { dir: dir.to_owned(), record, _pin: pin, stat, since: Instant::now() }
+    pub(super) fn new(dir: &Path, pin: OwnedFd, inode: Inode, record: Record) -> Self {
+        Self { dir: dir.to_owned(), record: Box::new(record), _pin: pin, inode, since: Instant::now() }
     }
 
     /// What the lock file says.
@@ -89,9 +87,9 @@ impl Held {
     /// Ours by inode, and by id, else by every field.
     fn is(&self, file: &LockFile, bytes: &[u8]) -> bool {
         let same_id = |mark: &crate::dialect::beads::Mark| mark.id == self.id() && !mark.id.is_empty();
-        file.is(&self.stat)
+        file.inode() == self.inode
             && Record::parse(bytes)
-                .is_ok_and(|there| there.beadlock.as_ref().is_some_and(same_id) || there == self.record)
+                .is_ok_and(|there| there.beadlock.as_ref().is_some_and(same_id) || there == *self.record)
     }
 }
 

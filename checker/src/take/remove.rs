@@ -84,7 +84,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What lies aside is the inode that we hold open.
     pub(super) fn is_aside(&self, file: &LockFile) -> Result<bool> {
-        let stat = read::stat_at(self.dir, ASIDE).map_err(|errno| self.error("look at", ASIDE, errno))?;
-        Ok(stat.is_some_and(|stat| file.is(&stat)))
+        let there = read::inode_at(self.dir, ASIDE).map_err(|errno| self.error("look at", ASIDE, errno))?;
+        Ok(there == Some(file.inode()))
     }
 }
