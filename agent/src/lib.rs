@@ -1,1 +1,64 @@
-//! agent
+//! The daemon that asks before every cycle: `beadlock-agent` (DESIGN 5 and 8).
+//!
+//! It runs a command for each of its databases, again and again: at every interval, after a change, and at once
+//! when a lock goes away. Every cycle holds the database's gate and begins with the check; what is claimed is
+//! left alone, and the log says so.
+//!
+//! One task owns all state ([`scheduler`]); cycles run beside it, at most `--jobs` at once; a database that waits
+//! costs a timer and a watch, no thread and no open file.
+//!
+//! # Limits
+//! - What changes below a database while its own cycle is at work is taken for the cycle's: the tick is the net.
+//! - Without a watcher (no inotify, or its limit reached) the tick is all there is.
+
+#![expect(
+    rustdoc::private_intra_doc_links,
+    reason = "the modules are the map of the house, for who reads the code"
+)]
+
+mod cli;
+mod command;
+mod cycle;
+mod database;
+mod duration;
+mod log;
+mod scheduler;
+mod watch;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::scheduler::Scheduler;
+
+/// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
+/// SIGINT) or, with `--once`, when every database had its cycle.
+///
+/// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed; 2 the command line is wrong; 4 and 5
+/// with `--once` as `beadlock check` (DESIGN 8).
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let settings = match cli::settings(args) {
+        Ok(settings) => settings,
+        Err(code) => return code,
+    };
+    match start(settings) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            log::complain(format_args!("cannot start: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(settings: cli::Settings) -> std::io::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(settings.jobs.get() + 1)
+        .enable_all()
+        .build()?;
+    let log = log::Log::open(&settings.databases, settings.log_file.as_deref())?;
+    log::line_to_all(format_args!("Agent started: {}", log::this_agent()));
+    let code = runtime.block_on(async { Scheduler::new(settings)?.run().await });
+    log::line_to_all(format_args!("Agent stopped: {}", log::this_agent()));
+    log.close();
+    code
+}

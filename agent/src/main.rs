@@ -1,2 +1,13 @@
-//! beadlock-agent.
-fn main() {}
+//! `beadlock-agent`: the daemon that asks before every cycle.
+
+use std::process::ExitCode;
+
+use beadlock_checker::runner;
+
+fn main() -> ExitCode {
+    let args = std::env::args_os();
+    match std::env::args_os().nth(1) {
+        Some(first) if first == runner::ARGUMENT => runner::main(args.skip(2)),
+        _ => beadlock_agent::main(args),
+    }
+}

@@ -1,1 +1,44 @@
-//! Tools that claim.
+//! Claim a beads database for as long as a command, or a piece of Rust, runs.
+//!
+//! The program `beadlock` is this library's [`program::run`]. From Rust a lock is a guard:
+//!
+//! ```no_run
+//! use beadlock::{Hold, Wait};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), beadlock::Error> {
+//! let claim = Hold::on(".beads").holder("importer").wait(Wait::UpTo(Duration::from_secs(30))).claim()?;
+//! // The database is ours: every sync daemon that checks skips it.
+//! claim.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Limits
+//!
+//! A claim stops daemons that check, not a person who runs `bd`; it is no transaction. The wait for a running
+//! cycle (the drain) reaches as far as one kernel: on network file systems it covers this machine only. A guard
+//! is a claim of the whole process: the lock is stale when the process is gone, and not before.
+
+mod check;
+mod cli;
+mod duration;
+mod envelope;
+mod environment;
+mod exit;
+mod failure;
+mod hint;
+mod hold;
+mod next;
+pub mod program;
+mod settings;
+mod status;
+mod talk;
+mod target;
+mod witnesses;
+mod words;
+
+pub use exit::End;
+pub use failure::{Code, Error};
+pub use hold::guard::{Claim, Hold, NotReleased};
+pub use hold::wait::Wait;

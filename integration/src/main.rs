@@ -1,2 +1,6 @@
-//! beadlock.
-fn main() {}
+//! `beadlock`: see the library for all it does.
+
+#[expect(clippy::disallowed_methods, reason = "the one place where this program ends")]
+fn main() {
+    std::process::exit(beadlock::program::run().finish())
+}

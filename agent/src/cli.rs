@@ -1,0 +1,199 @@
+//! The command line and its environment variables (DESIGN 8), and what becomes of them: [`Settings`].
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use beadlock_checker::database::{Database, Environment, NoDatabase};
+use clap::builder::{BoolishValueParser, Resettable};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
+
+use crate::duration;
+use crate::log::complain;
+
+/// A sync daemon that asks before every cycle and leaves alone what is claimed.
+#[derive(Debug, Parser)]
+#[command(name = "beadlock-agent", version, max_term_width = 100)]
+struct Cli {
+    /// A database: the directory that holds `.exclusive-lock`. May be given more than once [default: the nearest
+    /// .beads up the tree]
+    #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_DB")]
+    db: Vec<PathBuf>,
+    /// The time between two cycles of a database
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration::parse_above_zero, env = "BEADLOCK_AGENT_INTERVAL")]
+    interval: Duration,
+    /// How long nothing more must change before a change starts a cycle
+    #[arg(long, value_name = "DUR", default_value = "500ms", value_parser = duration::parse, env = "BEADLOCK_AGENT_DEBOUNCE")]
+    debounce: Duration,
+    /// One cycle for each database, then end: 0 every cycle ran, 4 one is held, 5 one could not be checked,
+    /// 1 a cycle failed
+    #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ONCE")]
+    once: bool,
+    /// How many cycles may run at once [default: the number of processors]
+    #[arg(long, value_name = "N", env = "BEADLOCK_AGENT_JOBS")]
+    jobs: Option<NonZeroUsize>,
+    /// What a cycle does, when it is no command
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "none", env = "BEADLOCK_AGENT_ACTION")]
+    action: Action,
+    /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
+    #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC")]
+    exec: Option<OsString>,
+    /// When a cycle's command is ended, with its whole process group
+    #[arg(long, value_name = "DUR", default_value = "2m", value_parser = duration::parse_above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
+    cycle_timeout: Duration,
+    /// One log for all databases, instead of a daemon.log in each
+    #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE")]
+    log_file: Option<PathBuf>,
+    /// Also remove locks whose holder is proved dead in other ways than by its PID
+    #[arg(long)]
+    reap_proven_dead: bool,
+    /// Start cycles by the clock alone; for tests and for finding faults
+    #[arg(long, hide = true)]
+    no_watch: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Action {
+    /// Nothing: check, log, let go
+    None,
+}
+
+/// What the agent was told to do.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Each once.
+    pub(crate) databases: Vec<Database>,
+    pub(crate) interval: Duration,
+    pub(crate) debounce: Duration,
+    pub(crate) mode: Mode,
+    pub(crate) jobs: NonZeroUsize,
+    /// For `sh -c`; `None`: check and let go.
+    pub(crate) exec: Option<OsString>,
+    pub(crate) cycle_timeout: Duration,
+    pub(crate) log_file: Option<PathBuf>,
+    pub(crate) check: beadlock_checker::Options,
+}
+
+/// When cycles start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One for each database, then the end.
+    Once,
+    /// By the clock alone.
+    Clock,
+    /// By the clock, by changes, and when a lock goes away.
+    Watch,
+}
+
+/// Reads the command line and looks for the databases. What is wrong has been said when it returns the exit code.
+pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
+    let matches = command().try_get_matches_from(args).map_err(|error| {
+        let _ = error.print();
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| {
+        let _ = error.print();
+        ExitCode::from(2)
+    })?;
+    let exec = exec(&cli, &matches).map_err(|message| {
+        complain(message);
+        ExitCode::from(2)
+    })?;
+    let databases = databases(&cli.db).map_err(|error| {
+        // The library's advice is for who claims.
+        let message =
+            error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
+        complain(message);
+        ExitCode::from(error.exit_code())
+    })?;
+    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    Ok(Settings {
+        databases,
+        interval: cli.interval,
+        debounce: cli.debounce,
+        mode: match (cli.once, cli.no_watch) {
+            (true, _) => Mode::Once,
+            (false, true) => Mode::Clock,
+            (false, false) => Mode::Watch,
+        },
+        jobs: cli.jobs.unwrap_or_else(processors),
+        exec,
+        cycle_timeout: cli.cycle_timeout,
+        log_file: cli.log_file,
+        check: beadlock_checker::Options { reap_proven_dead: cli.reap_proven_dead, dry_run: false },
+    })
+}
+
+/// The command line's grammar, without the environment variables that are set to nothing: empty is unset.
+#[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
+fn command() -> clap::Command {
+    Cli::command().mut_args(|arg| {
+        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        if is_empty { arg.env(Resettable::Reset) } else { arg }
+    })
+}
+
+/// `--exec` and `--action` are opposites: the command line beats the environment, and both at once are a mistake.
+fn exec(cli: &Cli, matches: &ArgMatches) -> Result<Option<OsString>, String> {
+    let typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match &cli.exec {
+        Some(_) if typed("exec") && typed("action") => {
+            Err("--exec and --action exclude each other; leave one out".to_owned())
+        }
+        Some(_) if typed("action") => Ok(None),
+        Some(command) if command.is_empty() => {
+            Err("--exec has no command; type --exec './sync.sh'".to_owned())
+        }
+        command => Ok(command.clone()),
+    }
+}
+
+/// The databases named, each once, or the one that is found.
+#[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
+fn databases(named: &[PathBuf]) -> Result<Vec<Database>, NoDatabase> {
+    let environment = Environment {
+        target: std::env::var_os("BEADLOCK_TARGET"),
+        beads_dir: std::env::var_os("BEADS_DIR"),
+        cwd: std::env::current_dir().unwrap_or_default(),
+    };
+    if named.is_empty() {
+        return Ok(vec![Database::find(&environment)?]);
+    }
+    let mut databases: Vec<Database> = Vec::with_capacity(named.len());
+    for path in named {
+        let database = Database::named(path, &environment)?;
+        if !databases.iter().any(|known| known.is_same(&database)) {
+            databases.push(database);
+        }
+    }
+    Ok(databases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn opposites_on_the_command_line_are_a_mistake() {
+        let matches = |args: &[&str]| {
+            let matches = Cli::command().try_get_matches_from(args).unwrap();
+            (Cli::from_arg_matches(&matches).unwrap(), matches)
+        };
+        let (cli, matched) = matches(&["x", "--exec", "true"]);
+        assert_eq!(exec(&cli, &matched), Ok(Some("true".into())));
+        let (cli, matched) = matches(&["x", "--exec", "true", "--action", "none"]);
+        assert!(exec(&cli, &matched).unwrap_err().contains("exclude each other"));
+        let (cli, matched) = matches(&["x", "--exec", ""]);
+        assert!(exec(&cli, &matched).unwrap_err().contains("no command"));
+        let (cli, matched) = matches(&["x"]);
+        assert_eq!(exec(&cli, &matched), Ok(None));
+    }
+}

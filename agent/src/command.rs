@@ -1,0 +1,195 @@
+//! The command of a cycle: its runner, its output into the log, how it ended (DESIGN 5).
+
+use std::ffi::OsStr;
+use std::fmt::{self, Display};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use beadlock_checker::process;
+use beadlock_checker::runner::{Ended, Order};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Child;
+use tokio::time::Instant;
+
+use crate::duration::words;
+use crate::log;
+
+/// Output without a newline is cut into lines of this many bytes.
+const LONGEST_LINE: usize = 8192;
+
+/// How a command ended, in the log's words.
+#[derive(Debug, PartialEq)]
+pub(crate) enum End {
+    /// Exit code 0.
+    Complete,
+    Failed {
+        how: Ended,
+        took: Duration,
+    },
+    TimedOut {
+        after: Duration,
+    },
+    /// Its runner was killed, and with it went the command; so many processes had to be ended.
+    RunnerLost {
+        ended: usize,
+    },
+}
+
+impl Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Complete => f.write_str("Sync cycle complete"),
+            Self::Failed { how: Ended::Exit(code), took } => {
+                write!(f, "Sync cycle failed: exit code {code} after {}", words(*took))
+            }
+            Self::Failed { how: Ended::Signal(signal), took } => {
+                let name = Signal::try_from(*signal).map_or("", Signal::as_str);
+                write!(f, "Sync cycle failed: killed by signal {signal} {name} after {}", words(*took))
+            }
+            Self::Failed { how: Ended::NotStarted(why), .. } => {
+                write!(f, "Sync cycle failed: the command could not be started: {why}")
+            }
+            Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
+                write!(f, "Sync cycle timed out after {}; command ended", words(*after))
+            }
+            Self::RunnerLost { ended } => {
+                write!(f, "Sync cycle failed: its runner was killed; {ended} processes of the command ended")
+            }
+        }
+    }
+}
+
+/// Runs a command to its end under the gate. Its output goes to the log of the database line by line.
+pub(crate) async fn run(
+    database: usize,
+    dir: &Path,
+    command: &OsStr,
+    timeout: Duration,
+    gate: Option<OwnedFd>,
+) -> End {
+    let order = Order { dir: dir.to_path_buf(), command: command.to_owned(), timeout };
+    let begun = Instant::now();
+    let failed = |how| End::Failed { how, took: begun.elapsed() };
+    let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
+    let mut runner = order.runner(gate);
+    runner.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut runner = match tokio::process::Command::from(runner).spawn() {
+        Ok(runner) => runner,
+        Err(error) => return not_started(error),
+    };
+    let last_line = async {
+        let mut line = None;
+        if let Some(stderr) = runner.stderr.take() {
+            read_lines(stderr, |text| line = Some(text.to_owned())).await;
+        }
+        line
+    };
+    let output = async {
+        if let Some(stdout) = runner.stdout.take() {
+            read_lines(stdout, |text| log::line(database, text)).await;
+        }
+    };
+    // Only the runner has the other ends: both streams end when it does.
+    let (last_line, ()) = tokio::join!(last_line, output);
+    match last_line.as_deref().and_then(Ended::parse) {
+        Some(how) => {
+            let _ = runner.wait().await;
+            match how {
+                Ended::Exit(0) => End::Complete,
+                Ended::TimedOut => End::TimedOut { after: timeout },
+                how => failed(how),
+            }
+        }
+        None => End::RunnerLost { ended: end_session(&mut runner).await },
+    }
+}
+
+/// The runner is gone without a word: what is left of its session would work on without a gate. Returns how many
+/// processes were killed, when none of them lives any more.
+async fn end_session(runner: &mut Child) -> usize {
+    let mut killed = std::collections::BTreeSet::new();
+    if let Some(session) = runner.id().and_then(|id| i32::try_from(id).ok()) {
+        // Not reaped yet, the runner keeps its PID, and with it the session its name.
+        let _ = runner.start_kill();
+        let mut empty_scans = 0;
+        while empty_scans < 2 {
+            let scan = tokio::task::spawn_blocking(process::all).await.unwrap_or_default();
+            let living = scan.into_iter().filter(|stat| stat.session == session && stat.pid != session);
+            let living: Vec<i32> = living.filter(|stat| !stat.is_zombie()).map(|stat| stat.pid).collect();
+            empty_scans = if living.is_empty() { empty_scans + 1 } else { 0 };
+            for pid in living {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                killed.insert(pid);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let _ = runner.wait().await;
+    killed.len()
+}
+
+/// Every line of a stream until its end, as text, without its end; one that is too long in pieces.
+async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
+    let mut buffer = Vec::with_capacity(LONGEST_LINE);
+    while let Ok(1..) = stream.read_buf(&mut buffer).await {
+        let mut rest = &buffer[..];
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            line(&text(&rest[..end]));
+            rest = &rest[end + 1..];
+        }
+        if rest.len() >= LONGEST_LINE {
+            line(&text(rest));
+            rest = &[];
+        }
+        let taken = buffer.len() - rest.len();
+        buffer.drain(..taken);
+    }
+    if !buffer.is_empty() {
+        line(&text(&buffer));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_lines_and_long_ones_come_in_pieces() {
+        let long = "x".repeat(LONGEST_LINE * 2 + 10);
+        let input = format!("one\r\n\ntwo\n{long}\nlast");
+        let mut lines = Vec::new();
+        read_lines(input.as_bytes(), |line| lines.push(line.to_owned())).await;
+        assert_eq!(lines[..3], ["one", "", "two"]);
+        assert_eq!(lines.last().unwrap(), "last");
+        assert_eq!(lines[3..lines.len() - 1].concat(), long);
+        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE * 2));
+    }
+
+    #[test]
+    fn says_how_it_ended() {
+        let took = Duration::from_millis(1_250);
+        let table = [
+            (End::Complete, "Sync cycle complete"),
+            (End::Failed { how: Ended::Exit(3), took }, "Sync cycle failed: exit code 3 after 1.2s"),
+            (
+                End::Failed { how: Ended::Signal(9), took },
+                "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
+            ),
+            (
+                End::TimedOut { after: Duration::from_secs(120) },
+                "Sync cycle timed out after 2m; command ended",
+            ),
+        ];
+        for (end, words) in table {
+            assert_eq!(end.to_string(), words);
+        }
+    }
+}

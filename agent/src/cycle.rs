@@ -1,0 +1,122 @@
+//! One cycle: the gate, the check, the command, the end (DESIGN 5). Nothing of it blocks the scheduler.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, Options};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::command::{self, End};
+use crate::database::Told;
+use crate::log;
+use crate::watch::{Watch, why};
+
+/// What all cycles have in common.
+pub(crate) struct Work {
+    pub(crate) interval: Duration,
+    /// For `sh -c`; `None`: the check is all.
+    pub(crate) exec: Option<OsString>,
+    pub(crate) timeout: Duration,
+    pub(crate) check: Options,
+    pub(crate) watch: Watch,
+}
+
+/// How a cycle ended. The log has said it.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It ran and did its work.
+    Complete,
+    /// It ran, and failed, or could not run at all.
+    Failed,
+    /// It left the database alone.
+    Skipped(Decision),
+}
+
+/// One cycle of the database with this number, from the gate to the gate. `told` is what its log knows already.
+pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told: &mut Told) -> Outcome {
+    let entered = blocking(work, dir, move |work, dir| {
+        // Before the check: what comes after it must be seen.
+        let watched = work.watch.ensure(database, dir);
+        (watched, Cycle::enter_with(dir, &work.check))
+    });
+    let Some((watched, entered)) = entered.await else { return Outcome::Failed };
+    if let Err(error) = watched {
+        log::line(
+            database,
+            format_args!("Cannot watch for changes ({}); cycles start by the clock", why(&error)),
+        );
+    }
+    let cycle = match entered {
+        Entered::Cycle(cycle) => cycle,
+        Entered::Skipped(decision) => {
+            for line in told.streak.skipped(&decision, Instant::now(), work.interval) {
+                log::line(database, line);
+            }
+            return Outcome::Skipped(decision);
+        }
+    };
+    if let Some(error) = cycle.no_gate() {
+        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+            log::line(database, format_args!("Sync cycle failed: there is no database any more: {error}"));
+            return Outcome::Failed;
+        }
+        if !std::mem::replace(&mut told.no_gate, true) {
+            log::line(
+                database,
+                format_args!("No gate ({error}); a claim does not wait for a running cycle here"),
+            );
+        }
+    }
+    if cycle.decision().removed() {
+        log::line(database, cycle.decision());
+        blocking(work, dir, |work, dir| work.watch.forget_lock_gone(dir)).await;
+    }
+    if let Some(line) = told.streak.resumed(Instant::now()) {
+        log::line(database, line);
+    }
+    log::line(database, "Starting sync cycle...");
+    let end = match &work.exec {
+        None => End::Complete,
+        Some(command) => execute(work, database, dir, command, &cycle).await,
+    };
+    // The gate goes last: whoever waits for it finds the log complete.
+    log::line(database, &end);
+    cycle.leave();
+    if end == End::Complete { Outcome::Complete } else { Outcome::Failed }
+}
+
+async fn execute(
+    work: &Arc<Work>,
+    database: usize,
+    dir: &Arc<Path>,
+    command: &OsString,
+    cycle: &Cycle,
+) -> End {
+    let gate = match cycle.gate().map(Gate::share).transpose() {
+        Ok(gate) => gate,
+        Err(error) => return not_started(&error),
+    };
+    work.watch.mute(dir);
+    let end = command::run(database, dir, command, work.timeout, gate).await;
+    blocking(work, dir, |work, dir| work.watch.unmute(dir)).await;
+    end
+}
+
+fn not_started(error: &Error) -> End {
+    let how = beadlock_checker::runner::Ended::NotStarted(error.to_string());
+    End::Failed { how, took: Duration::ZERO }
+}
+
+/// `None`: it panicked; whatever it held is let go.
+async fn blocking<T: Send + 'static>(
+    work: &Arc<Work>,
+    dir: &Arc<Path>,
+    call: impl FnOnce(&Work, &Path) -> T + Send + 'static,
+) -> Option<T> {
+    let (work, dir) = (Arc::clone(work), Arc::clone(dir));
+    spawn_blocking(move || call(&work, &dir)).await.ok()
+}

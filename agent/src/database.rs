@@ -1,0 +1,249 @@
+//! What the agent remembers of a database: when it is due, and what its log has been told (DESIGN 8). Pure: the
+//! time comes in from outside.
+
+use std::time::Duration;
+
+use beadlock_checker::escape::escaped;
+use beadlock_checker::{Decision, Reason};
+use tokio::time::Instant;
+
+use crate::duration::words;
+use crate::watch::Marks;
+
+/// The first and the longest wait before a database whose gate was busy comes again.
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
+
+/// When the next cycle of a database is due, and why.
+#[derive(Debug)]
+pub(crate) struct Due {
+    tick: Instant,
+    change: Option<Instant>,
+    retry: Option<Instant>,
+    retries: u32,
+}
+
+impl Due {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { tick: now, change: None, retry: None, retries: 0 }
+    }
+
+    /// The earliest of all reasons.
+    pub(crate) fn at(&self) -> Instant {
+        [self.change, self.retry].into_iter().flatten().fold(self.tick, Instant::min)
+    }
+
+    /// A lock that went away is due at once; a change when nothing more has changed for `debounce`.
+    pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Duration) {
+        if marks.changed {
+            self.change = Some(now + debounce);
+        }
+        if marks.lock_gone {
+            self.retry = Some(now);
+        }
+    }
+
+    /// A cycle begins: what was due before is served by it.
+    pub(crate) fn begun(&mut self, now: Instant, interval: Duration) {
+        if self.tick <= now {
+            self.tick = next_tick(self.tick, now, interval);
+        }
+        self.change = None;
+        self.retry = None;
+    }
+
+    /// A cycle could not begin for something that lasts a moment: 10, 20, 40 … 1000 ms from now.
+    pub(crate) fn again_soon(&mut self, now: Instant) {
+        let (first, longest) = RETRY;
+        self.retry = Some(now + first.saturating_mul(1 << self.retries.min(10)).min(longest));
+        self.retries += 1;
+    }
+
+    /// A cycle ended in any other way. Ticks that it slept through are left out.
+    pub(crate) fn ended(&mut self, now: Instant, interval: Duration) {
+        self.retries = 0;
+        if self.tick <= now {
+            self.tick = next_tick(self.tick, now, interval);
+        }
+    }
+}
+
+/// The first tick after `now` on the grid of `last`: a cycle longer than the interval leaves a gap before the next.
+fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
+    let behind = now.duration_since(last).as_nanos();
+    let passed = behind / interval.as_nanos().max(1) + 1;
+    match u32::try_from(passed).ok().and_then(|passed| interval.checked_mul(passed)) {
+        // Far in the future a clock can no longer say when; a century is never as well.
+        Some(ahead) => last.checked_add(ahead),
+        None => now.checked_add(interval),
+    }
+    .unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
+}
+
+/// What the log of a database has been told, so that it is not told again.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) streak: Streak,
+    /// Why there is no gate.
+    pub(crate) no_gate: bool,
+}
+
+/// A streak of skipped cycles, as the log tells it.
+#[derive(Debug, Default)]
+pub(crate) struct Streak {
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    since: Instant,
+    skips: u64,
+    said_held: bool,
+    /// The last line, when it was about something that lasts a moment.
+    busy_said: Option<Instant>,
+}
+
+impl Streak {
+    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval.
+    pub(crate) fn skipped(&mut self, decision: &Decision, now: Instant, interval: Duration) -> Vec<String> {
+        let is_busy = decision.reason() == Reason::GateBusy;
+        let running =
+            self.running.get_or_insert(Running { since: now, skips: 0, said_held: false, busy_said: None });
+        if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
+            return Vec::new();
+        }
+        running.busy_said = is_busy.then_some(now);
+        running.skips += 1;
+        let mut lines = vec![decision.to_string()];
+        if let Some(record) = decision.record().filter(|_| !running.said_held) {
+            running.said_held = true;
+            lines.push(format!(
+                "Held since {} by PID {} on {} ({})",
+                record.started_at,
+                record.pid,
+                escaped(&record.hostname),
+                decision.reason()
+            ));
+        }
+        lines
+    }
+
+    /// The line for the streak's end, where there was one.
+    pub(crate) fn resumed(&mut self, now: Instant) -> Option<String> {
+        let ended = self.running.take()?;
+        Some(format!("Resumed after {} skips in {}", ended.skips, words(now.duration_since(ended.since))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beadlock_checker::Skip;
+    use beadlock_checker::dialect::beads::Record;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const DEBOUNCE: Duration = Duration::from_millis(500);
+    const CHANGED: Marks = Marks { changed: true, lock_gone: false };
+    const GONE: Marks = Marks { changed: false, lock_gone: true };
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn ticks_stay_on_their_grid_and_are_left_out_when_slept_through() {
+        let start = Instant::now();
+        let mut due = Due::new(start);
+        assert_eq!(due.at(), start, "the first at once");
+        due.begun(start + millis(3), SECOND);
+        assert_eq!(due.at(), start + SECOND);
+        due.ended(start + millis(2_500), SECOND);
+        assert_eq!(due.at(), start + SECOND * 3);
+        due.begun(start + millis(2_600), SECOND);
+        assert_eq!(due.at(), start + SECOND * 3, "a cycle between ticks moves none");
+    }
+
+    #[test]
+    fn an_interval_of_ages_is_no_trap() {
+        let start = Instant::now();
+        for interval in [Duration::MAX, Duration::from_nanos(1), Duration::from_secs(u64::MAX / 1_000)] {
+            let mut due = Due::new(start);
+            due.begun(start + SECOND, interval);
+            assert!(due.at() > start + SECOND);
+        }
+    }
+
+    #[test]
+    fn a_change_waits_until_it_is_quiet_and_a_lock_gone_does_not() {
+        let start = Instant::now();
+        let minute = Duration::from_secs(60);
+        let mut due = Due::new(start);
+        due.begun(start, minute);
+        due.marked(CHANGED, start + SECOND, DEBOUNCE);
+        assert_eq!(due.at(), start + millis(1_500));
+        due.marked(CHANGED, start + millis(1_400), DEBOUNCE);
+        assert_eq!(due.at(), start + millis(1_900), "put off by the next change");
+        due.marked(GONE, start + millis(1_450), DEBOUNCE);
+        assert_eq!(due.at(), start + millis(1_450));
+        due.begun(start + millis(1_450), minute);
+        assert_eq!(due.at(), start + minute, "one cycle serves both");
+    }
+
+    #[test]
+    fn a_busy_gate_is_tried_again_ever_later() {
+        let start = Instant::now();
+        let mut due = Due::new(start);
+        due.begun(start, SECOND * 60);
+        let waits: Vec<_> = (0..9)
+            .map(|_| {
+                due.again_soon(start);
+                (due.at() - start).as_millis()
+            })
+            .collect();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        due.ended(start, SECOND * 60);
+        due.again_soon(start);
+        assert_eq!(due.at(), start + millis(10), "from the beginning");
+    }
+
+    fn locked() -> Decision {
+        let record = Record::new("vc-executor", "1").unwrap();
+        Decision::Skip(Skip::Locked(Box::new(record), Reason::PidAlive))
+    }
+
+    #[test]
+    fn a_streak_says_once_who_holds_and_at_its_end_how_long() {
+        let start = Instant::now();
+        let mut streak = Streak::default();
+        assert_eq!(streak.resumed(start), None);
+        let first = streak.skipped(&locked(), start, SECOND);
+        assert_eq!(first[0], "Skipping database (locked by vc-executor)");
+        assert!(first[1].starts_with("Held since 2"), "{}", first[1]);
+        assert!(first[1].contains(&format!(" by PID {} on ", std::process::id())), "{}", first[1]);
+        assert!(first[1].ends_with(" (pid_alive)"), "{}", first[1]);
+        for number in 1..5 {
+            let again = streak.skipped(&locked(), start + SECOND * number, SECOND);
+            assert_eq!(again, ["Skipping database (locked by vc-executor)"]);
+        }
+        let resumed = streak.resumed(start + millis(4_700)).unwrap();
+        assert_eq!(resumed, "Resumed after 5 skips in 4.7s");
+        assert_eq!(streak.resumed(start), None);
+    }
+
+    #[test]
+    fn a_busy_gate_is_said_once_an_interval() {
+        let start = Instant::now();
+        let busy = Decision::Skip(Skip::InProgress);
+        let mut streak = Streak::default();
+        let said: Vec<u64> = (0..300)
+            .map(|number| number * 10)
+            .filter(|at| !streak.skipped(&busy, start + millis(*at), SECOND).is_empty())
+            .collect();
+        assert_eq!(said, [0, 1_000, 2_000]);
+        assert_eq!(
+            streak.skipped(&locked(), start + millis(2_990), SECOND).len(),
+            2,
+            "the holder is said at once"
+        );
+        assert_eq!(streak.skipped(&busy, start + millis(2_995), SECOND).len(), 1);
+    }
+}

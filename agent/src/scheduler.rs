@@ -1,0 +1,259 @@
+//! The one task that owns all state: which database is due when, which cycles run, when to end.
+//!
+//! A database is waiting (it has a timer), ready (it is in the queue), or running (its cycle is a task). What
+//! makes it due while its cycle runs is looked at when that has ended.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::{pending, poll_fn};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use beadlock_checker::{Reason, Verdict};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::time::DelayQueue;
+use tokio_util::time::delay_queue::Key;
+
+use crate::cli::{Mode, Settings};
+use crate::cycle::{self, Outcome, Work};
+use crate::database::{Due, Told};
+use crate::log;
+use crate::watch::{News, Watch, why};
+
+/// Everything that happens, in the order it happens.
+pub(crate) struct Scheduler {
+    settings: Settings,
+    work: Arc<Work>,
+    databases: Vec<Entry>,
+    timers: DelayQueue<usize>,
+    ready: VecDeque<usize>,
+    running: JoinSet<(Outcome, Told)>,
+    /// Whose task it is, also when it panics.
+    tasks: HashMap<Id, usize>,
+    is_ending: bool,
+    /// What went wrong with the watcher: each is said once.
+    said: HashSet<String>,
+    /// 0 but with `--once`: the highest of all outcomes.
+    code: u8,
+}
+
+struct Entry {
+    dir: Arc<Path>,
+    due: Due,
+    state: State,
+    told: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Waiting(Option<Key>),
+    Ready,
+    Running,
+}
+
+impl Scheduler {
+    /// Everything is due now.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub(crate) fn new(settings: Settings) -> io::Result<Self> {
+        // A process started with SIGCHLD ignored would never learn how its children end.
+        let _ = signal(SignalKind::child())?;
+        let mut said = HashSet::new();
+        let watch = match settings.mode {
+            Mode::Once | Mode::Clock => Watch::none(),
+            Mode::Watch => Watch::new().unwrap_or_else(|error| {
+                say(&mut said, &why(&error));
+                Watch::none()
+            }),
+        };
+        let work = Arc::new(Work {
+            interval: settings.interval,
+            exec: settings.exec.clone(),
+            timeout: settings.cycle_timeout,
+            check: settings.check,
+            watch,
+        });
+        let now = Instant::now();
+        let entry = |dir: &Path| Entry {
+            dir: dir.into(),
+            due: Due::new(now),
+            state: State::Ready,
+            told: Told::default(),
+        };
+        let databases: Vec<_> = settings.databases.iter().map(|database| entry(&database.dir)).collect();
+        Ok(Self {
+            ready: (0..databases.len()).collect(),
+            settings,
+            work,
+            databases,
+            timers: DelayQueue::new(),
+            running: JoinSet::new(),
+            tasks: HashMap::new(),
+            is_ending: false,
+            said,
+            code: 0,
+        })
+    }
+
+    /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub(crate) async fn run(mut self) -> io::Result<u8> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        loop {
+            self.start_ready();
+            if self.running.is_empty() && (self.is_ending || self.settings.mode == Mode::Once) {
+                return Ok(self.code);
+            }
+            tokio::select! {
+                biased;
+                name = told_to_end(&mut terminate, &mut interrupt), if !self.is_ending => self.end(name),
+                Some(task) = self.running.join_next_with_id() => self.ended(task),
+                news = self.work.watch.news() => self.heard(news),
+                Some(number) = next_due(&mut self.timers) => {
+                    self.databases[number].state = State::Ready;
+                    self.ready.push_back(number);
+                }
+                () = pending() => {}
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        while self.running.len() < self.settings.jobs.get()
+            && let Some(number) = self.ready.pop_front()
+        {
+            let entry = &mut self.databases[number];
+            entry.state = State::Running;
+            entry.due.begun(Instant::now(), self.settings.interval);
+            let (work, dir) = (Arc::clone(&self.work), Arc::clone(&entry.dir));
+            let mut told = std::mem::take(&mut entry.told);
+            let task = self.running.spawn(async move {
+                let outcome = cycle::run(&work, number, &dir, &mut told).await;
+                (outcome, told)
+            });
+            self.tasks.insert(task.id(), number);
+        }
+    }
+
+    fn ended(&mut self, task: Result<(Id, (Outcome, Told)), JoinError>) {
+        let (id, outcome) = match task {
+            Ok((id, (outcome, told))) => (id, Some((outcome, told))),
+            Err(error) => (error.id(), None),
+        };
+        let Some(number) = self.tasks.remove(&id) else { return };
+        let entry = &mut self.databases[number];
+        let outcome = match outcome {
+            Some((outcome, told)) => {
+                entry.told = told;
+                outcome
+            }
+            None => {
+                log::line(number, "Sync cycle failed: a fault in beadlock-agent itself; please report it");
+                Outcome::Failed
+            }
+        };
+        if self.settings.mode == Mode::Once {
+            self.code = self.code.max(exit_code(&outcome));
+        }
+        let now = Instant::now();
+        let marks = self.work.watch.take(&entry.dir);
+        // A lock that goes away again and again while it is looked at must not make this spin.
+        let is_passing = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy || marks.lock_gone);
+        if is_passing {
+            entry.due.again_soon(now);
+        } else {
+            entry.due.ended(now, self.settings.interval);
+            entry.due.marked(marks, now, self.settings.debounce);
+        }
+        entry.state = State::Waiting(None);
+        if !self.is_ending && self.settings.mode != Mode::Once {
+            self.wait(number);
+        }
+    }
+
+    fn heard(&mut self, news: News) {
+        for error in &news.errors {
+            say(&mut self.said, error);
+        }
+        if self.is_ending {
+            return;
+        }
+        let now = Instant::now();
+        for number in news.marked {
+            let entry = &mut self.databases[number];
+            if matches!(entry.state, State::Waiting(_)) {
+                entry.due.marked(self.work.watch.take(&entry.dir), now, self.settings.debounce);
+                self.wait(number);
+            }
+        }
+    }
+
+    /// Sets the timer of a waiting database, or puts it into the queue when it is due.
+    fn wait(&mut self, number: usize) {
+        let entry = &mut self.databases[number];
+        let State::Waiting(key) = entry.state else { return };
+        let at = entry.due.at();
+        if at <= Instant::now() {
+            if let Some(key) = key {
+                self.timers.remove(&key);
+            }
+            entry.state = State::Ready;
+            self.ready.push_back(number);
+            return;
+        }
+        match key {
+            Some(key) => self.timers.reset_at(&key, at),
+            None => entry.state = State::Waiting(Some(self.timers.insert_at(number, at))),
+        }
+    }
+
+    /// No new cycles; those that run, end.
+    fn end(&mut self, signal: &str) {
+        self.is_ending = true;
+        if self.settings.mode == Mode::Once && !self.ready.is_empty() {
+            self.code = self.code.max(1); // Not every cycle ran.
+        }
+        self.ready.clear();
+        self.timers.clear();
+        log::line_to_all(match self.running.len() {
+            0 => format!("Ending on {signal}"),
+            running => format!("Ending on {signal} after {running} running cycles"),
+        });
+    }
+}
+
+async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}
+
+/// The next database whose timer runs out; `None` when there are no timers.
+async fn next_due(timers: &mut DelayQueue<usize>) -> Option<usize> {
+    poll_fn(|context| timers.poll_expired(context)).await.map(|expired| expired.into_inner())
+}
+
+fn say(said: &mut HashSet<String>, error: &str) {
+    if said.insert(error.to_owned()) {
+        log::line_to_all(format_args!("Cannot watch for changes ({error}); cycles start by the clock"));
+    }
+}
+
+/// As `beadlock check`: 4 held, 5 not to be checked or removed; 1 a cycle failed (DESIGN 8).
+fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Complete => 0,
+        Outcome::Failed => 1,
+        Outcome::Skipped(decision) => match decision.verdict() {
+            Verdict::Held(_) => 4,
+            _ => 5,
+        },
+    }
+}

@@ -1,0 +1,113 @@
+//! `beadlock check`: what a daemon does at the start of a cycle. It may remove a stale lock (DESIGN 8).
+
+use std::ffi::OsString;
+
+use beadlock_checker::database::Database;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::{Decision, Look, Options, Verdict, check, look};
+use serde_json::{Value, json};
+
+use crate::cli;
+use crate::environment::Environment;
+use crate::exit::Exit;
+use crate::failure::Error;
+use crate::next;
+use crate::program::Answers;
+use crate::target;
+use crate::witnesses::Witnesses;
+use crate::words::lock_path;
+
+/// Checks every target; one that cannot be answered does not stop the others.
+pub fn run(typed: &cli::Check, environment: &Environment) -> Answers {
+    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run };
+    let mut answers = Answers::default();
+    for target in crate::program::each(&typed.targets) {
+        match Checked::new(target, &options, environment) {
+            Ok(checked) => {
+                answers.exits.push(checked.exit());
+                answers.data.push(checked.json(typed.explain));
+                answers.text.push_str(&checked.text(typed.explain, typed.targets.len() > 1));
+            }
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+struct Checked {
+    database: Database,
+    /// What was to be seen before: the check itself may have removed it.
+    before: Look,
+    decision: Decision,
+}
+
+impl Checked {
+    fn new(target: Option<&OsString>, options: &Options, environment: &Environment) -> Result<Self, Error> {
+        let database = target::resolve(target.map(OsString::as_os_str), environment)?;
+        let before = look(&database.dir, options);
+        let decision = check(&database.dir, options);
+        Ok(Self { before, decision, database })
+    }
+
+    fn exit(&self) -> Exit {
+        match self.decision.verdict() {
+            _ if !self.decision.is_skip() => Exit::Done,
+            Verdict::Held(_) => Exit::Conflict,
+            _ => Exit::Unreadable,
+        }
+    }
+
+    /// The id of the lock that the decision is about.
+    fn id(&self) -> Option<String> {
+        let marked = self.decision.record().and_then(|record| record.beadlock.as_ref());
+        let same = self.decision.record() == self.before.record.as_ref();
+        let has_lock = self.decision.verdict() != Verdict::Free;
+        marked.map(|mark| mark.id.clone()).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
+    }
+
+    fn json(&self, explain: bool) -> Value {
+        let mut data = json!({
+            "target": format!("beads:{}", self.database.given),
+            "path": lock_path(&self.database.dir).to_string_lossy(),
+            "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
+            "verdict": self.decision.verdict().as_str(),
+            "removed": self.decision.removed(),
+            "holder": self.decision.record().map(|record| &record.holder),
+            "id": self.id(),
+            "reason": self.decision.reason().as_str(),
+            "message": self.decision.to_string(),
+        });
+        if explain && let Some(fields) = data.as_object_mut() {
+            fields.insert("witnesses".to_owned(), Witnesses::gather(&self.before, &self.database.dir).json());
+            fields.insert("next".to_owned(), self.next().into());
+        }
+        data
+    }
+
+    fn text(&self, explain: bool, is_one_of_many: bool) -> String {
+        let message = self.decision.to_string();
+        let mut text = match (message.is_empty(), is_one_of_many) {
+            (true, _) => String::new(),
+            (false, true) => format!("{}: {message}\n", self.database.given),
+            (false, false) => format!("{message}\n"),
+        };
+        if explain {
+            let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
+            let path = escaped_path(&lock_path(&self.database.dir));
+            let holder = self.decision.record().map(|record| format!(", holder {}", escaped(&record.holder)));
+            let holder = holder.unwrap_or_default();
+            text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
+            for line in Witnesses::gather(&self.before, &self.database.dir).lines() {
+                text.push_str(&format!("  {line}\n"));
+            }
+            text.push_str(&format!("  next: {}\n", self.next()));
+        }
+        text
+    }
+
+    /// After the check: what it removed needs nothing any more.
+    fn next(&self) -> String {
+        let now = look(&self.database.dir, &Options::default());
+        next::to_type(&now, &self.database.dir, &self.database.given)
+    }
+}

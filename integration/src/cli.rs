@@ -1,0 +1,127 @@
+//! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::duration;
+use crate::environment::boolean;
+use crate::talk::Color;
+
+/// Claim a beads database for as long as a command runs; look at the claims of others.
+///
+/// Without a command: the status of the database that is found from here.
+#[derive(Debug, Parser)]
+#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Answer with one JSON object on stdout [env: BEADLOCK_JSON]
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide_possible_values = true,
+          default_missing_value = "yes", value_parser = boolean)]
+    pub json: Option<bool>,
+    /// Say only what went wrong [env: BEADLOCK_QUIET]
+    #[arg(short, long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = boolean, overrides_with = "verbose")]
+    pub quiet: Option<bool>,
+    /// Say more
+    #[arg(short, long, global = true, overrides_with = "quiet")]
+    pub verbose: bool,
+    /// When to use colours; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub color: Option<Color>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take the lock, run a command, release the lock
+    Hold(Hold),
+    /// What a daemon does at the start of a cycle: may remove a stale lock. Exit 0: free; 4, 5: do not touch
+    Check(Check),
+    /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
+    Status(Status),
+}
+
+/// `beadlock hold [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct Hold {
+    /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
+    #[arg(long, value_name = "NAME")]
+    pub holder: Option<String>,
+    /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub wait: Option<Duration>,
+    /// Do not wait for who holds the lock
+    #[arg(long, overrides_with = "wait")]
+    pub no_wait: bool,
+    /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub drain: Option<Duration>,
+    /// How long what is left after a signal may take before it is killed [env: BEADLOCK_KILL_AFTER] [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub kill_after: Option<Duration>,
+    /// Keep the lock until everything that the command started has ended
+    #[arg(long)]
+    pub wait_group: bool,
+    /// Exit with N instead of 4 when the database is held or busy
+    #[arg(long, value_name = "N")]
+    pub conflict_exit_code: Option<u8>,
+    /// Exit with N instead of any code that is not the command's
+    #[arg(long, value_name = "N")]
+    pub own_exit_code: Option<u8>,
+    /// Take a lock also from a holder that is proved dead by more than its PID
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+    /// Write what became of it to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// `beadlock check [TARGET…]`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The databases' directories, [beads:]DIR
+    pub targets: Vec<OsString>,
+    /// Remove nothing; say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Name every witness, and what to type next
+    #[arg(long)]
+    pub explain: bool,
+    /// Remove a lock also when its holder is proved dead by more than its PID
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+}
+
+/// `beadlock status [TARGET…]`
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The databases' directories, [beads:]DIR
+    pub targets: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,101 @@
+//! The environment, read once: what is empty counts as unset, and the command line beats it (DESIGN 8).
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::failure::Error;
+
+/// The variables that mean something to us.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Environment {
+    /// Of this process.
+    pub fn read() -> Self {
+        Self { variables: std::env::vars_os().collect() }
+    }
+
+    /// The variable `name`; empty is unset.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        let found = self.variables.iter().find(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The variable as `parse` reads it.
+    ///
+    /// # Errors
+    /// Exit 2, naming the variable.
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let Some(text) = value.to_str() else { return Err(Error::usage(format!("${name} is not UTF-8"))) };
+        parse(text).map(Some).map_err(|why| Error::usage(format!("${name}: {why}")))
+    }
+
+    /// What says which database is meant.
+    pub fn of_database(&self) -> beadlock_checker::database::Environment {
+        beadlock_checker::database::Environment {
+            target: self.get("BEADLOCK_TARGET").map(OsString::from),
+            beads_dir: self.get("BEADS_DIR").map(OsString::from),
+            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+        }
+    }
+
+    /// All variables, with `changed` in place of those of the same name: a command's environment.
+    pub fn with(&self, changed: &[(&str, OsString)]) -> Vec<(OsString, OsString)> {
+        let is_kept = |(name, _): &&(OsString, OsString)| !changed.iter().any(|(new, _)| name == new);
+        let kept = self.variables.iter().filter(is_kept).cloned();
+        kept.chain(changed.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect()
+    }
+
+    #[cfg(test)]
+    pub fn of(variables: &[(&str, &str)]) -> Self {
+        Self { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
+    }
+}
+
+/// A boolean of the contract: 1, 0, true, false, yes, no.
+///
+/// # Errors
+/// What would be right.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" => Ok(false),
+        _ => Err(format!("{text:?} is neither of 1, 0, true, false, yes, no")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_is_unset() {
+        let environment = Environment::of(&[("A", ""), ("B", "yes")]);
+        assert_eq!(environment.get("A"), None);
+        assert_eq!(environment.parsed("A", boolean), Ok(None));
+        assert_eq!(environment.parsed("B", boolean), Ok(Some(true)));
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_variable() {
+        let error =
+            Environment::of(&[("BEADLOCK_JSON", "maybe")]).parsed("BEADLOCK_JSON", boolean).unwrap_err();
+        assert_eq!(error.to_string(), r#"$BEADLOCK_JSON: "maybe" is neither of 1, 0, true, false, yes, no"#);
+    }
+
+    #[test]
+    fn a_command_gets_each_name_once() {
+        let environment = Environment::of(&[("A", "1"), ("B", "2")]);
+        assert_eq!(
+            environment.with(&[("A", "3".into())]),
+            [("B".into(), "2".into()), ("A".into(), "3".into())]
+        );
+    }
+}

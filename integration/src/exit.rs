@@ -1,0 +1,136 @@
+//! Exit codes: one enum, one table (DESIGN 8).
+
+use beadlock_checker::sys;
+use nix::sys::signal::Signal;
+
+/// What the program's exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, or free.
+    Done,
+    /// It failed: I/O, permission, no such target.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// Held by someone, or the gate is busy.
+    Conflict,
+    /// The lock could not be checked, or a stale one could not be removed.
+    Unreadable,
+    /// Failed between the claim and the command's start.
+    NotStarted,
+    /// The command cannot be executed.
+    CannotExecute,
+    /// There is no such command.
+    NotFound,
+    /// The command's own code.
+    Command(u8),
+    /// The command was killed by this signal, or this signal ended the wait for the lock.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The number. A signal is 128 and its number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Conflict => 4,
+            Self::Unreadable => 5,
+            Self::NotStarted => 125,
+            Self::CannotExecute => 126,
+            Self::NotFound => 127,
+            Self::Command(code) => code,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+
+    /// True for what `--own-exit-code` replaces: an end that is neither a success, nor the command's, nor a signal's.
+    fn is_our_own(self) -> bool {
+        !matches!(self, Self::Done | Self::Command(_) | Self::Signal(_))
+    }
+}
+
+/// The codes that the user wants in place of ours.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Replaced {
+    /// `--conflict-exit-code`: in place of 4.
+    pub conflict: Option<u8>,
+    /// `--own-exit-code`: in place of every code of our own, unless `conflict` says otherwise.
+    pub own: Option<u8>,
+}
+
+impl Replaced {
+    /// The code that the program ends with.
+    pub fn code(self, exit: Exit) -> u8 {
+        let conflict = self.conflict.filter(|_| exit == Exit::Conflict);
+        conflict.or(self.own.filter(|_| exit.is_our_own())).unwrap_or(exit.code())
+    }
+}
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With this exit code.
+    Code(u8),
+    /// By SIGINT, so that the script around it stops too.
+    Interrupted,
+}
+
+impl End {
+    /// Returns the exit code; for [`End::Interrupted`] it does not return but dies of SIGINT.
+    pub fn finish(self) -> i32 {
+        match self {
+            Self::Code(code) => i32::from(code),
+            Self::Interrupted => {
+                sys::die_of(Signal::SIGINT);
+                i32::from(Exit::Signal(Signal::SIGINT as i32).code())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_contract() {
+        let table = [
+            (Exit::Done, 0),
+            (Exit::Failed, 1),
+            (Exit::Usage, 2),
+            (Exit::Conflict, 4),
+            (Exit::Unreadable, 5),
+            (Exit::NotStarted, 125),
+            (Exit::CannotExecute, 126),
+            (Exit::NotFound, 127),
+            (Exit::Command(9), 9),
+            (Exit::Signal(15), 143),
+        ];
+        for (exit, code) in table {
+            assert_eq!(exit.code(), code, "{exit:?}");
+            assert_eq!(Replaced::default().code(exit), code, "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_commands_is_never_replaced() {
+        let replaced = Replaced { conflict: Some(75), own: Some(99) };
+        assert_eq!(replaced.code(Exit::Conflict), 75);
+        for exit in [
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Unreadable,
+            Exit::NotStarted,
+            Exit::CannotExecute,
+            Exit::NotFound,
+        ] {
+            assert_eq!(replaced.code(exit), 99, "{exit:?}");
+        }
+        assert_eq!(replaced.code(Exit::Command(4)), 4);
+        assert_eq!(replaced.code(Exit::Signal(2)), 130);
+        assert_eq!(replaced.code(Exit::Done), 0);
+        assert_eq!(Replaced { conflict: None, own: Some(99) }.code(Exit::Conflict), 99);
+    }
+}

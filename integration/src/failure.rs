@@ -1,0 +1,126 @@
+//! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again (DESIGN 8).
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::exit::Exit;
+
+/// The error codes that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// Somebody holds the lock, and the wait ran out.
+    LockHeld,
+    /// The lock file cannot be understood.
+    LockUnreadable,
+    /// A stale lock could not be removed.
+    LockStale,
+    /// A running cycle kept the gate for longer than the drain.
+    DrainTimeout,
+    /// No such database, or nothing to be found.
+    NoTarget,
+    /// The command line, or a value in the environment, is wrong.
+    Usage,
+    /// The system refused.
+    Io,
+    /// The system refused for lack of permission.
+    NotPermitted,
+}
+
+impl Code {
+    /// The word of the contract, e.g. `LOCK_HELD`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LockHeld => "LOCK_HELD",
+            Self::LockUnreadable => "LOCK_UNREADABLE",
+            Self::LockStale => "LOCK_STALE",
+            Self::DrainTimeout => "DRAIN_TIMEOUT",
+            Self::NoTarget => "NO_TARGET",
+            Self::Usage => "USAGE",
+            Self::Io => "IO",
+            Self::NotPermitted => "NOT_PERMITTED",
+        }
+    }
+
+    /// The exit code that goes with it.
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
+            Self::LockUnreadable | Self::LockStale => Exit::Unreadable,
+            Self::Usage => Exit::Usage,
+            Self::NoTarget | Self::Io | Self::NotPermitted => Exit::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why there is no claim, or no answer. `Display` is the whole message: what, which file, held by whom, since
+/// when, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub(crate) code: Code,
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Error {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, exit: code.exit(), message: message.into(), detail: None, retry_after: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self {
+        let refused = matches!(kind, io::ErrorKind::PermissionDenied);
+        Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
+    }
+
+    pub(crate) fn ending(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    pub(crate) fn detailed(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// The code of the closed list.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// True when the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.retry_after.is_some()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<beadlock_checker::Error> for Error {
+    fn from(error: beadlock_checker::Error) -> Self {
+        Self::io(error.to_string(), error.kind())
+    }
+}

@@ -1,0 +1,317 @@
+//! The loop of a claim: the gate, one attempt under it, and the wait for whoever holds the lock (DESIGN 5 and 7).
+//!
+//! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
+//! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::dialect::beads::{Record, Rejected};
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::take::{self, Attempt, Held, Site};
+use beadlock_checker::{Error as CheckerError, Gate, Look, Options, Reason, Skip, Verdict, look};
+use nix::sys::signal::Signal;
+
+use super::event::{Events, wait_for};
+use super::gate;
+use super::wait::{Backoff, Deadline, Wait};
+use crate::duration::shown;
+use crate::failure::{Code, Error};
+use crate::words;
+
+/// After this long a wait says whom it waits for.
+pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
+/// How often what is said is brought up to date.
+pub const TICK: Duration = Duration::from_secs(1);
+/// For how long a lock that cannot be understood is looked at again: a writer may be at it.
+const UNREADABLE_FOR: Duration = Duration::from_secs(2);
+/// The pause between two looks at a lock that somebody is writing or changing.
+const SHORTLY: Duration = Duration::from_millis(50);
+
+/// Who looks after a wait: hears what it waits for, and may stop it by a signal.
+pub trait Attendant {
+    /// Readable when there is something for [`Attendant::stopped`].
+    fn signals(&self) -> Option<BorrowedFd<'_>>;
+    /// What has arrived, when it ends the wait.
+    fn stopped(&mut self) -> Option<Stopped>;
+    /// The wait has lasted a while; called again every second.
+    fn waiting(&mut self, waited: &Waited<'_>);
+    /// There can be no gate here: this claim does not wait for a running cycle.
+    fn no_gate(&mut self, why: &CheckerError);
+}
+
+/// Nobody looks after it.
+pub struct Unattended;
+
+impl Attendant for Unattended {
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn stopped(&mut self) -> Option<Stopped> {
+        None
+    }
+    fn waiting(&mut self, _: &Waited<'_>) {}
+    fn no_gate(&mut self, _: &CheckerError) {}
+}
+
+/// Why there is no claim.
+#[derive(Debug)]
+pub enum Stopped {
+    /// It failed, or its wait ran out.
+    Failed(Error),
+    /// A signal ended the wait.
+    Signalled(Signal),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<CheckerError> for Stopped {
+    fn from(error: CheckerError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What a wait is for.
+#[derive(Debug)]
+pub enum Waited<'a> {
+    /// A running cycle.
+    Gate { dir: &'a Path, since: Duration, left: Duration },
+    /// Another claim.
+    Holder { dir: &'a Path, look: &'a Look, since: Duration, left: Duration },
+    /// A lock that cannot be understood, or that somebody is changing.
+    Lock { dir: &'a Path, words: &'a str, left: Duration },
+}
+
+impl Waited<'_> {
+    /// What it is for, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Gate { .. } => "gate",
+            Self::Holder { .. } => "holder",
+            Self::Lock { .. } => "lock",
+        }
+    }
+}
+
+impl fmt::Display for Waited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gate { dir, since, left } => {
+                let holders = words::gate_holders(dir);
+                let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
+                write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
+            }
+            Self::Holder { dir, look, since, left } => {
+                let holder = words::holder(look).unwrap_or_default();
+                let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
+                let (path, since, left) = (escaped_path(&words::lock_path(dir)), shown(*since), shown(*left));
+                write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
+            }
+            Self::Lock { dir, words, left } => {
+                let (path, left) = (escaped_path(&words::lock_path(dir)), shown(*left));
+                write!(f, "waiting for {path} ({words}); {left} left")
+            }
+        }
+    }
+}
+
+/// One claim, and how patient it is.
+#[derive(Debug)]
+pub struct Claiming<'a> {
+    /// The database's directory.
+    pub dir: &'a Path,
+    /// The process that the record names.
+    pub pid: u32,
+    /// The name that the record carries.
+    pub holder: &'a str,
+    /// The claim's id, for the environment of a command that was forked before.
+    pub id: &'a str,
+    /// For how long a holder is waited for.
+    pub wait: Wait,
+    /// For how long the gate is waited for.
+    pub drain: Duration,
+    /// What counts as dead.
+    pub options: Options,
+}
+
+impl Claiming<'_> {
+    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again.
+    pub fn claim(&self, attendant: &mut impl Attendant) -> Result<Held, Stopped> {
+        let mut patience = Patience {
+            claiming: self,
+            begun: Instant::now(),
+            holder: None,
+            unreadable: None,
+            changing: None,
+        };
+        let mut gate_is_missed = false;
+        loop {
+            let attempt = match gate::take(self.dir, self.drain, attendant)? {
+                Ok(gate) => self.attempt(&gate)?,
+                Err(why) => {
+                    if !std::mem::replace(&mut gate_is_missed, true) {
+                        attendant.no_gate(&why);
+                    }
+                    take::claim_without_gate(self.dir, &self.record()?, &self.options)?
+                }
+            };
+            match attempt {
+                Attempt::Claimed(held) => return Ok(held),
+                Attempt::Refused(skip) => patience.after(skip, attendant)?,
+            }
+        }
+    }
+
+    fn attempt(&self, gate: &Gate) -> Result<Attempt, Stopped> {
+        Ok(Site::new(gate, &self.options).claim(&self.record()?)?)
+    }
+
+    /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
+    fn record(&self) -> Result<Record, Error> {
+        let made = Record::for_process(self.pid, self.holder, env!("CARGO_PKG_VERSION"));
+        let mut record = made.map_err(|rejected| match rejected {
+            Rejected::Invalid(why) | Rejected::Malformed(why) => {
+                Error::new(Code::Io, format!("no record can be made: {why}"))
+            }
+        })?;
+        if let Some(mark) = record.beadlock.as_mut() {
+            self.id.clone_into(&mut mark.id);
+        }
+        Ok(record)
+    }
+}
+
+/// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
+struct Patience<'a> {
+    claiming: &'a Claiming<'a>,
+    begun: Instant,
+    holder: Option<Deadline>,
+    unreadable: Option<Deadline>,
+    changing: Option<Deadline>,
+}
+
+impl Patience<'_> {
+    /// Returns when it is worth while to try again.
+    fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        let dir = self.claiming.dir;
+        match skip {
+            Skip::Locked(..) => {
+                (self.unreadable, self.changing) = (None, None);
+                self.wait_for_the_holder(attendant)
+            }
+            Skip::InProgress => {
+                let deadline = *self.changing.get_or_insert_with(|| Deadline::after(self.claiming.drain));
+                if deadline.is_over() {
+                    return Err(being_changed(dir, self.claiming.drain).into());
+                }
+                self.pause("somebody is changing it", deadline, attendant)
+            }
+            Skip::CheckFailed { reason, detail, .. } => {
+                let deadline = *self.unreadable.get_or_insert_with(|| Deadline::after(UNREADABLE_FOR));
+                if deadline.is_over() {
+                    return Err(not_checked(dir, reason, &detail).into());
+                }
+                self.pause(&detail, deadline, attendant)
+            }
+        }
+    }
+
+    fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        if self.begun.elapsed() >= NOTICE_AFTER {
+            attendant.waiting(&Waited::Lock { dir: self.claiming.dir, words, left: deadline.left() });
+        }
+        let end = Deadline::after(SHORTLY.min(deadline.left()));
+        while !end.is_over() {
+            let [signalled] = wait_for([attendant.signals()], end.left());
+            if signalled && let Some(stopped) = attendant.stopped() {
+                return Err(stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, without the gate, until the lock is no longer seen to be held.
+    fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        let Claiming { dir, wait, ref options, .. } = *self.claiming;
+        let deadline = *self.holder.get_or_insert_with(|| Deadline::after(wait.limit()));
+        let mut events = Events::watch(dir);
+        let mut backoff = Backoff::default();
+        let mut watched = None;
+        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
+        loop {
+            let look = look(dir, options);
+            if !matches!(look.verdict, Verdict::Held(_)) {
+                return Ok(());
+            }
+            if deadline.is_over() {
+                return Err(held(dir, &look, wait).into());
+            }
+            if watched != look.id {
+                events.watch_holder(&look);
+                watched.clone_from(&look.id);
+            }
+            let again = Deadline::after(backoff.next());
+            while !again.is_over() && !deadline.is_over() {
+                if notice.is_over() {
+                    let (since, left) = (self.begun.elapsed(), deadline.left());
+                    attendant.waiting(&Waited::Holder { dir, look: &look, since, left });
+                    notice = Deadline::after(TICK);
+                }
+                let limit = again.left().min(deadline.left()).min(notice.left());
+                let [directory, holder] = events.fds();
+                let [changed, ended, signalled] = wait_for([directory, holder, attendant.signals()], limit);
+                if signalled && let Some(stopped) = attendant.stopped() {
+                    return Err(stopped);
+                }
+                if ended {
+                    events.holder_has_ended();
+                    backoff.restart();
+                    break;
+                }
+                if changed && events.lock_has_changed() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn held(dir: &Path, look: &Look, wait: Wait) -> Error {
+    let path = escaped_path(&words::lock_path(dir));
+    let Some(record) = &look.record else {
+        return Error::new(Code::LockHeld, format!("{path} is held; {wait}"));
+    };
+    let age = words::age(record);
+    let holder = words::holder(look).unwrap_or_default();
+    let message =
+        format!("{path} is held by {holder} for {}; {wait}; who and why: beadlock status", shown(age));
+    let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid, age.as_millis());
+    Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
+}
+
+fn being_changed(dir: &Path, drain: Duration) -> Error {
+    let path = escaped_path(&words::lock_path(dir));
+    let limit = shown(drain);
+    let message =
+        format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
+    Error::new(Code::LockHeld, message)
+        .detailed(format!("lock_file={path}"))
+        .retry_after(Duration::from_secs(1))
+}
+
+fn not_checked(dir: &Path, reason: Reason, detail: &str) -> Error {
+    let path = words::lock_path(dir);
+    let (shown, typed) = (escaped_path(&path), words::quoted(path.as_os_str()));
+    let (code, next) = match reason {
+        Reason::RemovalFailed => (Code::LockStale, format!("see to that, or remove it yourself: rm {typed}")),
+        _ => (Code::LockUnreadable, format!("look at it: cat {typed}; when nobody needs it: rm {typed}")),
+    };
+    Error::new(code, format!("{shown} is in the way and was not touched: {detail}; {next}"))
+        .detailed(format!("lock_file={shown}"))
+}

@@ -1,0 +1,133 @@
+//! The gate with a bounded wait: the drain (DESIGN 5).
+//!
+//! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that
+//! comes again at once, who polls may never see the gate free. A helper that gets it too late lets it go at once.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::{Error as CheckerError, Gate};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::claim::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::event::wait_for;
+use super::wait::Deadline;
+use crate::failure::{Code, Error};
+use crate::words;
+
+/// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running. `Ok(Err(why))`: there can be no
+/// gate here.
+pub fn take(
+    dir: &Path,
+    drain: Duration,
+    attendant: &mut impl Attendant,
+) -> Result<Result<Gate, CheckerError>, Stopped> {
+    match Gate::try_take(dir) {
+        Ok(Some(gate)) => return Ok(Ok(gate)),
+        Ok(None) => {}
+        Err(why) => return Ok(Err(why)),
+    }
+    let helper = Helper::start(dir)?;
+    let begun = Instant::now();
+    let deadline = Deadline::after(drain);
+    let mut notice = Deadline::after(NOTICE_AFTER);
+    loop {
+        if let Ok(taken) = helper.taken.try_recv() {
+            return Ok(taken);
+        }
+        if deadline.is_over() {
+            return Err(timed_out(dir, drain).into());
+        }
+        if notice.is_over() {
+            attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() });
+            notice = Deadline::after(TICK);
+        }
+        let limit = deadline.left().min(notice.left());
+        let [_, signalled] = wait_for([Some(helper.bell.as_fd()), attendant.signals()], limit);
+        if signalled && let Some(stopped) = attendant.stopped() {
+            return Err(stopped);
+        }
+    }
+}
+
+struct Helper {
+    taken: Receiver<Result<Gate, CheckerError>>,
+    bell: Arc<EventFd>,
+}
+
+impl Helper {
+    fn start(dir: &Path) -> Result<Self, Error> {
+        let failed = |what: &str, error: std::io::Error| {
+            Error::io(format!("failed to {what}: {}", words::of_system(&error)), error.kind())
+        };
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let bell = Arc::new(bell.map_err(|errno| failed("make an eventfd for the gate", errno.into()))?);
+        let (sender, taken) = mpsc::channel();
+        let (ring, dir) = (Arc::clone(&bell), dir.to_owned());
+        let work = move || {
+            // Nobody there to receive it any more: dropped, and so let go, at once.
+            let _ = sender.send(Gate::take_blocking(&dir));
+            let _ = ring.write(1);
+        };
+        let spawned = thread::Builder::new().name("gate".to_owned()).spawn(work);
+        spawned.map_err(|error| failed("start the thread that waits for the gate", error))?;
+        Ok(Self { taken, bell })
+    }
+}
+
+fn timed_out(dir: &Path, drain: Duration) -> Error {
+    let path = beadlock_checker::escape::escaped_path(dir);
+    let limit = crate::duration::shown(drain);
+    let message = format!(
+        "{path} is busy: the gate did not open within {limit}; it is held by {}; wait longer with --drain DUR, or \
+         see to that process",
+        words::gate_holders(dir)
+    );
+    Error::new(Code::DrainTimeout, message)
+        .detailed(format!("gate={path} drain_ms={}", drain.as_millis()))
+        .retry_after(Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::claim::Unattended;
+
+    #[test]
+    fn a_busy_gate_is_waited_for_and_got_when_it_opens() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Gate::try_take(dir.path()).unwrap().unwrap();
+        let waiter = thread::spawn({
+            let dir = dir.path().to_owned();
+            move || take(&dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
+        });
+        thread::sleep(Duration::from_millis(20));
+        drop(held);
+        assert!(waiter.join().unwrap());
+    }
+
+    #[test]
+    fn a_wait_that_ran_out_names_who_has_it_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Gate::try_take(dir.path()).unwrap().unwrap();
+        let stopped = take(dir.path(), Duration::from_millis(50), &mut Unattended).unwrap_err();
+        let Stopped::Failed(error) = stopped else { panic!("{stopped:?}") };
+        assert_eq!(error.code(), Code::DrainTimeout);
+        assert!(error.is_retryable());
+        let me = format!("PID {} (", std::process::id());
+        assert!(error.to_string().contains(&me), "{error}");
+        drop(held);
+        // The helper that was too late gets it now, and lets it go at once.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut free = 0;
+        while free < 20 {
+            assert!(Instant::now() < deadline, "the late helper keeps the gate");
+            free = if matches!(Gate::try_take(dir.path()), Ok(Some(_))) { free + 1 } else { 0 };
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! A lock taken from Rust: a builder, and a guard for the current process.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::database::Database;
+use beadlock_checker::take::{Held, Release};
+
+use super::claim::{Claiming, Stopped, Unattended};
+use super::wait::Wait;
+use super::{gate, nested};
+use crate::envelope::random_id;
+use crate::environment::Environment;
+use crate::failure::{Code, Error};
+use crate::target;
+
+/// A claim to be made: on what, under which name, how patiently.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is claimed before `claim`"]
+pub struct Hold {
+    dir: PathBuf,
+    holder: String,
+    wait: Wait,
+    drain: Option<Duration>,
+    options: Options,
+}
+
+impl Hold {
+    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once.
+    pub fn on(dir: impl Into<PathBuf>) -> Self {
+        let program = std::env::current_exe().ok();
+        let name = program.as_deref().and_then(Path::file_name).map(super::command::holder_name);
+        Self {
+            dir: dir.into(),
+            holder: name.unwrap_or_else(|| "beadlock".to_owned()),
+            wait: Wait::DEFAULT,
+            drain: None,
+            options: Options::default(),
+        }
+    }
+
+    /// In this name, 1 to 128 printable characters: it is what the daemon's log says.
+    pub fn holder(mut self, name: impl Into<String>) -> Self {
+        self.holder = name.into();
+        self
+    }
+
+    /// For how long a holder is waited for; 10 seconds unless told otherwise.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// For how long a cycle that is running is waited for; 130 seconds, and one with [`Wait::No`].
+    pub fn drain(mut self, limit: Duration) -> Self {
+        self.drain = Some(limit);
+        self
+    }
+
+    /// Claims for the current process. Once this returns no cycle runs, and none begins until the release.
+    ///
+    /// # Errors
+    /// [`Code::LockHeld`] when the wait ran out, [`Code::DrainTimeout`] when a cycle did not end,
+    /// [`Code::LockUnreadable`] and [`Code::LockStale`] for a lock file that could not be dealt with, and what the
+    /// system refused. Nothing is claimed then, and no other's lock was touched.
+    pub fn claim(self) -> Result<Claim, Error> {
+        let Self { dir, holder, wait, drain, options } = self;
+        target::check_holder(&holder)?;
+        let environment = Environment::read();
+        let database =
+            Database::named(&dir, &environment.of_database()).map_err(|error| target::not_found(&error))?;
+        nested::refuse_inside_a_cycle(&database, &environment)?;
+        let drain = wait.drain(drain);
+        let id = random_id();
+        let claiming = Claiming {
+            dir: &database.dir,
+            pid: std::process::id(),
+            holder: &holder,
+            id: &id,
+            wait,
+            drain,
+            options,
+        };
+        match claiming.claim(&mut Unattended) {
+            Ok(held) => Ok(Claim { held: Some(held), dir: database.dir, patience: drain }),
+            Err(Stopped::Failed(error)) => Err(error),
+            // Unattended has no signals.
+            Err(Stopped::Signalled(signal)) => Err(Error::new(Code::Io, format!("stopped by {signal}"))),
+        }
+    }
+}
+
+/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net.
+#[derive(Debug)]
+#[must_use = "dropping the claim releases the lock at once"]
+pub struct Claim {
+    /// None only once it is released.
+    held: Option<Held>,
+    dir: PathBuf,
+    patience: Duration,
+}
+
+impl Claim {
+    /// The random id of this claim, as the lock file has it.
+    pub fn id(&self) -> &str {
+        self.held.as_ref().map_or("", Held::id)
+    }
+
+    /// The database's directory, canonical.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error.
+    ///
+    /// # Errors
+    /// When the lock could not be removed; the claim comes back with the error, still held.
+    pub fn release(mut self) -> Result<(), NotReleased> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        match release(held, &self.dir, self.patience) {
+            Ok(_) => Ok(()),
+            Err(failed) => {
+                let (held, error) = *failed;
+                self.held = Some(held);
+                Err(NotReleased { claim: Box::new(self), error })
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            // Whoever wants to know calls `release`. The lock is stale when this process is gone.
+            let _ = release(held, &self.dir, Duration::from_secs(1));
+        }
+    }
+}
+
+/// A lock that could not be removed: the claim is still held.
+#[derive(Debug)]
+pub struct NotReleased {
+    claim: Box<Claim>,
+    error: Error,
+}
+
+impl NotReleased {
+    /// The claim, to try again.
+    pub fn into_claim(self) -> Claim {
+        *self.claim
+    }
+}
+
+impl fmt::Display for NotReleased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotReleased {}
+
+impl From<NotReleased> for Error {
+    fn from(not_released: NotReleased) -> Self {
+        not_released.error
+    }
+}
+
+/// Ends a claim with the gate held, waiting for it at most `patience`.
+///
+/// # Errors
+/// The guard, and why the lock is still there.
+pub(crate) fn release(held: Held, dir: &Path, patience: Duration) -> Result<Release, Box<(Held, Error)>> {
+    let gate = match gate::take(dir, patience, &mut Unattended) {
+        Ok(gate) => gate.ok(),
+        Err(Stopped::Failed(error)) => return Err(Box::new((held, error))),
+        Err(Stopped::Signalled(signal)) => {
+            return Err(Box::new((held, Error::new(Code::Io, format!("stopped by {signal}")))));
+        }
+    };
+    held.release(gate.as_ref()).map_err(|(held, error)| Box::new((held, error.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words;
+
+    fn database() -> (tempfile::TempDir, PathBuf) {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join(".beads");
+        std::fs::create_dir(&dir).unwrap();
+        (top, dir)
+    }
+
+    #[test]
+    fn a_guard_holds_until_it_is_released() {
+        let (_top, dir) = database();
+        let claim = Hold::on(&dir).holder("importer").claim().unwrap();
+        let decision = beadlock_checker::should_skip_database(&dir);
+        assert_eq!(decision.to_string(), "Skipping database (locked by importer)");
+        assert_eq!(decision.record().unwrap().pid, i64::from(std::process::id()));
+        assert_eq!(decision.record().unwrap().beadlock.as_ref().unwrap().id, claim.id());
+        claim.release().unwrap();
+        assert!(!words::lock_path(&dir).exists());
+    }
+
+    #[test]
+    fn the_net_releases_too() {
+        let (_top, dir) = database();
+        drop(Hold::on(&dir).claim().unwrap());
+        assert!(!words::lock_path(&dir).exists());
+    }
+
+    #[test]
+    fn a_live_lock_is_never_touched_and_its_holder_is_named() {
+        let (_top, dir) = database();
+        let first = Hold::on(&dir).holder("first").claim().unwrap();
+        let before = std::fs::read(words::lock_path(&dir)).unwrap();
+        let error = Hold::on(&dir).holder("second").wait(Wait::No).claim().unwrap_err();
+        assert_eq!(error.code(), Code::LockHeld);
+        let words = error.to_string();
+        assert!(words.contains(&format!("held by first (PID {}", std::process::id())), "{words}");
+        assert!(words.contains("did not wait"), "{words}");
+        assert_eq!(std::fs::read(words::lock_path(&dir)).unwrap(), before);
+        first.release().unwrap();
+    }
+
+    #[test]
+    fn a_name_that_could_forge_a_log_line_is_refused() {
+        let (_top, dir) = database();
+        for name in ["", "a\nb", "\u{1b}[2J", &"x".repeat(129)] {
+            let error = Hold::on(&dir).holder(name).claim().unwrap_err();
+            assert_eq!(error.code(), Code::Usage, "{name:?}");
+        }
+        assert!(!words::lock_path(&dir).exists());
+    }
+}

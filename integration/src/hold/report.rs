@@ -1,0 +1,94 @@
+//! What became of a hold: the `data` of its envelope, and the file that `--report` names.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use beadlock_checker::database::Database;
+use nix::fcntl::OFlag;
+use serde_json::{Value, json};
+
+use super::tree::Ending;
+use crate::words::lock_path;
+
+/// What is known so far; null is what never came to pass.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The database's directory.
+    pub target: Option<Database>,
+    /// The name in the record.
+    pub holder: Option<String>,
+    /// The claim's id; the outer one's when nested.
+    pub id: Option<String>,
+    /// Ran under an outer claim.
+    pub nested: bool,
+    /// The command's process, once it has executed.
+    pub pid: Option<i32>,
+    /// How the command ended.
+    pub ending: Option<Ending>,
+    /// How long the claim took.
+    pub waited: Option<Duration>,
+    /// How long the lock was held.
+    pub held: Option<Duration>,
+    /// The lock was released by us.
+    pub released: bool,
+    /// The PIDs that the command left behind.
+    pub left: Vec<i32>,
+}
+
+impl Report {
+    /// As the envelope's `data`; null before a target was known.
+    pub fn json(&self) -> Value {
+        let Some(database) = &self.target else { return Value::Null };
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let (code, signal) = match self.ending {
+            Some(Ending::Exited(code)) => (Some(code), None),
+            Some(Ending::Killed(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        json!({
+            "target": format!("beads:{}", database.given),
+            "path": lock_path(&database.dir).to_string_lossy(),
+            "holder": self.holder,
+            "id": self.id,
+            "nested": self.nested,
+            "pid": self.pid,
+            "exit_code": code,
+            "signal": signal,
+            "waited_ms": self.waited.map(millis),
+            "held_ms": self.held.map(millis),
+            "released": self.released,
+            "left_behind": self.left,
+        })
+    }
+}
+
+/// Writes the envelope to `path`, never through a symlink and never into something that would block.
+///
+/// # Errors
+/// What the system said.
+pub fn write(path: &Path, envelope: &str) -> std::io::Result<()> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags.bits()).open(path)?;
+    file.write_all(format!("{envelope}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_goes_through_no_symlink() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        write(&file, "old and longer").unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new\n");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write(&link, "other").unwrap_err();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new\n");
+    }
+}

@@ -1,0 +1,82 @@
+//! Signals, as they come: read from a descriptor, with who sent them (DESIGN 7, "Signals and terminals").
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use beadlock_checker::sys;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{getpid, getsid};
+
+use crate::failure::Error;
+use crate::words;
+
+/// What is passed on to a command.
+const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT];
+
+/// A signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Which.
+    pub signal: Signal,
+    /// The kernel sent it for the terminal, to the whole foreground group: the command has it already.
+    pub from_terminal: bool,
+}
+
+/// TERM, HUP, QUIT, INT and CHLD, blocked and readable. What was ignored on entry stays ignored.
+#[derive(Debug)]
+pub struct Signals {
+    fd: SignalFd,
+    before: SigSet,
+}
+
+impl Signals {
+    /// Blocks them; from here on nothing is lost. Before the first fork and the first thread.
+    ///
+    /// # Errors
+    /// When the system has no descriptor to give.
+    pub fn block() -> Result<Self, Error> {
+        let failed = |error: std::io::Error| {
+            Error::io(format!("failed to prepare for signals: {}", words::of_system(&error)), error.kind())
+        };
+        sys::default_sigchld().map_err(failed)?;
+        let ignored = ignored();
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        PASSED_ON
+            .into_iter()
+            .filter(|signal| ignored >> (*signal as u32 - 1) & 1 == 0)
+            .for_each(|signal| mask.add(signal));
+        let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|errno| failed(errno.into()))?;
+        let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
+        Ok(Self { fd: fd.map_err(|errno| failed(errno.into()))?, before })
+    }
+
+    /// The mask from before, which the command starts with.
+    pub fn mask_before(&self) -> SigSet {
+        self.before
+    }
+
+    /// The next one that has come. SIGCHLD is among them.
+    pub fn next(&mut self) -> Option<Received> {
+        let info = self.fd.read_signal().ok().flatten()?;
+        let signal = Signal::try_from(i32::try_from(info.ssi_signo).ok()?).ok()?;
+        // Positive codes are the kernel's own. A hangup goes to the session's leader alone, so the command does
+        // not have it when that is us.
+        let leads = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+        Some(Received { signal, from_terminal: info.ssi_code > 0 && !leads })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The signals that this process ignores, as bits; none when `/proc` does not say.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,179 @@
+//! Everything that the command has started: all our descendants, since we are the subreaper (DESIGN 7).
+//!
+//! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen.
+
+use std::collections::HashSet;
+use std::fs;
+
+use beadlock_checker::process::{self, Stat};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
+
+use crate::words;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With this exit code.
+    Exited(u8),
+    /// Killed by this signal's number.
+    Killed(i32),
+}
+
+/// What of our descendants is the command's: all but those that were there before it.
+#[derive(Debug, Default)]
+pub struct Tree {
+    before: HashSet<(i32, u64)>,
+}
+
+impl Tree {
+    /// Whoever is our child by now (we may have been executed by a shell that had some) is none of the command's.
+    pub fn from_now_on() -> Self {
+        Self { before: descendants(process::all()).iter().map(|stat| (stat.pid, stat.start_ticks)).collect() }
+    }
+
+    /// The living ones; zombies count as ended.
+    pub fn living(&self) -> Vec<Stat> {
+        let mut all = process::all();
+        all.retain(|stat| !stat.is_zombie() && !self.before.contains(&(stat.pid, stat.start_ticks)));
+        descendants(all)
+    }
+}
+
+fn descendants(mut others: Vec<Stat>) -> Vec<Stat> {
+    let mut tree = Vec::new();
+    let mut parents = HashSet::from([std::process::id().cast_signed()]);
+    // Every round finds the children of the round before, whatever the order of the PIDs.
+    loop {
+        let (found, rest): (Vec<Stat>, Vec<Stat>) =
+            others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+        if found.is_empty() {
+            return tree;
+        }
+        parents = found.iter().map(|stat| stat.pid).collect();
+        tree.extend(found);
+        others = rest;
+    }
+}
+
+/// Sends a signal to each, unless its PID is another process by now. Answers whom we were not permitted to signal.
+pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
+    let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
+    let refused = |stat: &&Stat| kill(Pid::from_raw(stat.pid), signal) == Err(Errno::EPERM);
+    tree.iter().filter(is_still).filter(refused).cloned().collect()
+}
+
+/// `PID 44 (sleep 60), PID 45 (make)`; many are counted.
+pub fn names(tree: &[Stat]) -> String {
+    let name =
+        |stat: &Stat| words::process_name(stat.pid, &process::command_line(stat.pid).unwrap_or_default());
+    let mut names: Vec<String> = tree.iter().take(5).map(name).collect();
+    if tree.len() > 5 {
+        names.push(format!("{} more", tree.len() - 5));
+    }
+    names.join(", ")
+}
+
+/// How the child `pid` ended, without reaping it; `None` while it lives.
+pub fn ending(pid: i32) -> Option<Ending> {
+    match waitid(
+        Id::Pid(Pid::from_raw(pid)),
+        WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
+    ) {
+        Ok(WaitStatus::Exited(_, code)) => Some(Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX))),
+        Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ending::Killed(signal as i32)),
+        // A real-time signal, which has no name there.
+        Err(Errno::EINVAL) => Some(raw_ending(pid).unwrap_or(Ending::Killed(0))),
+        // Nobody else may reap it; should it be gone all the same, it has ended.
+        Err(Errno::ECHILD) => Some(Ending::Exited(u8::MAX)),
+        _ => None,
+    }
+}
+
+/// From the last field of `/proc/PID/stat`, the status as wait(2) has it.
+fn raw_ending(pid: i32) -> Option<Ending> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let status: i32 = String::from_utf8_lossy(&line).split_ascii_whitespace().last()?.parse().ok()?;
+    Some(match status & 0x7f {
+        0 => Ending::Exited(u8::try_from(status >> 8 & 0xff).ok()?),
+        signal => Ending::Killed(signal),
+    })
+}
+
+/// Reaps the child `pid`, which has ended or is about to.
+pub fn reap(pid: i32) {
+    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
+}
+
+/// Reaps the orphans that fell to us and have ended; never the command's own process.
+pub fn reap_orphans(main: i32) {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    if matches!(waitid(Id::All, flags), Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD)) {
+        return;
+    }
+    let me = std::process::id().cast_signed();
+    for stat in process::all() {
+        if stat.ppid == me && stat.is_zombie() && stat.pid != main {
+            let _ = waitpid(Pid::from_raw(stat.pid), Some(WaitPidFlag::WNOHANG));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !done() {
+            assert!(Instant::now() < deadline, "not within 30 s: {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn tells_how_a_child_ended_without_reaping_it() {
+        let cases = [
+            ("exit 7", Ending::Exited(7)),
+            ("kill -9 $$", Ending::Killed(9)),
+            ("kill -40 $$", Ending::Killed(40)),
+        ];
+        for (script, expected) in cases {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let pid = child.id().cast_signed();
+            until(script, || ending(pid).is_some());
+            assert_eq!(ending(pid), Some(expected), "{script}");
+            assert_eq!(ending(pid), Some(expected), "{script}, asked again");
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn sees_grandchildren_and_no_zombies() {
+        let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let tree = Tree::default();
+        let below = || {
+            tree.living().into_iter().filter(|stat| stat.pid == pid || stat.ppid == pid).collect::<Vec<_>>()
+        };
+        until("two of them", || below().len() == 2);
+        assert!(signal(&below(), Signal::SIGKILL).is_empty());
+        until("none of them", || below().is_empty());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn whom_a_shell_left_us_is_none_of_the_commands() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let has_it = |tree: &Tree| tree.living().iter().any(|stat| stat.pid == pid);
+        assert!(has_it(&Tree::default()));
+        assert!(!has_it(&Tree::from_now_on()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+//! The wait policy: for how long a claim waits for who holds the lock, and how often it looks (DESIGN 7).
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::duration::shown;
+
+/// Whether a claim waits for the holder of a lock. `Display` ends up in the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all. The gate is waited for at most a second, unless a drain was given.
+    No,
+    /// At most this long.
+    UpTo(Duration),
+}
+
+impl Wait {
+    /// What `hold` does unless told otherwise.
+    pub const DEFAULT: Self = Self::UpTo(Duration::from_secs(10));
+
+    pub(crate) fn limit(self) -> Duration {
+        match self {
+            Self::No => Duration::ZERO,
+            Self::UpTo(limit) => limit,
+        }
+    }
+
+    /// For how long the gate is waited for: as given, else a cycle's time-out and its grace.
+    pub(crate) fn drain(self, given: Option<Duration>) -> Duration {
+        given.unwrap_or(match self {
+            Self::No => Duration::from_secs(1),
+            Self::UpTo(_) => Duration::from_secs(130),
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::No => f.write_str("did not wait"),
+            Self::UpTo(limit) => write!(f, "gave up after {}", shown(*limit)),
+        }
+    }
+}
+
+/// A point in time that may be so far away that it never comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub fn after(limit: Duration) -> Self {
+        Self(Instant::now().checked_add(limit))
+    }
+
+    pub fn left(self) -> Duration {
+        self.0.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    pub fn is_over(self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+/// The net under the events: 0, 100, 200, 400, 800, 1600 … capped at 2000 ms, each shortened at random by up to
+/// a quarter, so that many who wait for one lock do not come at the same moment.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    round: u32,
+}
+
+impl Backoff {
+    const CAP: u64 = 2000;
+
+    pub fn next(&mut self) -> Duration {
+        let mut byte = [0];
+        // Without randomness there is no jitter.
+        let _ = getrandom::fill(&mut byte);
+        self.next_with(byte[0])
+    }
+
+    fn next_with(&mut self, random: u8) -> Duration {
+        let full = match self.round {
+            0 => 0,
+            round => (100 << (round - 1).min(10)).min(Self::CAP),
+        };
+        self.round = self.round.saturating_add(1);
+        Duration::from_millis(full - full * u64::from(random) / 1024)
+    }
+
+    /// Begins again at 0: something has happened.
+    pub fn restart(&mut self) {
+        self.round = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedule_of_the_contract() {
+        let mut backoff = Backoff::default();
+        let schedule: Vec<u64> = (0..8).map(|_| backoff.next_with(0).as_millis() as u64).collect();
+        assert_eq!(schedule, [0, 100, 200, 400, 800, 1600, 2000, 2000]);
+        backoff.restart();
+        assert_eq!(backoff.next_with(255), Duration::ZERO);
+        assert!((75..=100).contains(&backoff.next_with(255).as_millis()));
+    }
+
+    #[test]
+    fn a_policy_says_itself() {
+        assert_eq!(Wait::DEFAULT.to_string(), "gave up after 10s");
+        assert_eq!(Wait::No.to_string(), "did not wait");
+        assert_eq!(Wait::No.drain(None), Duration::from_secs(1));
+        assert_eq!(Wait::DEFAULT.drain(None), Duration::from_secs(130));
+        assert_eq!(Wait::No.drain(Some(Duration::from_secs(7))), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn a_limit_beyond_all_clocks_never_ends() {
+        assert!(!Deadline::after(Duration::MAX).is_over());
+        assert!(Deadline::after(Duration::ZERO).is_over());
+    }
+}

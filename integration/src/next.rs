@@ -1,0 +1,44 @@
+//! What to type next, for each verdict; words that can be pasted.
+
+use std::path::Path;
+
+use beadlock_checker::dialect::beads::judge;
+use beadlock_checker::{Look, Reason, Verdict};
+
+use crate::words::{lock_path, quoted};
+
+/// The command to type, and why. `given` is the target as the user knows it.
+pub fn to_type(look: &Look, dir: &Path, given: &str) -> String {
+    let target = quoted(given.as_ref());
+    let lock = quoted(lock_path(dir).as_os_str());
+    let pid = look.record.as_ref().map_or(0, |record| record.pid);
+    let host = look.record.as_ref().map(|record| quoted(record.hostname.as_ref())).unwrap_or_default();
+    if let (Verdict::Held(_), Some(record), Some(facts)) = (look.verdict, &look.record, &look.facts)
+        && let Verdict::Stale(proof) = judge(record, facts, true)
+    {
+        return format!("beadlock check --reap-proven-dead {target}   (removes it: {proof})");
+    }
+    let once_gone = "once you know that it is gone";
+    match look.verdict {
+        Verdict::Free if look.side_file => {
+            format!("beadlock check {target}   (puts right what a crash has left)")
+        }
+        Verdict::Free => format!("beadlock hold {target} -- CMD"),
+        Verdict::Stale(_) => format!("beadlock check {target}   (removes it)"),
+        Verdict::Held(reason) => match reason {
+            Reason::OtherHost | Reason::OtherMachine => {
+                format!("ssh {host} ps -p {pid}; {once_gone}: rm {lock}")
+            }
+            Reason::OtherPidNamespace => {
+                format!("look for it in its container; {once_gone}: rm {lock}")
+            }
+            Reason::HostUnknown => format!("give this machine a host name; {once_gone}: rm {lock}"),
+            Reason::PidUnknown => format!("ask whoever wrote it; {once_gone}: rm {lock}"),
+            _ => {
+                format!("beadlock hold --wait 10m {target} -- CMD   (waits for it; to see it: ps -fp {pid})")
+            }
+        },
+        Verdict::Unreadable(Reason::Unreadable) => format!("ls -la {lock}; when nobody needs it: rm {lock}"),
+        Verdict::Unreadable(_) => format!("cat {lock}; when nobody needs it: rm {lock}"),
+    }
+}

@@ -1,0 +1,146 @@
+//! The program `beadlock`: from the command line to its end.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use serde_json::Value;
+
+use crate::cli::{Cli, Command};
+use crate::envelope::Request;
+use crate::environment::{Environment, boolean};
+use crate::exit::{End, Exit, Replaced};
+use crate::failure::Error;
+use crate::settings::Common;
+use crate::talk::print;
+use crate::{check, hint, hold, status};
+
+/// Reads the command line and the environment, does what they say, and answers how the program is to end.
+pub fn run() -> End {
+    let request = Request::begin();
+    let environment = Environment::read();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, &request);
+        }
+    };
+    let common = match Common::resolve(&cli.common, &environment) {
+        Ok(common) => common,
+        Err(error) => {
+            return refuse(
+                &error,
+                &Common::unresolved(cli.common.json == Some(true), &environment),
+                &request,
+            );
+        }
+    };
+    match cli.command {
+        Some(Command::Hold(typed)) if typed.command.is_empty() => {
+            let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
+            let message = hint.unwrap_or_else(|| "no command; type: beadlock hold -- CMD [ARG…]".to_owned());
+            let replaced = Replaced { conflict: None, own: typed.own_exit_code };
+            with_code(refuse(&Error::usage(message), &common, &request), replaced)
+        }
+        Some(Command::Hold(typed)) => hold::run::run(typed, &environment, &common, &request),
+        Some(Command::Check(typed)) => check::run(&typed, &environment).print(&common, &request),
+        Some(Command::Status(typed)) => {
+            status::run(&typed.targets, &environment, &common.talk).print(&common, &request)
+        }
+        None => {
+            let end = status::run(&[], &environment, &common.talk).print(&common, &request);
+            common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
+            end
+        }
+    }
+}
+
+/// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
+fn not_understood(
+    error: &clap::Error,
+    words: &[OsString],
+    environment: &Environment,
+    request: &Request,
+) -> End {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match print(&error.render().to_string()) {
+            Ok(()) => End::Code(Exit::Done.code()),
+            Err(_) => End::Code(Exit::Failed.code()),
+        };
+    }
+    let hint = hint::missing_dashes(words);
+    let typed: Vec<&str> =
+        words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let from_environment = || environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false);
+    let json = typed.iter().rev().find_map(|word| match *word {
+        "--json" => Some(true),
+        word => boolean(word.strip_prefix("--json=")?).ok(),
+    });
+    let common = Common::unresolved(json.unwrap_or_else(from_environment), environment);
+    let message = hint.unwrap_or_else(|| {
+        let rendered = error.render().to_string();
+        rendered.trim_start_matches("error: ").trim_end().to_owned()
+    });
+    let own = typed.iter().enumerate().find_map(|(at, word)| {
+        let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
+        word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
+    });
+    with_code(refuse(&Error::usage(message), &common, request), Replaced { conflict: None, own })
+}
+
+fn with_code(end: End, replaced: Replaced) -> End {
+    match end {
+        End::Code(code) if code == Exit::Usage.code() => End::Code(replaced.code(Exit::Usage)),
+        end => end,
+    }
+}
+
+fn refuse(error: &Error, common: &Common, request: &Request) -> End {
+    common.talk.error(&error.to_string());
+    if common.json {
+        // Whoever cannot read it has the exit code.
+        let _ = print(&format!("{}\n", request.envelope(Value::Null, Some(error), &[])));
+    }
+    End::Code(error.exit.code())
+}
+
+/// The targets that were named, else the one that is found.
+pub(crate) fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {
+    targets.iter().map(Some).chain(targets.is_empty().then_some(None))
+}
+
+/// What a command has to say of its targets, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub text: String,
+    pub data: Vec<Value>,
+    pub exits: Vec<Exit>,
+    pub errors: Vec<Error>,
+}
+
+impl Answers {
+    /// A target that could not be answered.
+    pub fn failed(&mut self, error: Error) {
+        self.exits.push(error.exit);
+        self.errors.push(error);
+    }
+
+    /// Prints, and ends with the highest code.
+    fn print(self, common: &Common, request: &Request) -> End {
+        for error in &self.errors {
+            common.talk.error(&error.to_string());
+        }
+        let printed = if common.json {
+            let warnings = common.talk.warnings();
+            print(&format!("{}\n", request.envelope(Value::Array(self.data), self.errors.first(), &warnings)))
+        } else {
+            print(&self.text)
+        };
+        if let Err(why) = printed {
+            common.talk.error(&format!("failed to write to stdout: {}", crate::words::of_system(&why)));
+            return End::Code(Exit::Failed.code());
+        }
+        End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()))
+    }
+}

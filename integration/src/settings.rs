@@ -1,0 +1,151 @@
+//! What was typed, over what the environment says, over the defaults (DESIGN 8). What waives a safeguard has no
+//! variable.
+
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use clap::ValueEnum;
+
+use crate::cli;
+use crate::duration;
+use crate::environment::{Environment, boolean};
+use crate::failure::Error;
+use crate::hold::wait::Wait;
+use crate::talk::{Color, Talk};
+
+/// What every command heeds.
+#[derive(Debug)]
+pub struct Common {
+    /// Answer in JSON.
+    pub json: bool,
+    /// How to talk.
+    pub talk: Talk,
+}
+
+impl Common {
+    /// # Errors
+    /// Exit 2, naming the variable that is wrong.
+    pub fn resolve(typed: &cli::Common, environment: &Environment) -> Result<Self, Error> {
+        let json =
+            typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
+        let quiet = match typed.quiet {
+            Some(quiet) => quiet,
+            None if typed.verbose => false,
+            None => environment.parsed("BEADLOCK_QUIET", boolean)?.unwrap_or(false),
+        };
+        let color = match typed.color {
+            Some(color) => color,
+            None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
+        };
+        let talk = Talk::new(quiet, typed.verbose, color, environment);
+        Ok(Self { json: json.unwrap_or(false), talk })
+    }
+
+    /// Before the command line is understood.
+    pub fn unresolved(json: bool, environment: &Environment) -> Self {
+        Self { json, talk: Talk::new(false, false, Color::Auto, environment) }
+    }
+}
+
+fn color_of(text: &str) -> Result<Color, String> {
+    Color::from_str(text, true).map_err(|_| format!("{text:?} is neither of auto, always, never"))
+}
+
+/// How `hold` claims, runs and ends.
+#[derive(Debug)]
+pub struct Hold {
+    /// The name in the record; `None`: the command's base name.
+    pub holder: Option<String>,
+    /// For how long a holder is waited for.
+    pub wait: Wait,
+    /// For how long a running cycle is waited for.
+    pub drain: Duration,
+    /// How long what is left after a signal may take.
+    pub kill_after: Duration,
+    /// What counts as dead.
+    pub options: Options,
+}
+
+impl Hold {
+    /// # Errors
+    /// Exit 2, naming the variable or the option that is wrong.
+    pub fn resolve(typed: &cli::Hold, environment: &Environment) -> Result<Self, Error> {
+        let either = |typed: Option<Duration>, name: &str| match typed {
+            Some(duration) => Ok(Some(duration)),
+            None => environment.parsed(name, duration::parse),
+        };
+        let wait = match either(typed.wait.filter(|_| !typed.no_wait), "BEADLOCK_WAIT") {
+            _ if typed.no_wait => Wait::No,
+            limit => limit?.map_or(Wait::DEFAULT, Wait::UpTo),
+        };
+        let holder = match &typed.holder {
+            Some(name) => Some(name.clone()),
+            None => environment.parsed("BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?,
+        };
+        holder.as_deref().map_or(Ok(()), crate::target::check_holder)?;
+        Ok(Self {
+            holder,
+            wait,
+            drain: wait.drain(either(typed.drain, "BEADLOCK_DRAIN")?),
+            kill_after: either(typed.kill_after, "BEADLOCK_KILL_AFTER")?.unwrap_or(Duration::from_secs(10)),
+            options: Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
+        let words = ["beadlock", "hold"].iter().chain(args).chain(&["--", "true"]);
+        let cli::Cli { command: Some(cli::Command::Hold(typed)), .. } =
+            cli::Cli::try_parse_from(words).unwrap()
+        else {
+            panic!("not hold")
+        };
+        Hold::resolve(&typed, &Environment::of(variables))
+    }
+
+    fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {
+        let typed = cli::Cli::try_parse_from(["beadlock"].iter().chain(args)).unwrap();
+        Common::resolve(&typed.common, &Environment::of(variables)).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_beats_the_environment_also_across_opposites() {
+        let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
+        assert_eq!(hold(&[], &[]).unwrap().wait, seconds(10));
+        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, seconds(3));
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, Wait::No);
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().wait, Wait::No);
+        assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, seconds(120));
+        assert_eq!(hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().wait, Wait::No, "the last one typed");
+        assert!(common(&[], &[("BEADLOCK_JSON", "1")]).json);
+        assert!(!common(&["--json=no"], &[("BEADLOCK_JSON", "1")]).json);
+    }
+
+    #[test]
+    fn the_drain_is_short_without_a_wait_unless_it_is_given() {
+        assert_eq!(hold(&[], &[]).unwrap().drain, Duration::from_secs(130));
+        assert_eq!(hold(&["--no-wait"], &[]).unwrap().drain, Duration::from_secs(1));
+        assert_eq!(hold(&["--no-wait", "--drain", "5"], &[]).unwrap().drain, Duration::from_secs(5));
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().drain, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn what_waives_a_safeguard_has_no_variable() {
+        let variables = [("BEADLOCK_REAP_PROVEN_DEAD", "1")];
+        assert!(!hold(&[], &variables).unwrap().options.reap_proven_dead);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = hold(&[], &[("BEADLOCK_KILL_AFTER", "soon")]).unwrap_err();
+        assert!(error.to_string().starts_with("$BEADLOCK_KILL_AFTER: \"soon\" is no duration"), "{error}");
+        let error = hold(&["--holder", "a\nb"], &[]).unwrap_err();
+        assert!(error.to_string().contains(r#""a\nb""#), "{error}");
+        assert_eq!(hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().holder, None);
+    }
+}

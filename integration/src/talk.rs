@@ -1,0 +1,156 @@
+//! What is said to people: stderr is talk, stdout is data (DESIGN 8).
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+use crate::environment::Environment;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How much is said, and how.
+#[derive(Debug)]
+pub struct Talk {
+    quiet: bool,
+    verbose: bool,
+    color: Color,
+    no_color: bool,
+    /// stderr is a terminal that can rewrite a line.
+    live: bool,
+    /// There is a line on it to be overwritten.
+    is_dirty: Cell<bool>,
+    /// What was warned of, for the envelope.
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Talk {
+    /// As the user wants it.
+    pub fn new(quiet: bool, verbose: bool, color: Color, environment: &Environment) -> Self {
+        let dumb = environment.get("TERM").is_none_or(|term| term == "dumb");
+        let no_color = environment.get("NO_COLOR").is_some();
+        Self {
+            quiet,
+            verbose,
+            color,
+            no_color,
+            live: io::stderr().is_terminal() && !dumb,
+            is_dirty: Cell::new(false),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// One line, unless `-q`.
+    pub fn say(&self, line: &str) {
+        if !self.quiet {
+            self.line(&format!("beadlock: {line}"));
+        }
+    }
+
+    /// One more line, with `-v`.
+    pub fn say_more(&self, line: &str) {
+        if self.verbose {
+            self.say(line);
+        }
+    }
+
+    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time.
+    pub fn say_live(&self, line: &str, is_first: bool) {
+        if self.quiet {
+            return;
+        }
+        if self.live {
+            self.end_live();
+            // Without wrapping, so that a long line is cut at the margin and can be overwritten.
+            self.write(&format!("\x1b[?7lbeadlock: {line}\x1b[?7h"));
+            self.is_dirty.set(true);
+        } else if is_first {
+            self.say(line);
+        }
+    }
+
+    /// Takes the live line away.
+    pub fn end_live(&self) {
+        if self.is_dirty.replace(false) {
+            self.write("\r\x1b[K");
+        }
+    }
+
+    /// A limit that is to be known, once: a warning of the envelope, not said with `-q`.
+    pub fn note(&self, line: &str) {
+        self.warnings.borrow_mut().push(line.to_owned());
+        self.say(line);
+    }
+
+    /// Something that is not as it should be; said with `-q` too.
+    pub fn warn(&self, line: &str) {
+        self.warnings.borrow_mut().push(line.to_owned());
+        self.line(&format!("beadlock: {} {line}", self.painted("warning:", "33")));
+    }
+
+    /// All that was warned of so far.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+
+    /// Why it failed; said with `-q` too.
+    pub fn error(&self, line: &str) {
+        self.line(&format!("beadlock: {} {line}", self.painted("error:", "31")));
+    }
+
+    fn painted(&self, word: &str, code: &str) -> String {
+        if self.paints(io::stderr().is_terminal()) {
+            format!("\x1b[{code}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
+    }
+
+    /// `word` in the colour of `code` on stdout, where colours are wanted.
+    pub fn painted_data(&self, word: &str, code: &str) -> String {
+        if self.paints(io::stdout().is_terminal()) {
+            format!("\x1b[{code}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
+    }
+
+    fn paints(&self, on_terminal: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => on_terminal && !self.no_color,
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.end_live();
+        self.write(&format!("{line}\n"));
+    }
+
+    /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
+    fn write(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Prints data. A reader that has gone (EPIPE) has had what it wanted.
+///
+/// # Errors
+/// Any other failure, such as a full disk.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,197 @@
+//! Getting the lock: who holds it, who has the gate, and what happens when neither lets go.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::Gate;
+
+use crate::support::{Running, Scene, as_nobody, dead_pid, this_host, until};
+
+#[test]
+fn a_live_lock_is_never_touched_and_the_error_names_everything() {
+    let scene = Scene::new();
+    let me = i64::from(std::process::id());
+    scene.write_lock("vc-executor", me, &this_host());
+    let before = fs::read(scene.lock()).unwrap();
+    for args in [&["--no-wait"][..], &["--wait", "300ms"]] {
+        let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
+        let json = scene.run(&args).expect(4, &["is held by vc-executor (PID "]).json();
+        let error = &json["error"];
+        assert_eq!(
+            (&json["ok"], &error["code"], &error["retryable"]),
+            (&false.into(), &"LOCK_HELD".into(), &true.into())
+        );
+        assert!(error["retry_after_ms"].is_u64(), "{json}");
+        let message = error["message"].as_str().unwrap();
+        let policy = if args.contains(&"--no-wait") { "did not wait" } else { "gave up after 300ms" };
+        let me = format!("(PID {me}: ");
+        for word in [me.as_str(), ".exclusive-lock is held by", policy, ", on ", "d "] {
+            assert!(message.contains(word), "{word:?} in {message}");
+        }
+        let detail = error["detail"].as_str().unwrap();
+        let path = fs::canonicalize(scene.lock()).unwrap();
+        assert!(detail.starts_with(&format!(
+            "lock_file={} holder_pid={} holder_age_ms=",
+            path.display(),
+            std::process::id()
+        )));
+        assert_eq!(fs::read(scene.lock()).unwrap(), before);
+    }
+    scene.run(&["hold", "--no-wait", "--conflict-exit-code", "75", "--", "true"]).expect(75, &[]);
+    scene.run(&["hold", "--no-wait", "--own-exit-code", "99", "--", "true"]).expect(99, &[]);
+    assert!(!scene.file("ran").exists());
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn a_wait_is_said_once_and_ends_when_the_holder_does() {
+    let scene = Scene::new();
+    let first =
+        Running::start(scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+    until("it is claimed", || first.err().contains("claimed"));
+    let second = Running::start(scene.command(&["hold", "--wait", "1h", "--", "touch", "ran"]));
+    until("it waits", || second.err().contains("waiting"));
+    let line = second.err();
+    for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
+        assert!(line.contains(word), "{word:?} in {line}");
+    }
+    // Far beyond the first rounds of the backoff, so that only an event can be quick.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!scene.file("ran").exists());
+    fs::write(scene.file("go"), "").unwrap();
+    until("the first ends", || first.err().contains("released"));
+    let begun = Instant::now();
+    until("the second runs", || scene.file("ran").exists());
+    assert!(begun.elapsed() < Duration::from_millis(500), "not by event: {:?}", begun.elapsed());
+    let ended = second.finish().expect(0, &["claimed", "released"]);
+    assert_eq!(ended.err.matches("waiting").count(), 1, "{ended:?}");
+    first.finish().expect(0, &[]);
+}
+
+#[test]
+fn a_holder_that_dies_without_a_release_is_noticed() {
+    let scene = Scene::new();
+    let mut holder = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
+    scene.write_lock("my-tool", i64::from(holder.id()), &this_host());
+    let waiting = Running::start(scene.command(&["hold", "--wait", "1h", "--", "true"]));
+    until("it waits", || waiting.err().contains("waiting"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    waiting.finish().expect(0, &["claimed .beads for true"]);
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn a_stale_lock_is_taken_over() {
+    let scene = Scene::new();
+    scene.write_lock("crashed", dead_pid(), &this_host().to_ascii_uppercase());
+    scene.run(&["hold", "--no-wait", "--", "sh", "-c", "cp .beads/.exclusive-lock seen"]).expect(0, &[]);
+    assert!(scene.read("seen").contains("\"holder\": \"sh\""));
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), "{\"holder\":").unwrap();
+    let begun = Instant::now();
+    let json = scene
+        .run(&["hold", "--json", "--", "true"])
+        .expect(5, &["malformed lock file", "cat ", "rm "])
+        .json();
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(
+        (&json["error"]["code"], &json["error"]["retryable"]),
+        (&"LOCK_UNREADABLE".into(), &false.into())
+    );
+    assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "{\"holder\":");
+    let waiting = Running::start(scene.command(&["hold", "--", "true"]));
+    until("it waits", || waiting.err().contains("malformed"));
+    scene.write_lock("late", dead_pid(), &this_host());
+    waiting.finish().expect(0, &["claimed"]);
+}
+
+#[test]
+fn a_gate_that_stays_shut_is_a_drain_time_out() {
+    let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let me = format!("held by PID {} (", std::process::id());
+    for args in [&["--drain", "300ms"][..], &["--no-wait"], &["--no-wait", "--drain", "100ms"]] {
+        let begun = Instant::now();
+        let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
+        let json = scene.run(&args).expect(4, &[&me, "the gate did not open within"]).json();
+        assert_eq!(
+            (&json["error"]["code"], &json["error"]["retryable"]),
+            (&"DRAIN_TIMEOUT".into(), &true.into())
+        );
+        assert!(begun.elapsed() < Duration::from_secs(20), "{args:?}: {:?}", begun.elapsed());
+    }
+    scene.run(&["hold", "--drain", "0", "--conflict-exit-code", "75", "--", "true"]).expect(75, &[]);
+    drop(gate);
+    assert!(!scene.file("ran").exists() && scene.names().is_empty());
+}
+
+#[test]
+fn a_cycle_that_ends_lets_the_claim_in() {
+    let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let waiting = Running::start(scene.command(&["hold", "--", "touch", "ran"]));
+    until("it waits", || waiting.err().contains("waiting for the gate of "));
+    assert!(waiting.err().contains(&format!("held by PID {} (", std::process::id())), "{}", waiting.err());
+    assert!(!scene.lock().exists(), "a claim is not to be seen until the cycle has ended");
+    drop(gate);
+    waiting.finish().expect(0, &["claimed", "released"]);
+    assert!(scene.file("ran").exists());
+}
+
+#[test]
+fn inside_a_cycle_of_the_same_database_it_fails_at_once() {
+    let scene = Scene::new();
+    for cycle in [scene.beads(), fs::canonicalize(scene.beads()).unwrap()] {
+        let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+        command.env("BEADLOCK_CYCLE", &cycle);
+        Running::start(command).finish().expect(4, &["this runs inside a sync cycle of"]);
+    }
+    assert!(!scene.file("ran").exists());
+    let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+    command.env("BEADLOCK_CYCLE", scene.path());
+    Running::start(command).finish().expect(0, &[]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_an_error_that_names_it() {
+    let scene = Scene::new();
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = scene.command(&["hold", "--json", "--", "true"]);
+    if !as_nobody(&mut command) {
+        return;
+    }
+    let json = Running::start(command).finish().expect(1, &["permission denied", ".exclusive-lock"]).json();
+    assert_eq!(json["error"]["code"], "NOT_PERMITTED");
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
+    let scene = Scene::new();
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o733)).unwrap();
+    let nobody = |args: &[&str]| {
+        let mut command = scene.command(args);
+        as_nobody(&mut command).then(|| Running::start(command).finish())
+    };
+    let Some(ended) = nobody(&["hold", "--", "true"]) else { return };
+    let ended = ended.expect(0, &["there is no gate here", "permission denied", "claimed", "released"]);
+    assert_eq!(ended.err.matches("no gate").count(), 1, "{ended:?}");
+    scene.write_lock("crashed", dead_pid(), &this_host());
+    let json = nobody(&["hold", "--json", "--", "true"])
+        .unwrap()
+        .expect(5, &["failed to remove stale lock: no gate"])
+        .json();
+    assert_eq!(json["error"]["code"], "LOCK_STALE");
+    let line = "Skipping database (lock check failed: failed to remove stale lock: no gate)\n";
+    assert_eq!(nobody(&["check", ".beads"]).unwrap().expect(5, &[]).out, line);
+    assert!(scene.lock().exists());
+}

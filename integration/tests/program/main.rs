@@ -1,0 +1,18 @@
+//! The real binary, command by command: every exit code, every JSON shape, every way a hold can end.
+
+#[cfg(test)]
+mod check;
+#[cfg(test)]
+mod claim;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod signal;
+#[cfg(test)]
+mod status;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod usage;

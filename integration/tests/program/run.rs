@@ -1,0 +1,239 @@
+//! What a hold does from the claim to the release.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Running, Scene, as_nobody, children, dead_pid, lives, reap, this_host, until};
+
+#[test]
+fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
+    let scene = Scene::new();
+    let script = "cp .beads/.exclusive-lock seen; echo $$ > pid; echo \"$BEADLOCK_HELD_TARGET $BEADLOCK_HELD_ID\" > env; exit 7";
+    let ended = scene.run(&["hold", "--holder", "release job", "--", "sh", "-c", script]);
+    let ended = ended
+        .expect(7, &["beadlock: claimed .beads for release job (PID ", "beadlock: released .beads after "]);
+    assert_eq!((ended.err.lines().count(), ended.out.as_str()), (2, ""), "{ended:?}");
+    let record: serde_json::Value = serde_json::from_str(&scene.read("seen")).unwrap();
+    assert_eq!(record["pid"].to_string(), scene.read("pid").trim(), "the record names the command's process");
+    assert_eq!((&record["holder"], &record["hostname"]), (&"release job".into(), &this_host().into()));
+    let dir = fs::canonicalize(scene.beads()).unwrap();
+    let id = record["beadlock"]["id"].as_str().unwrap();
+    assert_eq!(scene.read("env"), format!("beads:{} {id}\n", dir.display()));
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+    let quiet = scene.run(&["hold", "-q", "--", "true"]).expect(0, &[]);
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+}
+
+#[test]
+fn the_holder_is_the_commands_base_name_unless_the_environment_names_one() {
+    let scene = Scene::new();
+    scene.run(&["hold", "--", "/bin/sh", "-c", "cp .beads/.exclusive-lock seen"]).expect(0, &["for sh (PID"]);
+    assert!(
+        scene.read("seen").starts_with("{\n  \"holder\": \"sh\",\n  \"pid\": "),
+        "{}",
+        scene.read("seen")
+    );
+    let mut command = scene.command(&["hold", "--", "true"]);
+    command.env("BEADLOCK_HOLDER", "ci").env("BEADLOCK_TARGET", "beads:.beads").env("BEADLOCK_QUIET", "");
+    Running::start(command).finish().expect(0, &["claimed .beads for ci (PID"]);
+}
+
+#[test]
+fn no_descriptor_of_ours_reaches_the_command() {
+    let scene = Scene::new();
+    let script = "ls /proc/self/fd > fds";
+    Running::start(scene.shell(script)).finish().expect(0, &[]);
+    let without = scene.read("fds");
+    scene.run(&["hold", "-q", "--", "sh", "-c", script]).expect(0, &[]);
+    assert_eq!(scene.read("fds"), without);
+}
+
+#[test]
+fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
+    let scene = Scene::new();
+    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    fs::write(scene.file("data"), "x").unwrap();
+    scene.run(&["hold", "--wait", "1h", "--", "nosuch"]).expect(127, &["nosuch: command not found in PATH"]);
+    scene.run(&["hold", "--wait", "1h", "--", "./nosuch"]).expect(127, &["./nosuch: no such file"]);
+    scene
+        .run(&["hold", "--wait", "1h", "--", "./data"])
+        .expect(126, &["./data: cannot be executed: permission denied"]);
+    let json = scene.run(&["hold", "--wait", "1h", "--json", "--", "nosuch"]).expect(127, &[]).json();
+    assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"IO".into()));
+    scene.run(&["hold", "--own-exit-code", "99", "--", "nosuch"]).expect(99, &[]);
+}
+
+#[test]
+fn a_command_that_fails_to_execute_leaves_no_lock() {
+    let scene = Scene::new();
+    for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
+        fs::write(scene.file(name), format!("#!{interpreter}\n")).unwrap();
+        fs::set_permissions(scene.file(name), fs::Permissions::from_mode(0o755)).unwrap();
+        scene.run(&["hold", "--", &format!("./{name}")]).expect(code, &["claimed .beads", "released .beads"]);
+        assert!(scene.names().is_empty(), "{:?}", scene.names());
+    }
+    fs::write(scene.file("script"), "exit 3\n").unwrap();
+    fs::set_permissions(scene.file("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    scene.run(&["hold", "--", "./script"]).expect(3, &[]);
+}
+
+#[test]
+fn a_waiting_process_that_is_killed_is_125() {
+    let scene = Scene::new();
+    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    let running = Running::start(scene.command(&["hold", "--wait", "1h", "--", "touch", "ran"]));
+    until("it waits", || running.err().contains("waiting"));
+    let [child] = children(running.pid())[..] else { panic!("one child") };
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::Signal::SIGKILL).unwrap();
+    running.finish().expect(125, &["was killed while it waited"]);
+    assert!(!scene.file("ran").exists());
+}
+
+#[test]
+fn what_is_left_behind_is_named_and_the_lock_released() {
+    let scene = Scene::new();
+    let running = Running::start(scene.command(&["hold", "--", "sh", "-c", "sleep 300 & echo $! > left"]));
+    let ended = running.finish();
+    let left: i32 = scene.read("left").trim().parse().unwrap();
+    let words =
+        format!("the command left processes behind, and the lock is released now: PID {left} (sleep 300)");
+    ended.expect(0, &[&words, "--wait-group", "released .beads"]);
+    assert!(lives(left) && scene.names().is_empty());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();
+    reap(left);
+}
+
+#[test]
+fn wait_group_keeps_the_lock_until_all_have_ended() {
+    let scene = Scene::new();
+    let script = "(until test -e go; do sleep 0.01; done; test -e .beads/.exclusive-lock && touch locked) &";
+    let mut running = Running::start(scene.command(&["hold", "--wait-group", "--", "sh", "-c", script]));
+    until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
+    assert!(!running.has_ended() && scene.lock().exists());
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(0, &["released .beads"]);
+    assert!(scene.file("locked").exists() && scene.names().is_empty());
+}
+
+#[test]
+fn children_that_were_there_before_are_none_of_the_commands() {
+    let scene = Scene::new();
+    let script = "sleep 300 & echo $! > server; exec \"$BEADLOCK\" hold --kill-after 100ms -- sh -c 'kill -TERM $PPID; sleep 300'";
+    let ended = Running::start(scene.shell(script)).finish().expect(143, &[]);
+    let server: i32 = scene.read("server").trim().parse().unwrap();
+    assert!(lives(server) && !ended.err.contains("behind"), "{ended:?}");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(server), nix::sys::signal::Signal::SIGKILL).unwrap();
+    reap(server);
+}
+
+#[test]
+fn a_nested_hold_runs_under_the_outer_lock_and_releases_nothing() {
+    let scene = Scene::new();
+    let inner = "\"$BEADLOCK\" hold --no-wait .beads -- sh -c 'exit 3'; echo $? > inner; cp .beads/.exclusive-lock after; \
+                 BEADLOCK_HELD_ID=other \"$BEADLOCK\" hold --no-wait -- true; echo $? > stranger; \
+                 ID=$BEADLOCK_HELD_ID; unset BEADLOCK_HELD_ID; BEADLOCK_ID=$ID \"$BEADLOCK\" hold --no-wait -- true; echo $? > by_id";
+    scene.run(&["hold", "--", "sh", "-c", inner]).expect(0, &["released .beads"]);
+    assert_eq!(
+        (scene.read("inner").as_str(), scene.read("stranger").as_str(), scene.read("by_id").as_str()),
+        ("3\n", "4\n", "0\n")
+    );
+    assert!(scene.read("after").contains("\"holder\": \"sh\""), "the outer lock stands");
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn killed_before_the_start_the_command_never_runs() {
+    let scene = Scene::new();
+    let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let running = Running::start(scene.command(&["hold", "--", "touch", "ran"]));
+    until("it waits for the gate", || running.err().contains("waiting for the gate"));
+    let [child] = children(running.pid())[..] else { panic!("one child") };
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    running.finish().expect(137, &[]);
+    reap(child);
+    drop(gate);
+    assert!(!scene.file("ran").exists() && scene.names().is_empty());
+}
+
+#[test]
+fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
+    let scene = Scene::new();
+    let running = Running::start(scene.command(&["hold", "--", "sleep", "300"]));
+    until("it is claimed and runs", || {
+        running.err().contains("claimed") && !children(running.pid()).is_empty()
+    });
+    let [child] = children(running.pid())[..] else { panic!("one child") };
+    until("it has executed", || fs::read_to_string(format!("/proc/{child}/comm")).unwrap() == "sleep\n");
+    running.signal(nix::sys::signal::Signal::SIGKILL);
+    running.finish().expect(137, &[]);
+    assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by sleep)\n");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::Signal::SIGKILL).unwrap();
+    reap(child);
+    assert_eq!(
+        scene.run(&["check"]).expect(0, &[]).out,
+        "Removed stale lock (sleep), proceeding with sync\n"
+    );
+}
+
+#[test]
+fn a_lock_that_became_somebody_elses_is_not_touched_and_the_code_stays() {
+    let scene = Scene::new();
+    let foreign = crate::support::lock_text("vc", dead_pid(), "elsewhere");
+    fs::write(scene.file("foreign"), &foreign).unwrap();
+    scene
+        .run(&["hold", "--", "sh", "-c", "cp foreign new; mv new .beads/.exclusive-lock; exit 7"])
+        .expect(7, &["warning:", ".exclusive-lock is vc's now and was not touched"]);
+    assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign);
+    let gone = Scene::new();
+    gone.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock; exit 7"])
+        .expect(7, &["was gone before it was released"]);
+}
+
+#[test]
+fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
+    let scene = Scene::new();
+    for path in [scene.path(), &scene.beads()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut command =
+        scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done; exit 7"]);
+    if !as_nobody(&mut command) {
+        return;
+    }
+    let running = Running::start(command);
+    until("it is claimed", || running.err().contains("claimed"));
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o555)).unwrap();
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(
+        7,
+        &["warning: the lock was not released", "permission denied", "type: beadlock check .beads"],
+    );
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o755)).unwrap();
+    scene.run(&["check"]).expect(0, &[]);
+}
+
+#[test]
+fn a_report_says_what_became_of_it() {
+    let scene = Scene::new();
+    let ended = scene
+        .run(&["hold", "--json", "--report", "report", "--", "sh", "-c", "echo mine; exit 7"])
+        .expect(7, &[]);
+    assert_eq!(ended.out, "mine\n", "stdout is the command's alone");
+    let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
+    assert_eq!((&report["ok"], &report["error"]), (&true.into(), &serde_json::Value::Null));
+    let data = &report["data"];
+    assert_eq!(
+        (&data["exit_code"], &data["signal"], &data["released"]),
+        (&7.into(), &serde_json::Value::Null, &true.into())
+    );
+    assert_eq!((&data["holder"], &data["nested"]), (&"sh".into(), &false.into()));
+    scene.write_lock("vc", 1, "elsewhere");
+    scene.run(&["hold", "--no-wait", "--report", "report", "--", "true"]).expect(4, &[]);
+    let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
+    assert_eq!((&report["ok"], &report["error"]["code"]), (&false.into(), &"LOCK_HELD".into()));
+    std::os::unix::fs::symlink("target", scene.file("link")).unwrap();
+    scene
+        .run(&["hold", "--no-wait", "--report", "link", "--", "true"])
+        .expect(4, &["failed to write the report link"]);
+    assert!(!scene.file("target").exists());
+}

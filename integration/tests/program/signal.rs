@@ -1,0 +1,138 @@
+//! Signals without a terminal: passed on, and the lock is released only when the whole tree has ended.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Running, Scene, children, lives, this_host, until};
+
+fn pid_in(scene: &Scene, name: &str) -> i32 {
+    until(name, || scene.read(name).ends_with('\n'));
+    scene.read(name).trim().parse().unwrap()
+}
+
+#[test]
+fn a_signal_reaches_the_command_whose_code_counts() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
+        let scene = Scene::new();
+        let name = signal.as_str().trim_start_matches("SIG");
+        let script =
+            format!("trap 'echo {name} >> got; exit 3' {name}; echo $$ > pid; while :; do sleep 0.01; done");
+        let running = Running::start(scene.command(&["hold", "--", "sh", "-c", &script]));
+        pid_in(&scene, "pid");
+        running.signal(signal);
+        let ended = running.finish().expect(3, &["released"]);
+        assert_eq!((scene.read("got"), ended.signal), (format!("{name}\n"), None));
+        assert!(scene.names().is_empty());
+    }
+}
+
+#[test]
+fn a_command_killed_by_a_signal_is_128_and_its_number() {
+    let scene = Scene::new();
+    scene.run(&["hold", "--", "sh", "-c", "kill -KILL $$"]).expect(137, &["released"]);
+    scene.run(&["hold", "--", "sh", "-c", "kill -34 $$"]).expect(162, &["released"]);
+    let alone = scene.run(&["hold", "--", "sh", "-c", "kill -INT $$"]).expect(130, &["released"]);
+    assert_eq!(alone.signal, None, "nobody interrupted us");
+    let both =
+        scene.run(&["hold", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]).expect(130, &["released"]);
+    assert_eq!(both.signal, Some(Signal::SIGINT as i32), "so that a script around it stops");
+}
+
+#[test]
+fn without_a_terminal_the_command_has_its_own_group_and_all_of_it_hears() {
+    let scene = Scene::new();
+    let script = "ps -o pgid= -p $$ > group; echo $$ > pid; sleep 300 & echo $! > below; wait";
+    let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script]));
+    let below = pid_in(&scene, "below");
+    assert_eq!(scene.read("group").trim(), scene.read("pid").trim());
+    running.signal(Signal::SIGTERM);
+    running.finish().expect(143, &[]);
+    assert!(!lives(below));
+}
+
+#[test]
+fn what_ignores_the_signal_is_killed_and_only_then_the_lock_released() {
+    let scene = Scene::new();
+    // In a session of its own, so that the group's signal does not reach it.
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$ > below; while :; do sleep 0.01; done' & sleep 300";
+    let running = Running::start(scene.command(&["hold", "--kill-after", "500ms", "--", "sh", "-c", script]));
+    let below = pid_in(&scene, "below");
+    running.signal(Signal::SIGTERM);
+    let mut outlived = false;
+    until("the lock goes", || {
+        // Asked before: had it ended after the release, this would have seen it alive without a lock.
+        let lived = lives(below);
+        let locked = scene.lock().exists();
+        outlived |= lived && !locked;
+        !locked
+    });
+    assert!(!lives(below), "the lock was released while the tree lived");
+    assert!(!outlived);
+    running.finish().expect(
+        143,
+        &["the command has ended; waiting for PID ", "500ms after the signal, killing: PID ", "released"],
+    );
+}
+
+#[test]
+fn a_command_that_ignores_it_is_killed_too() {
+    let scene = Scene::new();
+    let script = "trap '' TERM; echo $$ > pid; while :; do sleep 0.01; done";
+    let mut command = scene.command(&["hold", "--", "sh", "-c", script]);
+    command.env("BEADLOCK_KILL_AFTER", "200ms");
+    let running = Running::start(command);
+    pid_in(&scene, "pid");
+    running.signal(Signal::SIGTERM);
+    running.finish().expect(137, &["200ms after the signal, killing: PID ", "released"]);
+}
+
+#[test]
+fn a_stopped_command_is_made_to_go_on_to_take_its_term() {
+    let scene = Scene::new();
+    let script = "trap 'exit 3' TERM; echo $$ > pid; while :; do sleep 0.01; done";
+    let running = Running::start(scene.command(&["hold", "--kill-after", "1h", "--", "sh", "-c", script]));
+    let pid = pid_in(&scene, "pid");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+    until("it is stopped", || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T "));
+    running.signal(Signal::SIGTERM);
+    running.finish().expect(3, &["released"]);
+}
+
+#[test]
+fn a_signal_during_the_wait_ends_it_and_the_command_never_runs() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
+        let scene = Scene::new();
+        scene.write_lock("live", i64::from(std::process::id()), &this_host());
+        let running = Running::start(scene.command(&["hold", "--wait", "1h", "--", "touch", "ran"]));
+        until("it waits", || running.err().contains("waiting"));
+        let [child] = children(running.pid())[..] else { panic!("one child") };
+        running.signal(signal);
+        let ended = running.finish().expect(128 + signal as i32, &["before the command was started"]);
+        assert_eq!(ended.signal.is_some(), signal == Signal::SIGINT, "{ended:?}");
+        assert!(!lives(child) && !scene.file("ran").exists());
+        assert_eq!(scene.names(), [".exclusive-lock"]);
+    }
+}
+
+#[test]
+fn what_is_ignored_on_entry_stays_ignored_for_both() {
+    let scene = Scene::new();
+    let script = "trap '' HUP; exec \"$BEADLOCK\" hold -- sh -c 'kill -HUP $PPID; kill -HUP $$; exit 7'";
+    Running::start(scene.shell(script)).finish().expect(7, &["released"]);
+    // Who ignores SIGCHLD would never hear of the end.
+    let script = "trap '' CHLD; exec \"$BEADLOCK\" hold -- sh -c 'exit 7'";
+    Running::start(scene.shell(script)).finish().expect(7, &["released"]);
+}
+
+#[test]
+fn the_command_starts_with_the_mask_and_the_dispositions_of_any_other() {
+    let scene = Scene::new();
+    // What the tests themselves were started with is inherited either way.
+    let script = "grep -E 'Sig(Blk|Ign)' /proc/self/status > masks";
+    Running::start(scene.shell(script)).finish().expect(0, &[]);
+    let without = scene.read("masks");
+    scene.run(&["hold", "--", "sh", "-c", script]).expect(0, &[]);
+    assert_eq!(scene.read("masks"), without);
+    assert_eq!(without.lines().count(), 2, "{without}");
+}

@@ -1,0 +1,114 @@
+//! `beadlock status`: for people and in JSON; it never changes anything.
+
+use std::fs;
+
+use beadlock_checker::Gate;
+use serde_json::Value;
+
+use crate::support::{Running, Scene, dead_pid, this_host, until};
+
+#[test]
+fn says_who_since_when_why_and_what_next() {
+    let scene = Scene::new();
+    let running = Running::start(scene.command(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
+    until("it is claimed", || running.err().contains("claimed"));
+    let text = scene.run(&["status"]).expect(0, &[]).out;
+    let host = this_host();
+    let words = [
+        ".beads: held by nightly (PID ",
+        ": sleep 300, on ",
+        &host,
+        "(pid_alive)",
+        "acquired: ",
+        "ago",
+        "succeeds: it lives",
+    ];
+    for word in words.iter().chain(&[
+        "machine: ",
+        "boot: same",
+        "PID namespace: ",
+        "start: ",
+        "gate: open",
+        "id: ",
+        "--wait 10m .beads",
+    ]) {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+    let json = scene.run(&["status", "--json", ".beads"]).expect(0, &[]).json();
+    assert_eq!((&json["ok"], &json["error"]), (&true.into(), &Value::Null));
+    let data = &json["data"][0];
+    let mut keys: Vec<&str> = data.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    let expected = [
+        "age_ms",
+        "holder",
+        "id",
+        "message",
+        "next",
+        "path",
+        "reason",
+        "record",
+        "target",
+        "verdict",
+        "witnesses",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!((&data["verdict"], &data["holder"]), (&"held".into(), &"nightly".into()));
+    assert_eq!(data["message"], "Skipping database (locked by nightly)");
+    assert_eq!((&data["record"]["holder"], &data["witnesses"]["kill"]), (&"nightly".into(), &"ok".into()));
+    assert!(data["age_ms"].is_u64() && data["next"].is_string() && data["record"]["pid"].is_u64(), "{data}");
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    running.finish().expect(143, &[]);
+}
+
+#[test]
+fn changes_nothing_whatever_it_sees() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let text = scene.run(&["status"]).expect(0, &[]).out;
+    assert!(
+        text.contains(".beads: stale, left by vc (PID ") && text.contains("next: beadlock check .beads"),
+        "{text}"
+    );
+    assert!(scene.lock().exists());
+    fs::write(scene.lock(), "[1").unwrap();
+    let text = scene.run(&["status"]).expect(0, &[]).out;
+    assert!(
+        text.contains(".beads: unreadable: malformed lock file: ") && text.contains("id: sha256:"),
+        "{text}"
+    );
+    assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "[1");
+}
+
+#[test]
+fn names_who_has_the_gate() {
+    let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let me = std::process::id();
+    let text = scene.run(&["status"]).expect(0, &[]).out;
+    assert!(text.contains(&format!("gate: shut by PID {me} (")), "{text}");
+    let json = scene.run(&["status", "--json"]).expect(0, &[]).json();
+    assert_eq!(json["data"][0]["witnesses"]["gate"][0]["pid"], me);
+    drop(gate);
+}
+
+#[test]
+fn alone_it_is_the_status_and_a_line_of_help() {
+    let scene = Scene::new();
+    let ended = scene.run(&[]).expect(0, &["beadlock hold -- CMD", "beadlock --help"]);
+    assert!(ended.out.starts_with(".beads: free (no_lock)\n"), "{ended:?}");
+    assert_eq!(ended.err.lines().count(), 1);
+}
+
+#[test]
+fn colours_come_when_asked_for() {
+    let scene = Scene::new();
+    assert!(!scene.run(&["status"]).out.contains('\u{1b}'));
+    assert!(scene.run(&["status", "--color", "always"]).out.contains("\u{1b}[32mfree\u{1b}[0m"));
+    let mut command = scene.command(&["status"]);
+    command.env("BEADLOCK_COLOR", "always").env("NO_COLOR", "1");
+    assert!(
+        Running::start(command).finish().out.contains('\u{1b}'),
+        "what was asked for by name beats NO_COLOR"
+    );
+}

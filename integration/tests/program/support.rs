@@ -1,0 +1,272 @@
+//! A temporary directory with a `.beads` in it, and the program in an empty environment and a session of its own.
+
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Longer than anything here takes, also on a busy machine.
+pub const LONG: Duration = Duration::from_secs(30);
+
+pub struct Scene {
+    top: tempfile::TempDir,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        nix::sys::prctl::set_child_subreaper(true).unwrap();
+        let top = tempfile::tempdir().unwrap();
+        let scene = Self { top };
+        fs::create_dir(scene.beads()).unwrap();
+        scene
+    }
+
+    pub fn path(&self) -> &Path {
+        self.top.path()
+    }
+
+    pub fn beads(&self) -> PathBuf {
+        self.path().join(".beads")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.beads().join(".exclusive-lock")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// What is in `.beads`.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.beads())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The program, in a session of its own, so that it has no terminal wherever the tests run.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("setsid");
+        command.arg(env!("CARGO_BIN_EXE_beadlock")).args(args);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// `sh -c SCRIPT`, with the program as `$BEADLOCK`.
+    pub fn shell(&self, script: &str) -> Command {
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", script]);
+        self.prepare(&mut command);
+        command
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.env("PATH", "/usr/bin:/bin").env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock"));
+        command.env("SCENE", self.path());
+    }
+
+    /// Runs the program to its end.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Ended {
+        Running::start(self.command(args)).finish()
+    }
+
+    /// Writes a lock as the seed's shell recipe does.
+    pub fn write_lock(&self, holder: &str, pid: i64, host: &str) {
+        fs::write(self.lock(), lock_text(holder, pid, host)).unwrap();
+    }
+}
+
+impl Drop for Scene {
+    /// Kills, by PID, whatever was started in this scene and lost sight of.
+    fn drop(&mut self) {
+        let marker = format!("SCENE={}", self.path().display());
+        for pid in pids() {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes()) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+            }
+        }
+    }
+}
+
+fn pids() -> Vec<i32> {
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+pub fn lock_text(holder: &str, pid: i64, host: &str) -> String {
+    let holder = serde_json::to_string(holder).unwrap();
+    format!(
+        r#"{{"holder":{holder},"pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z","version":"1"}}"#
+    )
+}
+
+pub fn this_host() -> String {
+    nix::unistd::gethostname().unwrap().into_string().unwrap()
+}
+
+/// The PID of a process that has lived, ended and been reaped.
+pub fn dead_pid() -> i64 {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    i64::from(child.id())
+}
+
+/// Neither gone nor a zombie.
+pub fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The living children of a process.
+pub fn children(parent: i32) -> Vec<i32> {
+    let is_child = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(')').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        rest.split_ascii_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    pids().into_iter().filter(is_child).collect()
+}
+
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < LONG, "not within {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Reaps an orphan that fell to us, once it has ended.
+#[track_caller]
+pub fn reap(pid: i32) {
+    until("the orphan ends", || {
+        !matches!(
+            waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)),
+            Ok(nix::sys::wait::WaitStatus::StillAlive)
+        )
+    });
+}
+
+/// How a program ended; a signal is 128 and its number, and `signal` says which.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: i32,
+    pub signal: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32, words: &[&str]) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "no {word:?} in {self:?}");
+        }
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        self
+    }
+}
+
+/// A program that runs; dropped, it is killed.
+pub struct Running {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Running {
+    /// Output goes to files: what is left behind may keep a pipe open for ever.
+    pub fn start(mut command: Command) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+        command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
+        let child = command.spawn().unwrap();
+        Self { child, out, err, _dir: dir }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub fn err(&self) -> String {
+        fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub fn finish(mut self) -> Ended {
+        until("the program ends", || self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
+        let (out, err) = (fs::read(&self.out).unwrap(), fs::read(&self.err).unwrap());
+        ended(&Output { status, stdout: out, stderr: err })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn ended(output: &Output) -> Ended {
+    Ended {
+        code: output.status.code().or_else(|| Some(128 + output.status.signal()?)).unwrap_or(-1),
+        signal: output.status.signal(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        // What is said of the file system that the tests happen to lie on is another test's.
+        err: String::from_utf8_lossy(&output.stderr)
+            .split_inclusive('\n')
+            .filter(|line| !line.contains("is waited for on this machine only"))
+            .collect(),
+    }
+}
+
+/// Runs it as nobody; false, after a line that says so, when this is not root.
+pub fn as_nobody(command: &mut Command) -> bool {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return false;
+    }
+    command.uid(65534).gid(65534);
+    true
+}

@@ -1,0 +1,104 @@
+//! The command line: what is wrong is named, with what to type instead.
+
+use std::process::Stdio;
+
+use crate::support::{Running, Scene, ended};
+
+#[test]
+fn a_forgotten_double_dash_is_pointed_out() {
+    let scene = Scene::new();
+    for (words, meant) in [
+        (&["make"][..], "hold -- make"),
+        (&["make", "release"], "hold -- make release"),
+        (&["make", "-j4", "--keep-going"], "hold -- make -j4 --keep-going"),
+        (&["--wait", "5s", "make", "-v"], "hold --wait 5s -- make -v"),
+        (&[".beads", "make", "release"], "hold .beads -- make release"),
+    ] {
+        let args = [&["hold"], words].concat();
+        scene.run(&args).expect(2, &[&format!("did you mean: beadlock {meant}\n")]);
+    }
+    let json = scene.run(&["hold", "--json", "make", "release"]).expect(2, &[]).json();
+    assert_eq!((&json["error"]["code"], &json["ok"]), (&"USAGE".into(), &false.into()));
+    scene.run(&["hold", "--own-exit-code", "99", "make", "release"]).expect(99, &[]);
+    scene.run(&["hold"]).expect(2, &["no command; type: beadlock hold -- CMD"]);
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn every_wrong_word_is_exit_2_and_says_why() {
+    let scene = Scene::new();
+    let long = "x".repeat(10 * 1024);
+    for (args, word) in [
+        (&["hold", "--holder", "a\nb\u{1b}[2J", "--", "true"][..], r"a\nb\u{1b}[2J"),
+        (&["hold", "--holder", &long, "--", "true"], "this one has 10240"),
+        (&["hold", "--holder", "", "--", "true"], "1 to 128 printable characters"),
+        (&["hold", "--wait", "soon", "--", "true"], "examples: 10s, 500ms, 1h30m"),
+        (&["hold", "--drain=-1s", "--", "true"], "is no duration"),
+        (&["hold", "--conflict-exit-code", "300", "--", "true"], "300"),
+        (&["hold", "tower:x", "--", "true"], "unknown scheme tower: (known: beads:DIR)"),
+        (&["hold", ".", "--", "true"], ". is not a beads database; did you mean ./.beads?"),
+        (&["check", ""], "the target is empty"),
+        (&["check", "--nonsense"], "--nonsense"),
+        (&["status", "--color", "mauve"], "mauve"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let ended = scene.run(args).expect(2, &[word]);
+        assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
+    }
+    for (name, value) in [("BEADLOCK_WAIT", "soon"), ("BEADLOCK_JSON", "maybe"), ("BEADLOCK_COLOR", "mauve")]
+    {
+        let mut command = scene.command(&["hold", "--", "true"]);
+        command.env(name, value);
+        Running::start(command).finish().expect(2, &[&format!("${name}: ")]);
+    }
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn no_target_is_exit_1_and_says_where_it_looked() {
+    let scene = Scene::new();
+    std::fs::remove_dir(scene.beads()).unwrap();
+    let words = ["no .beads here or above (looked in ", "name one: beadlock hold path/.beads -- …"];
+    for args in [&["hold", "--", "true"][..], &["check"], &["status"], &[]] {
+        scene.run(args).expect(1, &words);
+    }
+    scene.run(&["hold", "nowhere/.beads", "--", "true"]).expect(1, &["nowhere/.beads does not exist"]);
+    std::fs::write(scene.file("plain"), "").unwrap();
+    scene.run(&["hold", "plain", "--", "true"]).expect(1, &["plain is not a directory"]);
+    let json = scene.run(&["check", "--json"]).expect(1, &[]).json();
+    assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"NO_TARGET".into()));
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let scene = Scene::new();
+    assert!(scene.run(&["--help"]).expect(0, &[]).out.contains("hold"));
+    let help = scene.run(&["hold", "--help"]).expect(0, &[]).out;
+    for word in [
+        "--holder",
+        "--wait",
+        "--no-wait",
+        "--drain",
+        "--kill-after",
+        "--wait-group",
+        "--report",
+        "BEADLOCK_WAIT",
+    ] {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+    assert!(scene.run(&["--version"]).expect(0, &[]).out.starts_with("beadlock "));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let scene = Scene::new();
+    scene.write_lock("live", i64::from(std::process::id()), "elsewhere");
+    for (args, code) in [(&["status"][..], 0), (&["check"], 4), (&["--help"], 0), (&["status", "--json"], 0)]
+    {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        drop(reader);
+        let mut command = scene.command(args);
+        command.stdout(Stdio::from(writer)).stderr(Stdio::piped());
+        ended(&command.output().unwrap()).expect(code, &[]);
+    }
+}
