@@ -49,11 +49,11 @@ pub fn should_skip_database(dir: impl AsRef<Path>) -> Decision {
 pub fn check(dir: &Path, options: &Options) -> Decision {
     match plain(dir, options) {
         Plain::Decided(decision) => decision,
-        Plain::NeedsGate(_) if options.dry_run => Decision::Skip(Skip::InProgress),
         Plain::NeedsGate(stale) => match Gate::take_within(dir, GATE_PATIENCE) {
+            Ok(Some(gate)) if options.dry_run => Site::new(&gate, options).foresee(),
             Ok(Some(gate)) => Site::new(&gate, options).settle().into(),
             Ok(None) => Decision::Skip(Skip::InProgress),
-            Err(_) => no_gate(stale),
+            Err(error) => no_gate(stale, &error),
         },
     }
 }
@@ -101,11 +101,12 @@ fn plain(dir: &Path, options: &Options) -> Plain {
     }
 }
 
-/// There can be no gate here, so nothing is removed.
-fn no_gate(stale: Option<(Box<crate::dialect::beads::Record>, Reason)>) -> Decision {
+/// Without the gate nothing is removed.
+fn no_gate(stale: Option<(Box<crate::dialect::beads::Record>, Reason)>, error: &Error) -> Decision {
     let what = if stale.is_some() { "remove stale lock" } else { "recover .exclusive-lock.aside" };
     let record = stale.map(|(record, _)| record);
-    let detail = format!("failed to {what}: no gate");
+    let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
+    let detail = format!("failed to {what}: {why}");
     Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
 }
 
@@ -174,7 +175,7 @@ impl Cycle {
             Err(error) => {
                 let decision = match plain(dir, &options) {
                     Plain::Decided(decision) => decision,
-                    Plain::NeedsGate(stale) => no_gate(stale),
+                    Plain::NeedsGate(stale) => no_gate(stale, &error),
                 };
                 (Err(error), decision)
             }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 #[derive(Debug)]
 pub struct Error {
     doing: &'static str,
-    path: PathBuf,
+    path: Box<Path>,
     source: io::Error,
 }
 
@@ -19,7 +19,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(doing: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
-        Self { doing, path: path.into(), source: source.into() }
+        Self { doing, path: path.into().into_boxed_path(), source: source.into() }
     }
 
     /// The file or directory that it happened on.

@@ -3,12 +3,12 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
-use std::{fs, iter};
+use std::{fs, io, iter};
 
 use sha2::{Digest, Sha256};
 
 use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use crate::process;
+use crate::{filesystem, process};
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Ids {
                 |name: &str| Some(fs::read_link(format!("/proc/self/ns/{name}")).ok()?.to_str()?.to_owned());
             Arc::new(Self {
                 machine_id: machine_id(),
-                boot_id: first_line("/proc/sys/kernel/random/boot_id"),
+                boot_id: boot_id(),
                 pid_ns: link("pid"),
                 time_ns: link("time"),
             })
@@ -57,6 +57,14 @@ impl Ids {
 
 fn first_line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Only from the kernel itself: container managers mount a file of their own over it, which tells nothing about
+/// this boot.
+fn boot_id() -> Option<String> {
+    let file = fs::File::open("/proc/sys/kernel/random/boot_id").ok().filter(filesystem::is_proc)?;
+    let text = io::read_to_string(file).ok()?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
@@ -176,9 +184,9 @@ impl Facts {
         self.differs(record, |ids| &ids.boot_id, |mark| &mark.boot_id)
     }
 
-    /// The same boot, and a PID of another namespace than ours.
+    /// A PID of another namespace than ours, on this boot or on one that is not known to be another.
     pub fn other_namespace(&self, record: &Record) -> bool {
-        self.other_boot(record) == Some(false)
+        self.other_boot(record) != Some(true)
             && self.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(true)
     }
 }
@@ -188,8 +196,8 @@ impl Proof {
         let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
         let namespace = record.beadlock.as_ref().and_then(|mark| mark.pid_ns.as_deref());
         Self {
-            local_file_system: crate::filesystem::is_local(dir),
-            start_ticks: pid.and_then(process::Stat::read).map(|stat| stat.start_ticks),
+            local_file_system: filesystem::is_local(dir),
+            start_ticks: process::start_ticks(record.pid),
             zombie: pid.and_then(process::is_dead_zombie) == Some(true),
             namespace_gone: namespace.is_some_and(process::namespace_is_gone),
         }
@@ -226,10 +234,7 @@ impl Record {
                 boot_id: ids.boot_id.clone(),
                 pid_ns: ids.pid_ns.clone(),
                 time_ns: ids.time_ns.clone(),
-                start_ticks: i32::try_from(pid)
-                    .ok()
-                    .and_then(process::Stat::read)
-                    .map(|stat| stat.start_ticks),
+                start_ticks: process::start_ticks(i64::from(pid)),
             }),
         };
         record.validate()?;

@@ -32,8 +32,24 @@ pub(crate) fn is_local(dir: impl AsFd) -> bool {
     fstatfs(dir).is_ok_and(|stat| LOCAL.contains(&magic(&stat)))
 }
 
+/// A file of the kernel's own `/proc`, and not one that somebody has mounted over it.
+pub(crate) fn is_proc(file: &impl AsFd) -> bool {
+    const PROC: i64 = 0x9FA0;
+    fstatfs(file).is_ok_and(|stat| magic(&stat) == PROC)
+}
+
+/// A file system that answers the wish for a lease with EAGAIN also when nobody writes: its server has none to
+/// give just then.
+pub(crate) fn leases_are_its_servers(file: &impl AsFd) -> bool {
+    let name = fstatfs(file).ok().and_then(|stat| shared(&stat));
+    matches!(name, Some("NFS" | "SMB"))
+}
+
 /// The name of the file system when its gate covers this machine only, e.g. `NFS`; `None` on others.
 pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
-    let magic = magic(&statfs(dir).ok()?);
-    SHARED.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
+    shared(&statfs(dir).ok()?)
+}
+
+fn shared(stat: &Statfs) -> Option<&'static str> {
+    SHARED.iter().find(|(number, _)| *number == magic(stat)).map(|(_, name)| *name)
 }

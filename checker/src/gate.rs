@@ -121,15 +121,15 @@ fn open_dir(dir: &Path) -> Result<OwnedFd> {
     open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
 }
 
-/// The process has a descriptor of this inode open, and `/proc/PID/fdinfo` shows a flock through it.
+/// `/proc/PID/fdinfo` shows a flock through a descriptor, and that descriptor is of this inode. In this order:
+/// a `stat` of whatever else is open there might never answer.
 fn has_flock_on(pid: i32, inode: (u64, u64)) -> bool {
-    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    fds.into_iter().any(|fd| {
-        fs::metadata(fd.path()).is_ok_and(|meta| (meta.dev(), meta.ino()) == inode)
-            && fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.file_name().to_string_lossy()))
-                .is_ok_and(|info| {
-                    info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
-                })
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    infos.into_iter().any(|info| {
+        fs::read_to_string(info.path())
+            .is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")))
+            && fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy()))
+                .is_ok_and(|meta| (meta.dev(), meta.ino()) == inode)
     })
 }
 

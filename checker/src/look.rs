@@ -34,8 +34,10 @@ pub struct Look {
 /// A lock may be aside for a moment while somebody removes another: what `verdict` says of an absent one is
 /// certain only when `side_file` is false, which is why nothing but [`check`](crate::check) decides.
 pub fn look(dir: &Path, options: &Options) -> Look {
+    let lock = read::open_path(&read::join(dir, LOCK));
+    // After the lock: one that was moved aside meanwhile must not look like none.
     let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &read::join(dir, ASIDE)).unwrap_or(false);
-    let judged = match read::open_path(&read::join(dir, LOCK)) {
+    let judged = match lock {
         Sight::Absent => None,
         Sight::Unreadable(words) => Some(Judged::unreadable(words)),
         Sight::File(file) => {

@@ -93,6 +93,13 @@ pub(crate) fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
 }
 
+/// When the process that has this PID started, in clock ticks after boot; `None` also when `/proc` is another
+/// namespace's, where the number is somebody else's.
+pub(crate) fn start_ticks(pid: i64) -> Option<u64> {
+    let pid = i32::try_from(pid).ok().filter(|_| proc_is_ours())?;
+    Stat::read(pid).map(|stat| stat.start_ticks)
+}
+
 /// The process is a zombie and none of its threads lives. `None`: unknown.
 pub(crate) fn is_dead_zombie(pid: i32) -> Option<bool> {
     if !Stat::read(pid)?.is_zombie() {
@@ -107,15 +114,26 @@ pub(crate) fn is_dead_zombie(pid: i32) -> Option<bool> {
     Some(true)
 }
 
-/// No process lives in the PID namespace `pid:[N]`, seen twice. Only root in the initial namespace can know:
-/// everyone else gets `false`, and so does whoever meets anything unreadable.
+/// No process lives in the PID namespace `pid:[N]`, seen twice. Only root in the initial namespaces, who sees
+/// every process, can know: everyone else gets `false`, and so does whoever meets anything unreadable.
 pub(crate) fn namespace_is_gone(pid_ns: &str) -> bool {
-    /// The kernel's fixed number of the initial PID namespace (`PROC_PID_INIT_INO`).
-    const INITIAL: &str = "pid:[4026531836]";
-    let ours = fs::read_link("/proc/self/ns/pid");
-    let may_know =
-        nix::unistd::geteuid().is_root() && proc_is_ours() && ours.is_ok_and(|ns| ns.as_os_str() == INITIAL);
+    /// The kernel's fixed numbers of the initial namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
+    const INITIAL: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
+    let is_initial = |(kind, name): (&str, &str)| {
+        fs::read_link(format!("/proc/self/ns/{kind}")).is_ok_and(|ours| ours.as_os_str() == name)
+    };
+    let sees_all = nix::unistd::geteuid().is_root() && has_sys_ptrace();
+    let may_know = sees_all && proc_is_ours() && INITIAL.into_iter().all(is_initial);
     may_know && nobody_lives_in(pid_ns) && nobody_lives_in(pid_ns)
+}
+
+/// What looks behind `hidepid` and into other users' processes.
+fn has_sys_ptrace() -> bool {
+    const SYS_PTRACE: u64 = 1 << 19;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective =
+        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    effective.is_some_and(|set| set & SYS_PTRACE != 0)
 }
 
 fn nobody_lives_in(pid_ns: &str) -> bool {
@@ -129,7 +147,7 @@ fn nobody_lives_in(pid_ns: &str) -> bool {
             Ok(ns) if ns.as_os_str() == pid_ns => return false,
             Ok(_) => {}
             // It ended meanwhile, or is a zombie, which has no namespace any more.
-            Err(_) if Stat::read(pid).is_none_or(|stat| stat.is_zombie()) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
             Err(_) => return false,
         }
     }

@@ -29,6 +29,9 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
+    /// No file's.
+    pub(crate) const NONE: Self = Self { device: u64::MAX, number: 0 };
+
     pub(crate) fn of(stat: &FileStat) -> Self {
         Self { device: stat.st_dev, number: stat.st_ino }
     }

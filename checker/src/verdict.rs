@@ -188,7 +188,9 @@ impl Decision {
             Self::Proceed(Proceed::NoLock) => Verdict::Free,
             Self::Proceed(_) => Verdict::Stale(reason),
             Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
-            Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, .. }) => Verdict::Stale(reason),
+            Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, record: Some(_), .. }) => {
+                Verdict::Stale(reason)
+            }
             Self::Skip(Skip::CheckFailed { .. }) => Verdict::Unreadable(reason),
         }
     }

@@ -9,18 +9,18 @@
 #![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::take::{Attempt, Held, Means, Release, Settled, Site, Step};
-use beadlock_checker::{Decision, Gate, Options, Proceed, Reason, Skip, should_skip_database};
+use beadlock_checker::{Decision, Gate, Options, Reason, Skip, check, should_skip_database};
 
 const MEANS: [Means; 4] = [
     Means::BEST,
@@ -221,7 +221,7 @@ fn a_plain_check_recovers_a_side_file() {
 
     fs::remove_file(database.lock()).unwrap();
     fs::write(database.aside(), dead("crashed")).unwrap();
-    assert_eq!(database.next_check(), Decision::Proceed(Proceed::NoLock));
+    assert_eq!(database.next_check().to_string(), "Removed stale lock (crashed), proceeding with sync");
     assert!(database.names().is_empty());
 
     fs::write(database.aside(), live("naive")).unwrap();
@@ -289,6 +289,18 @@ fn a_strange_side_file_is_put_back_and_never_deleted() {
     std::os::unix::fs::symlink("/nowhere", database.aside()).unwrap();
     assert_eq!(database.next_check().reason(), Reason::Unreadable);
     assert!(database.lock().is_symlink());
+}
+
+/// A dry run says what would come of a side file, and touches nothing.
+#[test]
+fn a_dry_run_foresees_a_recovery() {
+    let database = Database::new();
+    let foreseen = || check(database.path(), &Options { dry_run: true, ..Options::default() });
+    fs::write(database.aside(), dead("crashed")).unwrap();
+    assert_eq!(foreseen().to_string(), "Stale lock (crashed) would be removed, proceeding with sync");
+    fs::write(database.aside(), live("naive")).unwrap();
+    assert!(locked_by("naive")(&foreseen()));
+    assert_eq!(database.names(), [".exclusive-lock.aside"]);
 }
 
 fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
@@ -463,4 +475,105 @@ fn a_lock_that_is_open_for_writing_is_not_removed() {
     drop(writer);
     let settled = Site::new(&gate, &Options::default()).settle();
     assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
+}
+
+/// While the lock cannot be looked at (here: under somebody's write lease), a release says neither "gone" nor "not
+/// ours"; it comes again until it can.
+#[test]
+fn a_release_waits_until_it_can_look() {
+    let database = Database::new();
+    let gate = database.gate();
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    let script = "import fcntl, signal, sys\n\
+        signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+        file = open(sys.argv[1], 'r+')\n\
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+        print('leased', flush=True)\n\
+        sys.stdin.read()";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(database.lock()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut leaser = match python.spawn() {
+        Ok(leaser) => leaser,
+        Err(error) => {
+            let is_ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
+            assert!(!is_ci, "python3: {error}");
+            return println!("skipped: a release under a foreign write lease: needs python3");
+        }
+    };
+    let mut line = String::new();
+    BufReader::new(leaser.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "leased\n");
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(leaser.stdin.take());
+        leaser.wait().unwrap();
+    });
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    later.join().unwrap();
+}
+
+/// What no reader would accept is never written: it would block the database for ever.
+#[test]
+fn a_record_that_nobody_could_read_is_not_claimed_with() {
+    let database = Database::new();
+    let gate = database.gate();
+    let mut nameless = Record::new("ours", "").unwrap();
+    nameless.holder.clear();
+    for record in [nameless, Record::new("ours", &"1".repeat(70_000)).unwrap()] {
+        let error = Site::new(&gate, &Options::default()).claim(&record).unwrap_err().to_string();
+        assert!(error.contains("that nobody could read") && error.contains(".exclusive-lock"), "{error}");
+        assert!(database.names().is_empty());
+    }
+}
+
+/// A record without an id is known by its fields, as a reader sees them.
+#[test]
+fn a_claim_without_an_id_is_released_too() {
+    for means in MEANS {
+        let database = Database::new();
+        let gate = database.gate();
+        let held = claimed(&gate, means, &Record { beadlock: None, ..Record::new("ours", "1").unwrap() });
+        assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    }
+}
+
+#[test]
+fn the_gate_of_another_database_releases_nothing() {
+    let (ours, other) = (Database::new(), Database::new());
+    let gate = ours.gate();
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    let (held, error) = held.release(Some(&other.gate())).unwrap_err();
+    assert!(error.to_string().contains("another directory"), "{error}");
+    assert_eq!(ours.holder(), "ours");
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+}
+
+/// Whoever waits to write into a side file goes on only when it is in its place again.
+#[test]
+fn a_writer_into_a_side_file_claims_at_the_path() {
+    let database = Database::new();
+    fs::write(database.aside(), dead("crashed")).unwrap();
+    let gate = database.gate();
+    let mut claiming = None;
+    let mut was_aside = false;
+    let hook = |at| match at {
+        Step::SideFound if claiming.is_none() => {
+            let aside = database.aside();
+            // It looked the path up before the file was moved; its open comes during the grace.
+            claiming = Some(std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(30));
+                fs::write(aside, live("naive")).unwrap();
+            }));
+        }
+        Step::SideJudged => {
+            was_aside |= fs::read_to_string(database.aside()).is_ok_and(|text| text.contains("naive"))
+        }
+        _ => {}
+    };
+    let settled = Site::new(&gate, &Options::default()).with_hook(hook).settle();
+    claiming.unwrap().join().unwrap();
+    drop(gate);
+    assert!(!was_aside, "it claimed where nobody looks");
+    assert!(!matches!(settled, Settled::Free { .. }), "{settled:?}");
+    assert!(locked_by("naive")(&database.next_check()));
 }

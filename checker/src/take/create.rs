@@ -1,13 +1,17 @@
 //! Creating a lock: written whole where nobody sees it, then linked, never over anything (DESIGN 6, "Create").
-#![expect(clippy::disallowed_methods, reason = "an unfinished lock is removed under its own name")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an unfinished lock gets its name, or is removed under its own"
+)]
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
@@ -21,8 +25,21 @@ use crate::read::{self, Inode};
 
 /// A lock that is written and synced, and has no name yet, or one that nobody looks at.
 pub(super) struct Draft {
+    /// Open for writing, and so closed before the claim is anybody's.
     file: File,
     name: Option<Named>,
+    /// Keeps the inode, and can neither read nor write it.
+    pin: OwnedFd,
+    json: String,
+    /// As a reader sees it.
+    record: Box<Record>,
+}
+
+/// How an attempt to link a draft ended.
+pub(super) enum Linked {
+    Yes(Held),
+    /// There is a lock.
+    Taken(Draft),
 }
 
 struct Named {
@@ -37,38 +54,63 @@ impl Drop for Named {
     }
 }
 
+const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
+const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
+/// Whatever the umask: a daemon of another user must be able to read it.
+const MODE: Mode = Mode::from_bits_truncate(0o644);
+
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Writes `record` to a file without a name and syncs it: after a power cut there is no lock or a whole one.
     pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
-        let mut draft = self.unnamed()?;
+        let json = record.to_json();
+        let record = Record::parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
+        let Some(record) = record else {
+            return Err(self.error("claim with a record that nobody could read", LOCK, Errno::EINVAL));
+        };
+        match self.unnamed()? {
+            Some((file, pin)) => self.write(Draft { file, name: None, pin, json, record }),
+            None => self.named(json, record),
+        }
+    }
+
+    fn write(&self, mut draft: Draft) -> Result<Draft> {
         let error = |doing, source: std::io::Error| Error::new(doing, read::join(self.path, LOCK), source);
-        draft.file.write_all(record.to_json().as_bytes()).map_err(|source| error("write", source))?;
-        // Whatever the umask: a daemon of another user must be able to read it.
-        fchmod(&draft.file, Mode::from_bits_truncate(0o644))
-            .map_err(|errno| error("set the mode of", errno.into()))?;
+        draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
+        fchmod(&draft.file, MODE).map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
         Ok(draft)
     }
 
-    fn unnamed(&self) -> Result<Draft> {
-        let mode = Mode::from_bits_truncate(0o644);
-        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        if self.means.unnamed_files {
-            match openat(self.dir, c".", flags | OFlag::O_TMPFILE, mode) {
-                Ok(fd) => return Ok(Draft { file: File::from(fd), name: None }),
-                // The file system or the kernel has none.
-                Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => {}
-                Err(errno) => return Err(self.error("create", LOCK, errno)),
-            }
+    /// A file without a name, and its pin; `None` where there are none, or none that could be pinned.
+    fn unnamed(&self) -> Result<Option<(File, OwnedFd)>> {
+        if !self.means.unnamed_files {
+            return Ok(None);
         }
+        let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, MODE) {
+            Ok(fd) => File::from(fd),
+            // The file system or the kernel has none.
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => return Ok(None),
+            Err(errno) => return Err(self.error("create", LOCK, errno)),
+        };
+        match openat(AT_FDCWD, &by_number(&file), PIN, Mode::empty()) {
+            Ok(pin) => Ok(Some((file, pin))),
+            // There is no /proc.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(None),
+            Err(errno) => Err(self.error("pin", LOCK, errno)),
+        }
+    }
+
+    fn named(&self, json: String, record: Box<Record>) -> Result<Draft> {
+        let error = |errno| self.error("create", LOCK, errno);
         self.sweep();
         let name = format!("{DRAFT_PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
-        let dir =
-            openat(self.dir, c".", OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty());
-        let dir = dir.map_err(|errno| self.error("create", LOCK, errno))?;
-        let fd = openat(self.dir, name.as_str(), flags | OFlag::O_CREAT | OFlag::O_EXCL, mode);
-        let fd = fd.map_err(|errno| self.error("create", LOCK, errno))?;
-        Ok(Draft { file: File::from(fd), name: Some(Named { dir, name }) })
+        let dir = openat(self.dir, c".", PIN | OFlag::O_DIRECTORY, Mode::empty()).map_err(error)?;
+        let fd =
+            openat(self.dir, name.as_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, MODE).map_err(error)?;
+        let named = Named { dir, name };
+        let pin =
+            openat(self.dir, named.name.as_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
+        self.write(Draft { file: File::from(fd), name: Some(named), pin, json, record })
     }
 
     /// Removes unfinished locks of processes that are dead. Only with the gate held: nobody else makes any.
@@ -78,7 +120,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let Ok(mut dir) = Dir::openat(self.dir, c".", flags, Mode::empty()) else { return };
-        for entry in dir.iter().flatten() {
+        for entry in dir.iter() {
+            // An error is not passed by reading on.
+            let Ok(entry) = entry else { return };
             let Ok(name) = entry.file_name().to_str() else { continue };
             let Some(pid) = name.strip_prefix(DRAFT_PREFIX).and_then(|rest| rest.split('-').next()) else {
                 continue;
@@ -89,34 +133,57 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
-    /// Gives the draft the lock's name. `Ok(false)`: there is a lock.
-    pub(super) fn link(&self, draft: &Draft) -> Result<bool> {
+    /// Gives the draft the lock's name.
+    pub(super) fn link(&self, mut draft: Draft) -> Result<Linked> {
         let linked = match &draft.name {
-            Some(named) => linkat(self.dir, named.name.as_str(), self.dir, LOCK, AtFlags::empty()),
-            None => match linkat(&draft.file, c"", self.dir, LOCK, AtFlags::AT_EMPTY_PATH) {
-                // Needs a capability before Linux 6.10.
-                Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-                    let path = format!("/proc/self/fd/{}", draft.file.as_raw_fd());
-                    linkat(AT_FDCWD, path.as_str(), self.dir, LOCK, AtFlags::AT_SYMLINK_FOLLOW)
-                }
-                answer => answer,
-            },
+            None => self.link_unnamed(&draft.file),
+            Some(named) => self.link_named(named),
         };
         match linked {
-            Ok(()) => Ok(true),
-            Err(Errno::EEXIST) => Ok(false),
-            Err(errno) => Err(self.error("create", LOCK, errno)),
+            Ok(()) => {}
+            Err(Errno::EEXIST) => return Ok(Linked::Taken(draft)),
+            // Unnamed files without a way to name them: no /proc, or no hard links.
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) if draft.name.is_none() => {
+                return self.link(self.named(draft.json, draft.record)?);
+            }
+            // No hard links at all.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
+                let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
+                    renameat2(self.dir, named.name.as_str(), self.dir, LOCK, RenameFlags::RENAME_NOREPLACE)
+                });
+                match renamed {
+                    // The name is the lock's now.
+                    Ok(()) => draft.name.take().map_or((), std::mem::forget),
+                    Err(Errno::EEXIST) => return Ok(Linked::Taken(draft)),
+                    Err(errno) => return Err(self.error("create", LOCK, errno)),
+                }
+            }
+            Err(errno) => return Err(self.error("create", LOCK, errno)),
         }
+        let Draft { file, name: _, pin, json: _, record } = draft;
+        drop(file);
+        // Both are open, so neither can fail for want of a file; should it, nobody's number is like ours.
+        let inode = fstat(&pin).map_or(Inode::NONE, |stat| Inode::of(&stat));
+        let dir_inode = fstat(self.dir).map_or(Inode::NONE, |stat| Inode::of(&stat));
+        let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
+        Ok(Linked::Yes(Held::new((dir, dir_inode), (pin, inode), record)))
     }
 
-    /// Pins the inode of the linked draft, by a descriptor that can neither read nor write it.
-    pub(super) fn hold(&self, draft: &Draft, record: &Record) -> Result<Held> {
-        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
-        let by_number = format!("/proc/self/fd/{}", draft.file.as_fd().as_raw_fd());
-        let pin = openat(AT_FDCWD, by_number.as_str(), flags, Mode::empty())
-            .or_else(|_| openat(self.dir, LOCK, flags | OFlag::O_NOFOLLOW, Mode::empty()))
-            .map_err(|errno| self.error("pin", LOCK, errno))?;
-        let stat = fstat(&draft.file).map_err(|errno| self.error("look at", LOCK, errno))?;
-        Ok(Held::new(self.path, pin, Inode::of(&stat), record.clone()))
+    fn link_named(&self, named: &Named) -> nix::Result<()> {
+        linkat(self.dir, named.name.as_str(), self.dir, LOCK, AtFlags::empty())
     }
+
+    fn link_unnamed(&self, file: &File) -> nix::Result<()> {
+        match linkat(file, c"", self.dir, LOCK, AtFlags::AT_EMPTY_PATH) {
+            // Needs a capability before Linux 6.10.
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
+                linkat(AT_FDCWD, &by_number(file), self.dir, LOCK, AtFlags::AT_SYMLINK_FOLLOW)
+            }
+            answer => answer,
+        }
+    }
+}
+
+fn by_number(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }

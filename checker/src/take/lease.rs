@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::read::LockFile;
-use crate::sys;
+use crate::{filesystem, sys};
 
 /// How often a lease is looked at during a grace.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -32,7 +32,7 @@ pub(super) fn watch(file: &LockFile, leases: bool) -> Leased<'_> {
     }
     match sys::take_lease(file) {
         Ok(()) => Leased::Watched(Watch { file, lease: true }),
-        Err(Errno::EAGAIN) => Leased::Refused,
+        Err(Errno::EAGAIN) if !filesystem::leases_are_its_servers(file) => Leased::Refused,
         // By errno, per call: another owner's file (EACCES), a file system or kernel without leases (EINVAL …).
         Err(_) => Leased::Watched(Watch { file, lease: false }),
     }

@@ -36,6 +36,7 @@ use crate::look::Judged;
 use crate::read::{self, LockFile, Sight};
 use crate::verdict::{Reason, Skip};
 
+use create::Linked;
 use recover::Recovered;
 use remove::Removal;
 
@@ -144,7 +145,8 @@ pub enum Attempt {
 fn no_hook(_: Step) {}
 
 impl<'a> Site<'a> {
-    /// Where the gate is held.
+    /// Where the gate is held. Of the options, `dry_run` is not heeded: what changes nothing is
+    /// [`check`](crate::check) and [`look`](crate::look).
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let hook: fn(Step) = no_hook;
         Self {
@@ -197,6 +199,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Error::new(doing, read::join(self.path, name), errno)
     }
 
+    fn judge_bytes(&self, bytes: &[u8]) -> Judged {
+        Judged::of_bytes(bytes, self.dir, self.options.depth(), self.options.reap_proven_dead)
+    }
+
     fn judge(&self, file: &LockFile) -> Judged {
         Judged::of(file, self.dir, self.options.depth(), self.options.reap_proven_dead)
     }
@@ -239,7 +245,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
         match recovered.map_err(|error| Failed { record: None, error: error.to_string() })? {
             Recovered::Clean => {}
+            Recovered::Removed(record, reason) => {
+                *removed = Some((record, reason));
+                return Ok(Round::Again);
+            }
             Recovered::Again | Recovered::Released => return Ok(Round::Again),
+            Recovered::Exchanged => return Ok(Round::Contended),
             Recovered::Left => return Ok(Round::Done(self.beside_a_side_file())),
         }
         self.at(Step::Recovered);
@@ -275,7 +286,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     /// The answer when a side file must stay: the lock's that made it stay, looked at once more.
     fn beside_a_side_file(&self) -> Settled {
         let judged = match read::open(self.dir, LOCK) {
-            Sight::Absent => return Settled::Refused(Skip::InProgress),
+            Sight::Absent if self.gated => return Settled::Refused(Skip::InProgress),
+            Sight::Absent => {
+                let detail = "failed to recover .exclusive-lock.aside: no gate".to_owned();
+                let reason = Reason::RemovalFailed;
+                return Settled::Refused(Skip::CheckFailed { reason, detail, record: None });
+            }
             Sight::Unreadable(words) => Judged::unreadable(words),
             Sight::File(file) => self.judge(&file),
         };
@@ -298,7 +314,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     /// Settles, and links `record` whole when there is no lock.
     ///
     /// # Errors
-    /// When the record cannot be written or linked (full disk, read-only, no permission). Nothing is left then.
+    /// When the record cannot be written or linked (full disk, read-only, no permission), or is none that a reader
+    /// would accept. Nothing is left then.
     pub fn claim(mut self, record: &Record) -> Result<Attempt> {
         let mut draft = None;
         for _ in 0..ROUNDS {
@@ -307,14 +324,17 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                 Settled::Refused(skip) => return Ok(Attempt::Refused(skip)),
             }
             self.at(Step::Absent);
-            let draft = match &draft {
+            let unlinked = match draft.take() {
                 Some(draft) => draft,
-                None => draft.insert(self.draft(record)?),
+                None => self.draft(record)?,
             };
             self.at(Step::Synced);
-            if self.link(draft)? {
-                self.at(Step::Linked);
-                return Ok(Attempt::Claimed(self.hold(draft, record)?));
+            match self.link(unlinked)? {
+                Linked::Yes(held) => {
+                    self.at(Step::Linked);
+                    return Ok(Attempt::Claimed(held));
+                }
+                Linked::Taken(unlinked) => draft = Some(unlinked),
             }
         }
         Ok(Attempt::Refused(Skip::InProgress))

@@ -3,19 +3,25 @@
 use super::lease::{Leased, watch};
 use super::remove::Wanted;
 use super::{ASIDE, GRACE, LOCK, Site, Step};
+use crate::dialect::beads::Record;
 use crate::error::Result;
-use crate::read::{self, Sight};
-use crate::verdict::Verdict;
+use crate::look::Judged;
+use crate::read::{self, LockFile, Sight};
+use crate::verdict::{Decision, Proceed, Reason, Verdict};
 
 /// How a recovery ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Recovered {
     /// There is no side file.
     Clean,
-    /// Something was put right; start again.
-    Again,
+    /// What was aside was dead, and is deleted; start again.
+    Removed(Box<Record>, Reason),
     /// What was aside was the releaser's own lock; it is deleted.
     Released,
+    /// Something else was put right; start again.
+    Again,
+    /// The two have changed places; start again, but not for ever.
+    Exchanged,
     /// It is somebody's claim and must stay, because so must the lock; the answer is that lock's.
     Left,
 }
@@ -29,13 +35,10 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(side) => Some(side),
         };
         self.at(Step::SideFound);
-        let is_mine = |file| {
-            mine.and_then(|mine| self.may_go(file, mine)).map(|content| (content, Recovered::Released))
-        };
-        let is_dead = |file| self.may_go(file, &Wanted::Dead).map(|content| (content, Recovered::Again));
-        if let Some(side) = &side
-            && let Leased::Watched(watch) = watch(side, self.means.leases)
-            && let Some((content, recovered)) = is_mine(side).or_else(|| is_dead(side))
+        // Kept to the end: who waits for the lease to write here must not go on before the file is in its place.
+        let watched = side.as_ref().map(|side| (side, watch(side, self.means.leases)));
+        if let Some((side, Leased::Watched(watch))) = &watched
+            && let Some((content, recovered)) = self.side_may_go(side, mine)
             && watch.unbroken_for(GRACE, &content)
             && self.is_aside(side)?
         {
@@ -54,7 +57,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(lock) => lock,
         };
         if side.as_ref().is_some_and(|side| side.inode() == lock.inode()) {
-            // One file under both names: a move back without renameat2 was cut short.
+            // One file under both names: a move without renameat2 was cut short.
             self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
             return Ok(Recovered::Again);
         }
@@ -65,6 +68,31 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         self.at(Step::SideJudged);
         let exchanged = self.names().exchange().map_err(|errno| self.error("exchange", ASIDE, errno))?;
-        Ok(if exchanged { Recovered::Again } else { Recovered::Left })
+        Ok(if exchanged { Recovered::Exchanged } else { Recovered::Left })
+    }
+
+    /// The content of a side file that may be deleted by it, and what its deletion then is.
+    fn side_may_go(&self, side: &LockFile, mine: Option<&Wanted<'_>>) -> Option<(Vec<u8>, Recovered)> {
+        if let Some(content) = mine.and_then(|mine| self.may_go(side, mine)) {
+            return Some((content, Recovered::Released));
+        }
+        let content = side.read().ok()?;
+        let (record, reason) = self.judge_bytes(&content).stale().ok()?;
+        Some((content, Recovered::Removed(record, reason)))
+    }
+
+    /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.
+    pub(crate) fn foresee(&self) -> Decision {
+        let judged = match [LOCK, ASIDE].map(|name| read::open(self.dir, name)) {
+            [Sight::Absent, Sight::Absent] => return Decision::Proceed(Proceed::NoLock),
+            [Sight::Absent, Sight::Unreadable(words)] | [Sight::Unreadable(words), _] => {
+                Judged::unreadable(words)
+            }
+            [Sight::Absent, Sight::File(file)] | [Sight::File(file), _] => self.judge(&file),
+        };
+        match judged.stale() {
+            Ok((record, reason)) => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
+            Err(skip) => skip.into(),
+        }
     }
 }

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::stat::fstat;
+
 use super::recover::Recovered;
 use super::remove::{Removal, Wanted};
 use super::{LOCK, Site, Step, open_searchable};
 use crate::Options;
-use crate::dialect::beads::Record;
+use crate::dialect::beads::{Mark, Record};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::read::{self, Inode, LockFile, Sight};
@@ -25,9 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 #[must_use = "a claim that is dropped stands until its recorded process ends"]
 pub struct Held {
-    dir: PathBuf,
+    dir: Box<Path>,
+    dir_inode: Inode,
     record: Box<Record>,
-    /// Keeps the inode number from being used again.
+    /// Keeps the inode's number from being used again.
     _pin: OwnedFd,
     inode: Inode,
     since: Instant,
@@ -46,8 +50,9 @@ pub enum Release {
 }
 
 impl Held {
-    pub(super) fn new(dir: &Path, pin: OwnedFd, inode: Inode, record: Record) -> Self {
-        Self { dir: dir.to_owned(), record: Box::new(record), _pin: pin, inode, since: Instant::now() }
+    pub(super) fn new(dir: (PathBuf, Inode), lock: (OwnedFd, Inode), record: Box<Record>) -> Self {
+        let ((dir, dir_inode), (pin, inode)) = (dir, lock);
+        Self { dir: dir.into(), dir_inode, record, _pin: pin, inode, since: Instant::now() }
     }
 
     /// What the lock file says.
@@ -86,10 +91,9 @@ impl Held {
 
     /// Ours by inode, and by id, else by every field.
     fn is(&self, file: &LockFile, bytes: &[u8]) -> bool {
-        let same_id = |mark: &crate::dialect::beads::Mark| mark.id == self.id() && !mark.id.is_empty();
-        file.inode() == self.inode
-            && Record::parse(bytes)
-                .is_ok_and(|there| there.beadlock.as_ref().is_some_and(same_id) || there == *self.record)
+        let same_id = |mark: &Mark| !self.id().is_empty() && mark.id == self.id();
+        let is_ours = |there: Record| there.beadlock.as_ref().is_some_and(same_id) || there == *self.record;
+        file.inode() == self.inode && Record::parse(bytes).is_ok_and(is_ours)
     }
 }
 
@@ -97,35 +101,58 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// [`Held::release`], with hooks.
     ///
     /// # Errors
-    /// When the lock could not be removed.
+    /// When the lock could not be removed, or this is another database's gate.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
+        if fstat(self.dir).is_ok_and(|stat| Inode::of(&stat) != held.dir_inode) {
+            return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));
+        }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
-            if started.elapsed() >= LEASE_PATIENCE {
+        loop {
+            let elapsed = started.elapsed();
+            if elapsed >= LEASE_PATIENCE {
                 self.means.leases = false;
             }
             let wanted = Wanted::Mine(&is_mine, GRACE.saturating_sub(held.since.elapsed()));
-            match if self.gated { self.recover(Some(&wanted))? } else { Recovered::Clean } {
-                Recovered::Released => return Ok(Release::Released),
-                Recovered::Again => continue,
-                Recovered::Clean | Recovered::Left => {}
+            if let Some(release) = self.release_once(held, &wanted)? {
+                return Ok(release);
             }
-            self.at(Step::Recovered);
-            let file = match read::open(self.dir, LOCK) {
-                Sight::Absent => return Ok(Release::Gone),
-                Sight::Unreadable(_) => return Ok(Release::NotOurs(None)),
-                Sight::File(file) => file,
-            };
-            if self.may_go(&file, &wanted).is_none() {
-                return Ok(Release::NotOurs(self.judge(&file).record.map(Box::new)));
+            if elapsed >= PATIENCE {
+                return Err(self.error("release", LOCK, Errno::EBUSY));
             }
-            self.at(Step::Judged);
-            match self.remove(&file, &wanted)? {
-                Removal::Removed => return Ok(Release::Released),
-                Removal::Changed | Removal::Contended => sleep(Duration::from_millis(5)),
-            }
+            sleep(Duration::from_millis(5));
         }
-        Err(Error::new("release", read::join(self.path, LOCK), nix::errno::Errno::EBUSY))
+    }
+
+    /// `None`: it is there, and could not be removed just now.
+    fn release_once(&mut self, held: &Held, wanted: &Wanted<'_>) -> Result<Option<Release>> {
+        let recovered = if self.gated { self.recover(Some(wanted))? } else { Recovered::Clean };
+        match recovered {
+            Recovered::Released => return Ok(Some(Release::Released)),
+            Recovered::Removed(..) | Recovered::Again | Recovered::Exchanged => return Ok(None),
+            Recovered::Clean | Recovered::Left => {}
+        }
+        self.at(Step::Recovered);
+        let file = match read::open(self.dir, LOCK) {
+            Sight::Absent => return Ok(Some(Release::Gone)),
+            Sight::Unreadable(_) => return self.ours_or_not(held),
+            Sight::File(file) => file,
+        };
+        let Ok(bytes) = file.read() else { return self.ours_or_not(held) };
+        if !held.is(&file, &bytes) {
+            return Ok(Some(Release::NotOurs(self.judge_bytes(&bytes).record.map(Box::new))));
+        }
+        if matches!(recovered, Recovered::Left) {
+            // Somebody's claim lies aside, and this file system cannot exchange the two.
+            return Err(self.error("make room for the claim aside of", LOCK, Errno::EOPNOTSUPP));
+        }
+        self.at(Step::Judged);
+        Ok((self.remove(&file, wanted)? == Removal::Removed).then_some(Release::Released))
+    }
+
+    /// What is there cannot be read just now: ours still, or somebody else's, by its number.
+    fn ours_or_not(&self, held: &Held) -> Result<Option<Release>> {
+        let there = read::inode_at(self.dir, LOCK).map_err(|errno| self.error("look at", LOCK, errno))?;
+        Ok((there != Some(held.inode)).then_some(Release::NotOurs(None)))
     }
 }

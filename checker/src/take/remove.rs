@@ -47,11 +47,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
         let bytes = file.read().ok()?;
         let may = match wanted {
-            Wanted::Dead => {
-                let (depth, reap) = (self.options.depth(), self.options.reap_proven_dead);
-                let judged = crate::look::Judged::of_bytes(&bytes, self.dir, depth, reap);
-                matches!(judged.verdict, Verdict::Stale(_))
-            }
+            Wanted::Dead => matches!(self.judge_bytes(&bytes).verdict, Verdict::Stale(_)),
             Wanted::Mine(is_mine, _) => is_mine(file, &bytes),
         };
         may.then_some(bytes)

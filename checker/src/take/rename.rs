@@ -8,7 +8,6 @@ use nix::fcntl::{AtFlags, RenameFlags, renameat, renameat2};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::{ASIDE, LOCK};
-use crate::read::exists_at;
 
 /// The lock's name and the side name in one directory.
 #[derive(Clone, Copy)]
@@ -32,12 +31,15 @@ impl Names<'_> {
     pub(super) fn move_aside(self) -> nix::Result<Moved> {
         match self.no_replace(LOCK, ASIDE) {
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
-                if exists_at(self.dir, ASIDE)? {
-                    Ok(Moved::Taken)
-                } else {
-                    moved(renameat(self.dir, LOCK, self.dir, ASIDE))
+                // The way back is a link: what cannot be linked must not be moved (another user's file, where
+                // hard links are protected; a file system without any).
+                match moved(linkat(self.dir, LOCK, self.dir, ASIDE, AtFlags::empty()))? {
+                    Moved::Yes => {}
+                    other => return Ok(other),
                 }
+                self.delete_aside()?;
+                // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
+                moved(renameat(self.dir, LOCK, self.dir, ASIDE))
             }
             answer => moved(answer),
         }

@@ -29,7 +29,7 @@ pub fn take(
     match Gate::try_take(dir) {
         Ok(Some(gate)) => return Ok(Ok(gate)),
         Ok(None) => {}
-        Err(why) => return Ok(Err(why)),
+        Err(why) => return no_gate(why),
     }
     let helper = Helper::start(dir)?;
     let begun = Instant::now();
@@ -37,7 +37,7 @@ pub fn take(
     let mut notice = Deadline::after(NOTICE_AFTER);
     loop {
         if let Ok(taken) = helper.taken.try_recv() {
-            return Ok(taken);
+            return taken.map(Ok).or_else(no_gate);
         }
         if deadline.is_over() {
             return Err(timed_out(dir, drain).into());
@@ -52,6 +52,11 @@ pub fn take(
             return Err(stopped);
         }
     }
+}
+
+/// What may pass, such as too many open files, is no reason to go on without a gate.
+fn no_gate(why: CheckerError) -> Result<Result<Gate, CheckerError>, Stopped> {
+    if why.means_no_gate() { Ok(Err(why)) } else { Err(why.into()) }
 }
 
 struct Helper {

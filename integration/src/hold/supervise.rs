@@ -51,7 +51,8 @@ pub struct Ended {
 /// What has come while it runs.
 #[derive(Debug, Default)]
 struct Came {
-    signalled: bool,
+    passed_on: bool,
+    from_terminal: bool,
     interrupted: bool,
     /// When what is left gets KILL.
     deadline: Option<Deadline>,
@@ -67,12 +68,14 @@ impl Running {
             let ending = tree::ending(self.pid);
             tree::reap_orphans(self.pid);
             if let Some(ending) = ending {
-                let must_end = came.signalled || self.wait_group;
+                // Who survives a Ctrl-C and ends well later (a shell, an interpreter) has not been ended by it.
+                let signalled = came.passed_on || came.from_terminal && ending != Ending::Exited(0);
+                let must_end = signalled || self.wait_group;
                 let left = self.left(must_end);
                 if left.is_empty() || !must_end {
                     return Ended { ending, left, interrupted: came.interrupted };
                 }
-                if came.signalled {
+                if signalled {
                     came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
                 }
                 if !std::mem::replace(&mut said_waiting, true) {
@@ -107,9 +110,11 @@ impl Running {
         if signal == Signal::SIGCHLD {
             return;
         }
-        came.signalled = true;
         came.interrupted |= signal == Signal::SIGINT;
-        if !from_terminal {
+        if from_terminal {
+            came.from_terminal = true;
+        } else {
+            came.passed_on = true;
             self.pass_on(signal, has_ended);
             came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
         }

@@ -122,6 +122,10 @@ mod tests {
             mark.boot_id = Some("another".to_owned());
             mark.pid_ns = Some("pid:[2]".to_owned());
         });
+        let namespace_of_unknown_boot = other(|mark| {
+            mark.boot_id = None;
+            mark.pid_ns = Some("pid:[2]".to_owned());
+        });
         let unknown = other(|mark| (mark.machine_id, mark.boot_id, mark.pid_ns) = (None, None, None));
         let rows = [
             ("dev-machine", None, Alive, Verdict::Held(Reason::PidAlive)),
@@ -137,6 +141,7 @@ mod tests {
             ("dev-machine", machine, Gone, Verdict::Held(Reason::OtherMachine)),
             ("dev-machine", namespace, Gone, Verdict::Held(Reason::OtherPidNamespace)),
             ("dev-machine", namespace_before_boot, Gone, Verdict::Stale(Reason::PidGone)),
+            ("dev-machine", namespace_of_unknown_boot, Gone, Verdict::Held(Reason::OtherPidNamespace)),
             ("dev-machine", boot, Alive, Verdict::Held(Reason::PidAlive)),
             ("dev-machine", unknown, Gone, Verdict::Stale(Reason::PidGone)),
         ];

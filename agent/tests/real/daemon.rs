@@ -1,0 +1,168 @@
+//! The daemon over time: when cycles start, and how it ends.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::scene::{Holder, Scene, read, wait_until};
+use nix::sys::signal::Signal;
+
+const STARTING: &str = "Starting sync cycle...";
+
+/// Long enough that no tick comes in a test.
+const NEVER: [&str; 4] = ["--interval", "10m", "--debounce", "50ms"];
+
+fn with(exec: &str) -> Vec<&str> {
+    [&NEVER[..], &["--exec", exec]].concat()
+}
+
+#[test]
+fn skips_while_held_and_resumes_at_once() {
+    let scene = Scene::new();
+    let agent = scene.start(&["--interval", "200ms", "--exec", "echo work"]);
+    wait_until("a first cycle", || scene.count("Sync cycle complete") > 0);
+    let holder = Holder::alive();
+    scene.lock("vc-executor", holder.pid());
+    wait_until("three skips", || scene.count("Skipping database (locked by vc-executor)") >= 3);
+    let begun = scene.count(STARTING);
+    wait_until("one more", || scene.count("Skipping database (locked by vc-executor)") >= 4);
+    assert_eq!(scene.count(STARTING), begun, "no cycle while it is held");
+    scene.unlock();
+    wait_until("a cycle", || scene.count("Sync cycle complete") > begun);
+    assert_eq!(agent.stop(), Some(0));
+    let log = scene.log();
+    let resumed = log.iter().position(|line| line.starts_with("Resumed after ")).unwrap();
+    let skips = scene.count("Skipping database (locked by vc-executor)");
+    assert!(log[resumed].starts_with(&format!("Resumed after {skips} skips in ")), "{}", log[resumed]);
+    assert_eq!(log[resumed + 1..resumed + 4], [STARTING, "work", "Sync cycle complete"]);
+    assert_eq!(log.iter().filter(|line| line.starts_with("Held since ")).count(), 1, "{log:?}");
+    assert!(log.last().unwrap().starts_with("Agent stopped: "), "{log:?}");
+}
+
+#[test]
+fn a_lock_that_goes_away_starts_a_cycle_within_a_moment() {
+    let scene = Scene::new();
+    let _agent = scene.start(&with("date +%s%N >> ran"));
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    let holder = Holder::alive();
+    let mut waits = Vec::new();
+    for round in 2..12 {
+        scene.lock("t", holder.pid());
+        let begun = Instant::now();
+        scene.unlock();
+        wait_until("a cycle", || read(&scene.file("ran")).lines().count() == round);
+        waits.push(begun.elapsed());
+        wait_until("its end", || scene.count("Sync cycle complete") == round);
+    }
+    waits.sort();
+    assert!(waits[5] <= Duration::from_millis(100), "median: {waits:?}");
+}
+
+#[test]
+fn without_the_watcher_only_the_clock_starts_cycles() {
+    let scene = Scene::new();
+    let agent = scene.start(&[&with("true")[..], &["--no-watch"]].concat());
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    scene.lock("t", std::process::id());
+    scene.unlock();
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(scene.count(STARTING), 1);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_change_starts_one_cycle_and_what_the_cycle_writes_none() {
+    let scene = Scene::new();
+    // What a sync does: writes, renames, makes and removes directories, opens the directory.
+    let exec = "for i in 1 2 3 4 5 6 7 8; do echo $i > .beads/f$i; mv .beads/f$i .beads/g$i; done; \
+                mkdir .beads/sub; echo x > .beads/sub/y; rm -r .beads/sub; ls .beads > .beads/listing; rm .beads/g*";
+    let agent = scene.start(&with(exec));
+    for round in 1..=25 {
+        wait_until("a cycle's end", || scene.count("Sync cycle complete") == round);
+        wait_until("the gate", || scene.gate_is_free());
+        // The cycle has ended: from here on a change is somebody else's.
+        fs::write(scene.dir.join("issues.jsonl"), round.to_string()).unwrap();
+    }
+    wait_until("the last cycle's end", || scene.count("Sync cycle complete") == 26);
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(scene.count(STARTING), 26, "one cycle for each change, none for its own");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn own_names_and_accesses_start_none() {
+    let scene = Scene::new();
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    let agent = scene.start(&with("true"));
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    for name in ["daemon.lock", "daemon.pid", "bd.sock", "daemon.log.7", ".exclusive-lock.tmp-1-x"] {
+        fs::write(scene.dir.join(name), "x").unwrap();
+    }
+    read(&scene.dir.join("issues.jsonl"));
+    fs::read_dir(&scene.dir).unwrap().count();
+    scene.lock("t", std::process::id());
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(scene.count(STARTING), 1);
+    assert_eq!(scene.log().iter().filter(|line| line.starts_with("Skipping")).count(), 0);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_stale_lock_removed_by_the_cycle_starts_no_other() {
+    let scene = Scene::new();
+    scene.lock("dead", Holder::dead_pid());
+    let agent = scene.start(&with("true"));
+    wait_until("the cycle", || scene.count("Sync cycle complete") == 1);
+    assert_eq!(scene.count("Removed stale lock (dead), proceeding with sync"), 1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(scene.count(STARTING), 1);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_busy_gate_is_tried_again_soon_and_said_once() {
+    let scene = Scene::new();
+    let gate = beadlock_checker::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let agent = scene.start(&with("true"));
+    let busy = "Skipping database (a sync cycle or a claim is in progress)";
+    wait_until("a skip", || scene.count(busy) == 1);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(gate);
+    let begun = Instant::now();
+    wait_until("a cycle", || scene.count("Sync cycle complete") == 1);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert_eq!(scene.count(busy), 1, "once an interval");
+    assert!(scene.log().iter().any(|line| line.starts_with("Resumed after 1 skips in ")));
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_signal_waits_for_the_running_cycle() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let scene = Scene::new();
+        let mut agent =
+            scene.start(&with("echo begun > begun; while ! test -e go; do sleep 0.02; done; echo done"));
+        wait_until("the command", || scene.file("begun").exists());
+        agent.signal(signal);
+        wait_until("the word", || scene.count(&format!("Ending on {signal} after 1 running cycles")) == 1);
+        assert!(agent.is_running());
+        fs::write(scene.file("go"), "").unwrap();
+        assert_eq!(agent.wait().code(), Some(0));
+        let log = scene.log();
+        assert_eq!(log[log.len() - 3..log.len() - 1], ["done", "Sync cycle complete"]);
+        assert!(log.last().unwrap().starts_with("Agent stopped: "));
+    }
+}
+
+#[test]
+fn a_database_that_is_made_anew_is_watched_again() {
+    let scene = Scene::new();
+    let agent = scene.start(&["--interval", "200ms", "--exec", "true"]);
+    wait_until("a cycle", || scene.count("Sync cycle complete") >= 1);
+    fs::remove_dir_all(&scene.dir).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!scene.dir.exists(), "it makes no database");
+    fs::create_dir(&scene.dir).unwrap();
+    wait_until("a cycle in the new one", || scene.count("Sync cycle complete") >= 1);
+    assert_eq!(agent.stop(), Some(0));
+}

@@ -1,0 +1,10 @@
+//! The real `beadlock-agent` on real databases.
+
+#[cfg(test)]
+mod daemon;
+#[cfg(test)]
+mod once;
+#[cfg(test)]
+mod runner;
+#[cfg(test)]
+mod scene;

@@ -1,0 +1,206 @@
+//! `--once`, the command line, and what the log says of one cycle.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::scene::{Holder, Scene, read};
+
+#[test]
+fn a_free_database_has_its_cycle() {
+    let scene = Scene::new();
+    let exec = "echo one; echo two >&2; echo $BEADS_DIR; echo $BEADLOCK_CYCLE; pwd; cat";
+    assert_eq!(scene.once(&["--exec", exec]), (0, String::new()));
+    let log = scene.log();
+    let (dir, repo) = (scene.dir.to_str().unwrap(), scene.repo.to_str().unwrap());
+    assert!(log[0].starts_with("beadlock-agent ") && log[0].ends_with("times in UTC"), "{log:?}");
+    assert!(log[1].starts_with("Agent started: "), "{log:?}");
+    assert_eq!(log[2..9], ["Starting sync cycle...", "one", "two", dir, dir, repo, "Sync cycle complete"]);
+    assert!(log[9].starts_with("Agent stopped: "), "{log:?}");
+    assert_eq!(log.len(), 10);
+    assert!(scene.gate_is_free());
+}
+
+#[test]
+fn without_a_command_it_checks_and_lets_go() {
+    let scene = Scene::new();
+    assert_eq!(scene.once(&[]).0, 0);
+    assert_eq!(scene.log()[2..4], ["Starting sync cycle...", "Sync cycle complete"]);
+    let lines = read(&scene.dir.join("daemon.log"));
+    let stamp = lines.lines().next().unwrap();
+    let is_stamp = |(at, c): (usize, char)| match at {
+        0 => c == '[',
+        5 | 8 => c == '-',
+        11 => c == ' ',
+        14 | 17 => c == ':',
+        20 => c == ']',
+        21 => c == ' ',
+        _ => c.is_ascii_digit(),
+    };
+    assert!(stamp.chars().take(22).enumerate().all(is_stamp), "{stamp}");
+}
+
+#[test]
+fn a_held_database_is_4() {
+    let scene = Scene::new();
+    let holder = Holder::alive();
+    scene.lock("vc-executor", holder.pid());
+    let before = read(&scene.lock_file());
+    assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
+    let log = scene.log();
+    assert_eq!(log[2], "Skipping database (locked by vc-executor)");
+    let host = beadlock_checker::facts::hostname().unwrap();
+    assert_eq!(
+        log[3],
+        format!("Held since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive)", holder.pid())
+    );
+    assert!(!scene.file("ran").exists());
+    assert_eq!(read(&scene.lock_file()), before);
+}
+
+#[test]
+fn a_busy_gate_is_4() {
+    let scene = Scene::new();
+    let _gate = beadlock_checker::Gate::try_take(&scene.dir).unwrap().unwrap();
+    assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
+    assert_eq!(scene.log()[2], "Skipping database (a sync cycle or a claim is in progress)");
+    assert!(!scene.file("ran").exists());
+}
+
+#[test]
+fn a_lock_that_cannot_be_checked_is_5() {
+    let scene = Scene::new();
+    fs::write(scene.lock_file(), "{").unwrap();
+    assert_eq!(scene.once(&["--exec", "touch ran"]).0, 5);
+    assert_eq!(scene.log()[2], "Skipping database (lock check failed: malformed lock file: unexpected EOF)");
+    assert!(!scene.file("ran").exists());
+}
+
+#[test]
+fn a_stale_lock_is_removed_first() {
+    let scene = Scene::new();
+    scene.lock("dead\\ntool", Holder::dead_pid());
+    assert_eq!(scene.once(&["--exec", "test ! -e .beads/.exclusive-lock && echo work"]).0, 0);
+    let log = scene.log();
+    let expected = [
+        r"Removed stale lock (dead\ntool), proceeding with sync",
+        "Starting sync cycle...",
+        "work",
+        "Sync cycle complete",
+    ];
+    assert_eq!(log[2..6], expected);
+    assert!(!scene.lock_file().exists());
+}
+
+#[test]
+fn a_cycle_that_fails_is_1_and_says_how() {
+    for (exec, words) in [
+        ("exit 3", "Sync cycle failed: exit code 3 after "),
+        ("kill -9 $$", "Sync cycle failed: killed by signal 9 SIGKILL after "),
+        ("no-such-program", "Sync cycle failed: exit code 127 after "),
+    ] {
+        let scene = Scene::new();
+        assert_eq!(scene.once(&["--exec", exec]).0, 1, "{exec}");
+        let log = scene.log();
+        assert!(log.iter().any(|line| line.starts_with(words)), "{exec}: {log:?}");
+        assert!(!log.contains(&"Sync cycle complete".to_owned()));
+        assert!(scene.gate_is_free());
+    }
+}
+
+#[test]
+fn of_several_databases_the_highest_counts_and_one_log_names_each() {
+    let scene = Scene::new();
+    let other = scene.repo.join("other/.beads");
+    fs::create_dir_all(&other).unwrap();
+    symlink(&other, scene.repo.join("link")).unwrap();
+    let holder = Holder::alive();
+    scene.lock("t", holder.pid());
+    let args = [
+        "--db",
+        ".beads",
+        "--db",
+        "other/.beads",
+        "--db",
+        "link",
+        "--log-file",
+        "all.log",
+        "--exec",
+        "echo hi",
+    ];
+    assert_eq!(scene.once(&args), (4, String::new()));
+    let log = read(&scene.file("all.log"));
+    let has = |line: &str| log.lines().filter(|logged| logged.ends_with(line)).count();
+    assert_eq!(has(&format!("] {}: Skipping database (locked by t)", scene.dir.display())), 1, "{log}");
+    assert_eq!(has(&format!("] {}: hi", other.display())), 1, "named twice is once: {log}");
+    assert!(!scene.dir.join("daemon.log").exists());
+    assert_eq!(scene.once(&["--db", "other/.beads"]).0, 0);
+}
+
+#[test]
+fn what_the_command_prints_cannot_forge_a_line() {
+    let scene = Scene::new();
+    let exec = r"printf 'a\033[2Jb\rc\n'; head -c 100000 /dev/zero | tr '\0' x; printf '\377'";
+    assert_eq!(scene.once(&["--exec", exec]).0, 0);
+    let log = scene.log();
+    assert_eq!(log[3], r"a\u{1b}[2Jb\rc");
+    assert_eq!(
+        log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000,
+        100
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
+    let scene = Scene::new();
+    let victim = scene.file("victim");
+    fs::write(&victim, "").unwrap();
+    symlink(&victim, scene.dir.join("daemon.log")).unwrap();
+    let (code, stderr) = scene.once(&["--exec", "touch ran"]);
+    assert_eq!(code, 0);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains(".beads/daemon.log: it is a symbolic link; cycles go on without it"), "{stderr}");
+    assert!(scene.file("ran").exists());
+    assert_eq!(read(&victim), "");
+}
+
+#[test]
+fn bad_targets_and_bad_lines_say_what_to_type() {
+    let scene = Scene::new();
+    fs::write(scene.file("plain"), "").unwrap();
+    for (args, code, words) in [
+        (&["--interval", "0"][..], 2, "must be above 0; type 5s or 500ms"),
+        (&["--interval", "soon"], 2, "type 10s, 500ms or 1h30m"),
+        (&["--cycle-timeout", "0ms"], 2, "must be above 0"),
+        (&["--jobs", "0"], 2, "--jobs"),
+        (&["--exec", "true", "--action", "none"], 2, "exclude each other"),
+        (&["--exec", ""], 2, "type --exec"),
+        (&["--no-such"], 2, "--no-such"),
+        (&["--db", "nowhere"], 1, "nowhere does not exist"),
+        (&["--db", "plain"], 1, "plain is not a directory"),
+        (&["--db", "."], 2, "did you mean ./.beads?"),
+    ] {
+        let (ended, stderr) = scene.once(args);
+        assert_eq!(ended, code, "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+    }
+    let output = scene.agent(&["--once"]).current_dir("/").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("name one: beadlock-agent --db path/.beads"), "{stderr}");
+}
+
+#[test]
+fn settings_come_from_the_environment_and_the_line_beats_it() {
+    let scene = Scene::new();
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let output = scene.agent(args).envs(variables.iter().copied()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let exec = ("BEADLOCK_AGENT_EXEC", "exit 7");
+    assert_eq!(run(&[], &[exec, ("BEADLOCK_AGENT_ONCE", "yes")]).0, Some(1));
+    assert_eq!(run(&["--once", "--exec", "true"], &[exec]).0, Some(0));
+    assert_eq!(run(&["--once", "--action", "none"], &[exec]).0, Some(0), "opposites too");
+    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", ""), ("BEADLOCK_AGENT_ONCE", "")]).0, Some(0));
+    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", "0")]).0, Some(2));
+    assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]).0, Some(0), "has none");
+}

@@ -1,0 +1,118 @@
+//! The gate outlives the agent as long as the work does, and no longer: time-outs, kills, what is left behind.
+
+use std::time::{Duration, Instant};
+
+use crate::scene::{Scene, has_ended, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+#[test]
+fn a_time_out_ends_the_whole_group_before_the_gate_is_let_go() {
+    let scene = Scene::new();
+    // A grandchild that ignores TERM (and HUP, which a group with a stopped member gets when it is orphaned), and
+    // one that stands still.
+    let exec = "sh -c 'trap \"\" TERM HUP; echo $$ > stubborn; while :; do sleep 1; done' & \
+                sh -c 'echo $$ > stopped; kill -STOP $$' & sleep 60";
+    let agent = scene.start(&["--interval", "10m", "--cycle-timeout", "500ms", "--exec", exec]);
+    let (stubborn, stopped) = (scene.pid_in("stubborn"), scene.pid_in("stopped"));
+    let begun = Instant::now();
+    wait_until("the stopped one's end", || has_ended(stopped));
+    assert!(begun.elapsed() < Duration::from_secs(8), "TERM is followed by CONT");
+    while !scene.gate_is_free() {
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(begun.elapsed() < Duration::from_secs(25), "the gate is never let go");
+    }
+    assert!(begun.elapsed() > Duration::from_secs(9), "after the grace");
+    assert!(has_ended(stubborn), "the gate is let go only when the group is gone");
+    wait_until("the line", || scene.count("Sync cycle timed out after 500ms; command ended") == 1);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn an_agent_killed_leaves_the_gate_shut_until_the_command_is_gone() {
+    let scene = Scene::new();
+    // It writes after the agent's death, and must not die of it.
+    let exec = "echo $$ > command; while ! test -e go; do echo tick; sleep 0.02; done; touch finished";
+    let mut agent = scene.start(&["--interval", "10m", "--exec", exec]);
+    let command = scene.pid_in("command");
+    agent.signal(Signal::SIGKILL);
+    agent.wait();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(500) {
+        assert!(!scene.gate_is_free(), "the command is still at work");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!has_ended(command));
+    std::fs::write(scene.file("go"), "").unwrap();
+    wait_until("the gate", || scene.gate_is_free());
+    assert!(has_ended(command) && scene.file("finished").exists(), "it ended by itself");
+}
+
+#[test]
+fn the_time_out_holds_when_the_agent_is_dead() {
+    let scene = Scene::new();
+    let mut agent =
+        scene.start(&["--interval", "10m", "--cycle-timeout", "1s", "--exec", "echo $$ > command; sleep 60"]);
+    let command = scene.pid_in("command");
+    agent.signal(Signal::SIGKILL);
+    agent.wait();
+    assert!(!scene.gate_is_free());
+    wait_until("the gate", || scene.gate_is_free());
+    assert!(has_ended(command));
+}
+
+#[test]
+fn a_runner_killed_takes_the_command_with_it() {
+    let scene = Scene::new();
+    let exec =
+        "echo $$ > command; sh -c 'echo $$ > grandchild; trap \"\" TERM HUP; while :; do sleep 1; done'";
+    let agent = scene.start(&["--interval", "10m", "--exec", exec]);
+    let (command, grandchild) = (scene.pid_in("command"), scene.pid_in("grandchild"));
+    kill(Pid::from_raw(agent.runner()), Signal::SIGKILL).unwrap();
+    wait_until("the gate", || scene.gate_is_free());
+    assert!(has_ended(command) && has_ended(grandchild), "nobody works on without a gate");
+    wait_until("the line", || {
+        scene.log().iter().any(|line| line.starts_with("Sync cycle failed: its runner was killed; "))
+    });
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn the_runner_does_not_die_of_the_signals_that_end_a_daemon() {
+    let scene = Scene::new();
+    let exec = "echo $$ > command; while ! test -e go; do sleep 0.02; done; echo done";
+    let agent = scene.start(&["--interval", "10m", "--exec", exec]);
+    scene.pid_in("command");
+    let runner = agent.runner();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+        kill(Pid::from_raw(runner), signal).unwrap();
+    }
+    std::fs::write(scene.file("go"), "").unwrap();
+    wait_until("the end", || scene.count("Sync cycle complete") == 1);
+    assert_eq!(scene.count("done"), 1);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn the_command_has_neither_the_gate_nor_deaf_ears() {
+    let scene = Scene::new();
+    // Descriptors of the command; what it ignores and has blocked of the signals 1 to 15, in hex.
+    let exec =
+        "ls -l /proc/self/fd | grep -c beads; sed -nE 's/^Sig(Ign|Blk):.*(....)$/\\2/p' /proc/self/status";
+    assert_eq!(scene.once(&["--exec", exec]).0, 0);
+    assert_eq!(scene.log()[3..6], ["0", "0000", "0000"]);
+}
+
+#[test]
+fn what_a_command_leaves_behind_keeps_neither_the_gate_nor_the_cycle() {
+    let scene = Scene::new();
+    let exec = "echo first; setsid sh -c 'echo $$ > left; exec sleep 60' & while ! test -s left; do sleep 0.01; done; echo last";
+    let agent = scene.start(&["--interval", "10m", "--exec", exec]);
+    let left = scene.pid_in("left");
+    wait_until("the cycle's end", || scene.count("Sync cycle complete") == 1);
+    assert_eq!((scene.count("first"), scene.count("last")), (1, 1), "what was written is in the log");
+    wait_until("the gate", || scene.gate_is_free());
+    assert!(!has_ended(left), "it lives on");
+    assert_eq!(agent.stop(), Some(0));
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+}
