@@ -11,8 +11,8 @@ use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
-use crate::duration;
 use crate::log::complain;
+use beadlock_checker::duration;
 
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
 #[derive(Debug, Parser)]

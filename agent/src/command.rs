@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 use tokio::time::Instant;
 
-use crate::duration::words;
 use crate::log;
+use beadlock_checker::duration::shown;
 
 /// Output without a newline is cut into lines of this many bytes.
 const LONGEST_LINE: usize = 8192;
@@ -44,17 +44,17 @@ impl Display for End {
         match self {
             Self::Complete => f.write_str("Sync cycle complete"),
             Self::Failed { how: Ended::Exit(code), took } => {
-                write!(f, "Sync cycle failed: exit code {code} after {}", words(*took))
+                write!(f, "Sync cycle failed: exit code {code} after {}", shown(*took))
             }
             Self::Failed { how: Ended::Signal(signal), took } => {
                 let name = Signal::try_from(*signal).map_or("", Signal::as_str);
-                write!(f, "Sync cycle failed: killed by signal {signal} {name} after {}", words(*took))
+                write!(f, "Sync cycle failed: killed by signal {signal} {name} after {}", shown(*took))
             }
             Self::Failed { how: Ended::NotStarted(why), .. } => {
                 write!(f, "Sync cycle failed: the command could not be started: {why}")
             }
             Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
-                write!(f, "Sync cycle timed out after {}; command ended", words(*after))
+                write!(f, "Sync cycle timed out after {}; command ended", shown(*after))
             }
             Self::RunnerLost { ended } => {
                 write!(f, "Sync cycle failed: its runner was killed; {ended} processes of the command ended")

@@ -7,8 +7,8 @@ use beadlock_checker::escape::escaped;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
 
-use crate::duration::words;
 use crate::watch::Marks;
+use beadlock_checker::duration::shown;
 
 /// The first and the longest wait before a database whose gate was busy comes again.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
@@ -130,7 +130,7 @@ impl Streak {
     /// The line for the streak's end, where there was one.
     pub(crate) fn resumed(&mut self, now: Instant) -> Option<String> {
         let ended = self.running.take()?;
-        Some(format!("Resumed after {} skips in {}", ended.skips, words(now.duration_since(ended.since))))
+        Some(format!("Resumed after {} skips in {}", ended.skips, shown(now.duration_since(ended.since))))
     }
 }
 

@@ -20,7 +20,6 @@ mod cli;
 mod command;
 mod cycle;
 mod database;
-mod duration;
 mod log;
 mod scheduler;
 mod watch;

@@ -30,6 +30,7 @@
 mod check;
 pub mod database;
 pub mod dialect;
+pub mod duration;
 mod error;
 pub mod escape;
 pub mod facts;

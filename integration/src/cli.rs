@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::duration;
 use crate::environment::boolean;
 use crate::talk::Color;
+use beadlock_checker::duration;
 
 /// Claim a beads database for as long as a command runs; look at the claims of others.
 ///

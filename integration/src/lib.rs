@@ -22,7 +22,6 @@
 
 mod check;
 mod cli;
-mod duration;
 mod envelope;
 mod environment;
 mod exit;

@@ -7,11 +7,11 @@ use beadlock_checker::Options;
 use clap::ValueEnum;
 
 use crate::cli;
-use crate::duration;
 use crate::environment::{Environment, boolean};
 use crate::failure::Error;
 use crate::hold::wait::Wait;
 use crate::talk::{Color, Talk};
+use beadlock_checker::duration;
 
 /// What every command heeds.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use beadlock_checker::facts::{Facts, Liveness};
 use beadlock_checker::{Gate, GateHolder, Look};
 use serde_json::{Value, json};
 
-use crate::duration::shown;
 use crate::words;
+use beadlock_checker::duration::shown;
 
 /// What is known about one lock and its gate.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use beadlock_checker::facts::Liveness;
 use beadlock_checker::{Gate, GateHolder, Look, facts, process};
 use nix::errno::Errno;
 
-use crate::duration::shown;
+use beadlock_checker::duration::shown;
 
 /// The lock file of the database in `dir`.
 pub fn lock_path(dir: &Path) -> PathBuf {

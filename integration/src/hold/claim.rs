@@ -17,9 +17,9 @@ use nix::sys::signal::Signal;
 use super::event::{Events, wait_for};
 use super::gate;
 use super::wait::{Backoff, Deadline, Wait};
-use crate::duration::shown;
 use crate::failure::{Code, Error};
 use crate::words;
+use beadlock_checker::duration::shown;
 
 /// After this long a wait says whom it waits for.
 pub const NOTICE_AFTER: Duration = Duration::from_millis(400);

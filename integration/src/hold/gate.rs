@@ -86,7 +86,7 @@ impl Helper {
 
 fn timed_out(dir: &Path, drain: Duration) -> Error {
     let path = beadlock_checker::escape::escaped_path(dir);
-    let limit = crate::duration::shown(drain);
+    let limit = beadlock_checker::duration::shown(drain);
     let message = format!(
         "{path} is busy: the gate did not open within {limit}; it is held by {}; wait longer with --drain DUR, or \
          see to that process",

@@ -22,7 +22,6 @@ use super::signals::Signals;
 use super::supervise::Running;
 use super::tree::{self, Ending, Tree};
 use crate::cli;
-use crate::duration::shown;
 use crate::envelope::{Request, random_id};
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
@@ -31,6 +30,7 @@ use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::target;
 use crate::words::{self, lock_path, quoted};
+use beadlock_checker::duration::shown;
 
 /// Runs the command under the lock, and says how the program is to end.
 pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request: &Request) -> End {

@@ -14,8 +14,8 @@ use super::event::wait_for;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use super::wait::Deadline;
-use crate::duration::shown;
 use crate::talk::Talk;
+use beadlock_checker::duration::shown;
 
 /// How often the tree is looked at again, beside every SIGCHLD, while its end is waited for.
 const NET: Duration = Duration::from_millis(200);

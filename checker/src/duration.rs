@@ -1,4 +1,4 @@
-//! DUR: `10s`, `500ms`, `1h30m`; a bare number is seconds (DESIGN 8).
+//! Durations as people type and read them. DUR is `10s`, `500ms`, `1h30m`; a bare number is seconds (DESIGN 8).
 
 use std::time::Duration;
 
@@ -16,6 +16,17 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
     let parsed: jiff::SignedDuration = signed.parse().map_err(|_| wrong())?;
     Duration::try_from(parsed).map_err(|_| wrong())
+}
+
+/// Parses a DUR that must not be 0.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_above_zero(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("must be above 0; examples: 5s, 500ms".to_owned()),
+        duration => Ok(duration),
+    }
 }
 
 /// A duration for people: `350ms`, `2.5s`, `1m 30s`, `3h 2m`.
@@ -78,6 +89,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains("is no duration; examples: 10s, 500ms, 1h30m"), "{text}: {error}");
         }
+        assert!(parse_above_zero("0ms").unwrap_err().contains("above 0"));
     }
 
     #[test]
