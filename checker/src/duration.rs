@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// As [`parse`].
 pub fn parse_above_zero(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err("must be above 0; examples: 5s, 500ms".to_owned()),
+        Duration::ZERO => Err("must be above 0; type 5s or 500ms".to_owned()),
         duration => Ok(duration),
     }
 }

@@ -1,1 +1,18 @@
-//! Harness.
+//! The harness of the tests that no single crate can promise.
+//!
+//! A test gets a [`Scene`]: a temporary directory with a `.beads` in it, both programs started there from an
+//! empty environment, and the promise that nothing it started outlives it. It waits for what can be seen
+//! ([`wait_until`]) and never for time alone. What a machine lacks is said in one line and skipped
+//! ([`skip`](mod@skip)); where `CI` is set it fails instead.
+
+pub mod binaries;
+pub mod process;
+pub mod scene;
+pub mod seed;
+pub mod skip;
+pub mod wait;
+
+pub use process::{Running, become_subreaper, dead_pid, reap, run, this_host};
+pub use scene::{Ended, Scene, lock_text};
+pub use skip::{may_be_root, root, shared, tool};
+pub use wait::wait_until;

@@ -169,7 +169,7 @@ fn bad_targets_and_bad_lines_say_what_to_type() {
     fs::write(scene.file("plain"), "").unwrap();
     for (args, code, words) in [
         (&["--interval", "0"][..], 2, "must be above 0; type 5s or 500ms"),
-        (&["--interval", "soon"], 2, "type 10s, 500ms or 1h30m"),
+        (&["--interval", "soon"], 2, "examples: 10s, 500ms, 1h30m"),
         (&["--cycle-timeout", "0ms"], 2, "must be above 0"),
         (&["--jobs", "0"], 2, "--jobs"),
         (&["--exec", "true", "--action", "none"], 2, "exclude each other"),
