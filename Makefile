@@ -1,0 +1,32 @@
+# `make demo` and `make test` need Rust, git and make, and nothing typed before them.
+
+CARGO ?= cargo
+
+# Two cores, so that a build or a test run leaves the rest of the machine alone.
+export CARGO_BUILD_JOBS ?= 2
+export RUST_TEST_THREADS ?= 2
+
+.PHONY: help demo test lint tools
+
+help:
+	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
+	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
+
+demo:
+	@$(CARGO) build --locked --package beadlock --package beadlock-agent --bins
+	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
+
+test: tools
+	$(CARGO) test --locked --workspace
+
+# Programs that some tests start. Never fails: a test whose program is missing says so and is skipped,
+# or fails where CI is set.
+tools:
+	@scripts/test-tools.sh
+
+lint:
+	@scripts/lint-tools.sh
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs from Debian what tests start and is not there, when it may (root, and an apt-get); else names it.
+# One line a program: its name, its Debian package.
+set -eu
+
+missing=
+packages=
+while read -r program package; do
+    command -v "$program" >/dev/null 2>&1 && continue
+    missing="$missing $program"
+    case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
+done <<'LIST'
+chattr e2fsprogs
+git git
+gzip gzip
+hostname hostname
+mount mount
+python3 python3
+setpriv util-linux
+setsid util-linux
+unshare util-linux
+LIST
+
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "make test: installing$packages" >&2
+    # shellcheck disable=SC2086 # a list of package names
+    if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages; then
+        exit 0
+    fi
+    echo "make test: apt-get could not install them; their tests are skipped:$missing" >&2
+else
+    echo "make test: missing:$missing; their tests are skipped (as root: apt-get install$packages)" >&2
+fi

@@ -1,0 +1,54 @@
+//! Where the programs are: beside the test, built once by every test process.
+//!
+//! `cargo test -p beadlock-tests` alone would not build them, and would test whatever an earlier build left.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The program `beadlock`.
+pub fn beadlock() -> PathBuf {
+    directory().join("beadlock")
+}
+
+/// The program `beadlock-agent`.
+pub fn agent() -> PathBuf {
+    directory().join("beadlock-agent")
+}
+
+/// A program of `examples/examples`.
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| cargo_build(&["--package", "beadlock-examples", "--examples"]));
+    profile_directory().join("examples").join(name)
+}
+
+/// The directory of the two programs.
+pub fn directory() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        cargo_build(&["--package", "beadlock", "--package", "beadlock-agent", "--bins"]);
+        profile_directory()
+    })
+}
+
+/// `target/debug`: a test is `target/debug/deps/NAME-HASH`.
+fn profile_directory() -> PathBuf {
+    let this = std::env::current_exe().expect("this test's own path");
+    this.ancestors().nth(2).expect("target/PROFILE above deps").to_path_buf()
+}
+
+fn cargo_build(what: &[&str]) {
+    let profile = profile_directory();
+    let target = profile.parent().expect("the target directory above the profile");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--locked"]).args(what);
+    command.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        command.arg("--release");
+    }
+    let built = command.output().expect("cargo starts");
+    let talk = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "cargo build {what:?} failed:\n{talk}");
+}

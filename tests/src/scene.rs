@@ -1,0 +1,271 @@
+//! A temporary directory with a beads database in it, and both programs in an empty environment.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::fcntl::{Flock, FlockArg};
+use tempfile::TempDir;
+
+use crate::process::{Running, run, sweep};
+use crate::{binaries, skip, this_host, wait_until};
+
+/// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
+pub struct Scene {
+    top: TempDir,
+}
+
+/// How a program ended: its exit code (128 and the signal, as a shell says it) and its words.
+#[derive(Debug)]
+pub struct Ended {
+    /// The exit code.
+    pub code: i32,
+    /// stdout.
+    pub out: String,
+    /// stderr.
+    pub err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        let killed = || output.status.signal().map_or(-1, |signal| 128 + signal);
+        Self {
+            code: output.status.code().unwrap_or_else(killed),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scene {
+    /// A fresh one.
+    pub fn new() -> Self {
+        let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir().expect("a temporary directory");
+        let scene = Self { top };
+        fs::create_dir(scene.beads()).expect("create .beads");
+        fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-1\"}\n").expect("write issues.jsonl");
+        scene
+    }
+
+    /// The directory above `.beads`.
+    pub fn path(&self) -> &Path {
+        self.top.path()
+    }
+
+    /// The database's directory.
+    pub fn beads(&self) -> PathBuf {
+        self.path().join(".beads")
+    }
+
+    /// The lock file.
+    pub fn lock(&self) -> PathBuf {
+        self.beads().join(".exclusive-lock")
+    }
+
+    /// The agent's log as it is now.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.beads().join("daemon.log")).unwrap_or_default()
+    }
+
+    /// The lock's bytes, lossily; empty where there is no lock.
+    pub fn lock_text(&self) -> String {
+        fs::read(self.lock()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Takes the gate, as a running cycle does, until it is dropped.
+    #[track_caller]
+    pub fn take_gate(&self) -> Flock<File> {
+        let dir = File::open(self.beads()).expect("open .beads");
+        Flock::lock(dir, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, errno)| errno)
+            .expect("the gate is free")
+    }
+
+    /// The files of `.beads` by name, sorted: a leftover shows here.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.beads()).expect("list .beads");
+        let mut names: Vec<_> =
+            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Writes a lock in place, as a tool that knows only the lock file does.
+    pub fn write_lock(&self, text: impl AsRef<[u8]>) {
+        fs::write(self.lock(), text).expect("write the lock file");
+    }
+
+    /// Puts a lock there whose process is gone.
+    pub fn write_stale_lock(&self, holder: &str) {
+        self.write_lock(lock_text(holder, crate::dead_pid().into(), &this_host()));
+    }
+
+    /// What the environment of everything started here has, and nothing else.
+    pub(crate) fn marker(&self) -> String {
+        format!("{MARK}={}", self.path().display())
+    }
+
+    /// Any program, in the scene's directory, from an environment with nothing but PATH, HOME and the mark by
+    /// which the scene finds what it started.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.env_clear().current_dir(self.path()).stdin(Stdio::null());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+        command.env("HOME", self.path()).env(MARK, self.path());
+        command
+    }
+
+    /// `beadlock ARGS`.
+    pub fn beadlock(&self, args: &[&str]) -> Command {
+        let mut command = self.command(binaries::beadlock());
+        command.args(args);
+        command
+    }
+
+    /// `beadlock-agent ARGS`.
+    pub fn agent(&self, args: &[&str]) -> Command {
+        let mut command = self.command(binaries::agent());
+        command.args(args);
+        command
+    }
+
+    /// `sh -c SCRIPT`.
+    pub fn shell(&self, script: &str) -> Command {
+        let mut command = self.command("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    /// Runs `beadlock ARGS --json` to its end, and returns its exit code and its envelope.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> (i32, serde_json::Value) {
+        // Before a `--`, after which the words are the command's.
+        let at = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        let command = self.beadlock(&[&args[..at], &["--json"], &args[at..]].concat());
+        let ended = Ended::from(run(command));
+        let envelope =
+            serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("no envelope ({e}): {ended:?}"));
+        (ended.code, envelope)
+    }
+
+    /// Runs `beadlock ARGS` to its end.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Ended {
+        run(self.beadlock(args)).into()
+    }
+
+    /// Starts `beadlock ARGS`.
+    #[track_caller]
+    pub fn start(&self, args: &[&str]) -> Running {
+        Running::start(self.beadlock(args))
+    }
+
+    /// Starts `beadlock-agent ARGS` and returns once its log says so.
+    #[track_caller]
+    pub fn start_agent(&self, args: &[&str]) -> Running {
+        let running = Running::start(self.agent(args));
+        self.wait_for_log("a first cycle", |log| {
+            log.contains("Starting sync cycle...") || log.contains("Skipping")
+        });
+        running
+    }
+
+    /// Starts `beadlock hold ARGS` and returns once its lock stands.
+    #[track_caller]
+    pub fn hold(&self, args: &[&str]) -> Running {
+        let mut all = vec!["hold"];
+        all.extend(args);
+        let running = self.start(&all);
+        self.wait_for_lock();
+        running
+    }
+
+    /// Waits until there is a lock.
+    #[track_caller]
+    pub fn wait_for_lock(&self) {
+        wait_until(crate::wait::PATIENCE, "a lock", || self.lock().exists());
+    }
+
+    /// Waits until the agent's log is as wished.
+    #[track_caller]
+    pub fn wait_for_log(&self, what: &str, mut seen: impl FnMut(&str) -> bool) {
+        wait_until(crate::wait::PATIENCE, &format!("{what} in daemon.log"), || seen(&self.log()));
+    }
+
+    /// Makes the scene and the programs in it usable by every user, and returns the programs' directory there:
+    /// the build's own directory is often below somebody's home.
+    pub fn open_to_others(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let bin = self.path().join("bin");
+        if !bin.is_dir() {
+            fs::create_dir(&bin).expect("create bin");
+            for program in [binaries::beadlock(), binaries::agent()] {
+                fs::copy(&program, bin.join(program.file_name().expect("a name"))).expect("copy a program");
+            }
+        }
+        for dir in [self.path(), &self.beads(), &bin] {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("chmod");
+        }
+        bin
+    }
+
+    /// `beadlock ARGS` as somebody whom permissions stop: nobody for root, and everybody else himself. None where the
+    /// program for that is missing.
+    #[track_caller]
+    pub fn beadlock_as_mortal(&self, args: &[&str]) -> Option<Command> {
+        if !skip::may_be_root() {
+            return Some(self.beadlock(args));
+        }
+        let setpriv = skip::tool("setpriv")?;
+        let bin = self.open_to_others();
+        let mut command = self.command(setpriv);
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+        command.arg(bin.join("beadlock")).args(args);
+        Some(command)
+    }
+
+    /// `sh -c SCRIPT` in namespaces of its own (`--mount`, `--uts`, `--pid`, as `unshare` has them), as root there,
+    /// with `$BEADLOCK`. None where they cannot be had, which is said.
+    #[track_caller]
+    pub fn in_namespaces(&self, namespaces: &[&str], script: &str) -> Option<Command> {
+        let unshare = skip::tool("unshare")?;
+        let command = |script: &str| {
+            let mut command = self.command(&unshare);
+            if !skip::may_be_root() {
+                command.arg("--map-root-user");
+            }
+            command.args(namespaces).args(["sh", "-c", script]).env("BEADLOCK", binaries::beadlock());
+            command
+        };
+        let probe = Ended::from(run(command("true")));
+        if probe.code != 0 {
+            skip::cannot(&format!("cannot have {namespaces:?}: {}", probe.err.trim()));
+            return None;
+        }
+        Some(command(script))
+    }
+}
+
+const MARK: &str = "BEADLOCK_TEST_SCENE";
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        sweep(&self.marker());
+    }
+}
+
+/// A lock file with the five fields and nothing else, started at the top of this second.
+pub fn lock_text(holder: &str, pid: i64, hostname: &str) -> String {
+    let started = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let record = serde_json::json!({
+        "holder": holder, "pid": pid, "hostname": hostname, "started_at": started, "version": "1.0.0",
+    });
+    format!("{record:#}\n")
+}

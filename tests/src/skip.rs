@@ -1,0 +1,84 @@
+//! What a machine may lack, and how a test says so.
+//!
+//! An absent program skips a test with one line on stderr; where `CI` is set (and neither empty, `0` nor `false`)
+//! it fails the test, so that a green run there is a whole one. What no package mends is only ever skipped: a
+//! kernel without namespaces for us, and the documents and vectors beside the checkout, which are not part of it.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The directory with the seeds and vectors: `$BEADLOCK_SHARED`, else `../shared` beside the checkout.
+pub fn shared() -> Option<PathBuf> {
+    let named = env::var_os("BEADLOCK_SHARED").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let found = named.unwrap_or_else(|| checkout().join("../shared"));
+    if found.is_dir() {
+        return Some(found);
+    }
+    say("skipped: no shared/ beside the checkout");
+    None
+}
+
+/// The checkout's top directory.
+pub fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// Where a program is; where it is absent the test skips.
+///
+/// # Panics
+///
+/// When it is absent and `CI` is set.
+#[track_caller]
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let found = in_path(name);
+    if found.is_none() {
+        lacking(name);
+    }
+    found
+}
+
+/// True for root; anybody else skips the test.
+pub fn root() -> bool {
+    let is_root = may_be_root();
+    if !is_root {
+        cannot("needs root");
+    }
+    is_root
+}
+
+/// True for root, whom permissions do not stop; everybody else has another way to the same test.
+pub fn may_be_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Says that part of a test cannot run here for a reason that no package mends.
+pub fn cannot(what: &str) {
+    say(&format!("skipped: {}{what}", test()));
+}
+
+#[track_caller]
+fn lacking(what: &str) {
+    let line = format!("skipped: {}needs {what}", test());
+    assert!(!is_ci(), "{line}, and CI is set");
+    say(&line);
+}
+
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
+/// The test's name: the test runner gives each its own thread of that name.
+fn test() -> String {
+    std::thread::current().name().map(|name| format!("{name} ")).unwrap_or_default()
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// Past the test runner's capture, which would keep the line of a test that passes.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,23 @@
+//! Waiting for something that can be seen, never longer than a bound.
+
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what should take a moment, on a machine that is busy with other things.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Polls until `seen` is true, and returns how long that took.
+///
+/// # Panics
+///
+/// Names `what` when it has not come within `bound`.
+#[track_caller]
+pub fn wait_until(bound: Duration, what: &str, mut seen: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    loop {
+        if seen() {
+            return begun.elapsed();
+        }
+        assert!(begun.elapsed() < bound, "waited {bound:?} in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,245 @@
+//! What the documents say is so: the options that README types exist, the Python of docs/protocol.md joins the
+//! gate, the examples run, and the demo tells a claim from none.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use beadlock_tests::skip::checkout;
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, run, tool, wait_until};
+use nix::sys::signal::Signal;
+
+fn document(name: &str) -> String {
+    fs::read_to_string(checkout().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// PATH with the two programs first, for scripts that start them by name.
+fn path_with_programs() -> String {
+    format!("{}:{}", binaries::directory().display(), std::env::var("PATH").unwrap_or_default())
+}
+
+/// Every `program …` that a document types, cut at what ends a command: in code blocks the whole line, in prose
+/// what stands between backticks.
+fn typed(text: &str, program: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    for (block, part) in text.split("```").enumerate() {
+        let pieces: Vec<&str> = if block % 2 == 1 {
+            part.lines().collect()
+        } else {
+            part.split('`').skip(1).step_by(2).collect()
+        };
+        for piece in pieces {
+            let line = piece.trim_start_matches("$ ").trim();
+            let words =
+                line.split_whitespace().take_while(|word| !["--", "#", "|", "&&", "&"].contains(word));
+            let words: Vec<_> = words.collect();
+            if words.first() == Some(&program) {
+                commands.push(words.join(" "));
+            }
+        }
+    }
+    commands
+}
+
+/// The words of a program's `--help`, or of one of its commands.
+fn help(scene: &Scene, program: &str, subcommand: Option<&str>) -> BTreeSet<String> {
+    let mut command = scene.command(binaries::directory().join(program));
+    command.args(subcommand).arg("--help");
+    let help = Ended::from(run(command));
+    assert_eq!(help.code, 0, "{program} {subcommand:?} --help: {help:?}");
+    help.out.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).map(str::to_owned).collect()
+}
+
+/// The options among the words of a command.
+fn options(command: &str) -> impl Iterator<Item = &str> {
+    command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
+}
+
+#[test]
+fn every_option_in_the_readme_exists() {
+    let scene = Scene::new();
+    let readme = document("README.md");
+    let mut seen = BTreeSet::new();
+    let mut any = help(&scene, "beadlock", None);
+    for subcommand in ["hold", "check", "status"] {
+        any.extend(help(&scene, "beadlock", Some(subcommand)));
+    }
+    any.extend(help(&scene, "beadlock-agent", None));
+    for program in ["beadlock", "beadlock-agent"] {
+        for command in typed(&readme, program) {
+            let subcommand =
+                command.split(' ').nth(1).filter(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+            let known = help(&scene, program, subcommand);
+            for option in options(&command) {
+                assert!(known.contains(option), "README types `{command}`, and there is no {option}");
+                seen.insert(option.to_owned());
+            }
+        }
+    }
+    // Those that stand alone in the prose.
+    for piece in readme.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("--")) {
+        for option in options(piece) {
+            assert!(any.contains(option), "README names `{piece}`, and nothing has {option}");
+            seen.insert(option.to_owned());
+        }
+    }
+    assert!(seen.len() >= 8, "README types few options, or the scan sees few: {seen:?}");
+}
+
+#[test]
+fn the_readme_names_only_files_that_exist() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = document(name);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let (file, _) = link.split_once('#').unwrap_or((link, ""));
+            assert!(link.contains("://") || checkout().join(file).exists(), "{name} links to {link}");
+        }
+    }
+}
+
+/// The snippet of docs/protocol.md as a file in the scene.
+fn snippet(scene: &Scene) {
+    let page = document("docs/protocol.md");
+    let code = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next());
+    fs::write(scene.path().join("cycle.py"), code.expect("a python block")).expect("write the snippet");
+}
+
+/// The snippet as a program, its check included.
+fn python(scene: &Scene, python: &Path, work: &str) -> Command {
+    let mut command = scene.command(python);
+    command.args(["cycle.py", ".beads", "sh", "-c", work]).env("PATH", path_with_programs());
+    command
+}
+
+/// The snippet's guarded part alone, without the check before it: prints `True` when it skipped.
+fn cycle_alone(scene: &Scene, python: &Path) -> String {
+    let mut command = scene.command(python);
+    command.args(["-c", "import cycle; print(cycle.cycle('.beads', ['touch', 'ran']) is None)"]);
+    Ended::from(run(command)).out.trim().to_owned()
+}
+
+#[test]
+fn the_python_cycle_skips_a_claim_and_a_busy_gate() {
+    let Some(interpreter) = tool("python3") else { return };
+    let scene = Scene::new();
+    snippet(&scene);
+    let hold = scene.hold(&["--", "sleep", "30"]);
+    let skipped = Ended::from(run(python(&scene, &interpreter, "touch ran")));
+    assert_eq!(
+        (skipped.code, skipped.out.as_str()),
+        (1, "Skipping database (locked by sleep)\n"),
+        "{skipped:?}"
+    );
+    assert_eq!(cycle_alone(&scene, &interpreter), "True", "a lock is there");
+    drop(hold);
+    let _ = fs::remove_file(scene.lock());
+
+    let gate = scene.take_gate();
+    assert_eq!(cycle_alone(&scene, &interpreter), "True", "the gate is busy");
+    drop(gate);
+
+    scene.write_stale_lock("vc-executor");
+    assert_eq!(cycle_alone(&scene, &interpreter), "True", "a dead lock is for the check to remove");
+    assert!(!scene.path().join("ran").exists());
+    let ran = Ended::from(run(python(&scene, &interpreter, "touch ran")));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "Removed stale lock (vc-executor), proceeding with sync\n"),
+        "{ran:?}"
+    );
+    assert!(scene.path().join("ran").exists());
+}
+
+/// A claim waits for the snippet's cycle, also when its Python is killed and only the work is left.
+#[test]
+fn a_claim_waits_for_the_python_cycle() {
+    let Some(interpreter) = tool("python3") else { return };
+    become_subreaper();
+    for kill in [false, true] {
+        let scene = Scene::new();
+        snippet(&scene);
+        let mut cycle = Running::start(python(&scene, &interpreter, "touch begun; sleep 1.5; touch ended"));
+        wait_until(PATIENCE, "the cycle begins", || scene.path().join("begun").exists());
+        if kill {
+            cycle.signal(Signal::SIGKILL);
+            cycle.wait(PATIENCE);
+        }
+        let claim = scene.run(&["hold", "--", "test", "-e", "ended"]);
+        assert_eq!(
+            claim.code, 0,
+            "killed: {kill}; the command began before the cycle's work had ended: {claim:?}"
+        );
+    }
+}
+
+#[test]
+fn the_example_of_a_daemon_runs() {
+    let scene = Scene::new();
+    let daemon = |cycles: &str| {
+        let mut command = scene.command(binaries::example("daemon_loop"));
+        command.args([".beads", cycles]);
+        Ended::from(run(command))
+    };
+    assert_eq!(daemon("2").out, "synced 1 issues\nsynced 1 issues\nfree now\n");
+    let hold = scene.hold(&["--", "sleep", "30"]);
+    assert_eq!(daemon("1").out, "Skipping database (locked by sleep)\nclaimed now\n");
+    drop(hold);
+    scene.write_stale_lock("vc-executor");
+    let line = "Removed stale lock (vc-executor), proceeding with sync\n";
+    assert_eq!(daemon("1").out, format!("{line}synced 1 issues\nfree now\n"));
+}
+
+#[test]
+fn the_example_of_a_lock_from_rust_runs() {
+    let scene = Scene::new();
+    let mut command = scene.command(binaries::example("take_lock"));
+    command.arg(".beads");
+    let ended = Ended::from(run(command));
+    assert_eq!(ended.out, "claimed: Skipping database (locked by importer)\nreleased\n", "{ended:?}");
+    assert_eq!(ended.code, 0);
+    assert_eq!(scene.names(), ["issues.jsonl"]);
+    let issues = fs::read_to_string(scene.beads().join("issues.jsonl")).expect("read the issues");
+    assert_eq!(issues.lines().count(), 2);
+}
+
+fn demo(scene: &Scene, claim: bool) -> Ended {
+    let mut command = scene.command(checkout().join("scripts/demo.sh"));
+    command.env("BEADLOCK_BIN", binaries::directory()).env("TMPDIR", scene.path());
+    if !claim {
+        command.env("DEMO_NO_CLAIM", "1");
+    }
+    Running::start(command).finish(Duration::from_secs(60)).into()
+}
+
+#[test]
+fn the_demo_tells_a_claim_from_none() {
+    if tool("git").is_none() {
+        return;
+    }
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let scene = Scene::new();
+            let with = demo(&scene, true);
+            assert_eq!(with.code, 0, "{}{}", with.out, with.err);
+            assert!(with.out.contains("Skipping database (locked by bash)"), "{}", with.out);
+            assert_nothing_left(&scene);
+        });
+        threads.spawn(|| {
+            let scene = Scene::new();
+            let without = demo(&scene, false);
+            assert_eq!(without.code, 1, "{}{}", without.out, without.err);
+            assert!(without.out.contains("FAILED"), "{}", without.out);
+            assert_nothing_left(&scene);
+        });
+    });
+}
+
+fn assert_nothing_left(scene: &Scene) {
+    let left: Vec<_> =
+        fs::read_dir(scene.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, [".beads"], "the demo's directory is gone");
+    assert!(beadlock_tests::process::marked_by(scene).is_empty(), "no process is left");
+}

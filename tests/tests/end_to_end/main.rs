@@ -1,0 +1,10 @@
+//! Both programs together, as somebody would use them: the scenes that beadlock exists for, and each row of
+//! its contract by a test of the real binary.
+
+mod drain;
+mod exit_codes;
+mod hold_and_check;
+mod racing_claims;
+mod resume;
+mod rows;
+mod seed_document;
