@@ -42,7 +42,7 @@ fn a_command_killed_by_a_signal_is_128_and_its_number() {
 #[test]
 fn without_a_terminal_the_command_has_its_own_group_and_all_of_it_hears() {
     let scene = Scene::new();
-    let script = "ps -o pgid= -p $$ > group; echo $$ > pid; sleep 300 & echo $! > below; wait";
+    let script = "cut -d ' ' -f 5 /proc/$$/stat > group; echo $$ > pid; sleep 300 & echo $! > below; wait";
     let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script]));
     let below = pid_in(&scene, "below");
     assert_eq!(scene.read("group").trim(), scene.read("pid").trim());
