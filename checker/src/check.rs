@@ -114,9 +114,7 @@ impl From<Settled> for Decision {
     fn from(settled: Settled) -> Self {
         match settled {
             Settled::Free { removed: None } => Self::Proceed(Proceed::NoLock),
-            Settled::Free { removed: Some((record, reason)) } => {
-                Self::Proceed(Proceed::RemovedStale(record, reason))
-            }
+            Settled::Free { removed: Some(removed) } => Self::Proceed(Proceed::RemovedStale(removed)),
             Settled::Refused(skip) => Self::Skip(skip),
         }
     }

@@ -50,7 +50,7 @@ pub use error::{Error, Result};
 pub use filesystem::shared_file_system;
 pub use gate::{Gate, GateHolder};
 pub use look::{Look, look};
-pub use verdict::{Decision, Proceed, Reason, Skip, Verdict};
+pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
 
 /// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only
 /// when `hostname` is this host's name, ignoring ASCII case, and the system says ESRCH.

@@ -29,8 +29,10 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// No file's.
-    pub(crate) const NONE: Self = Self { device: u64::MAX, number: 0 };
+    /// Of a descriptor. It is open, so this cannot fail; should it, the answer is no file's number.
+    pub(crate) fn of_open(fd: impl AsFd) -> Self {
+        fstat(fd).map_or(Self { device: u64::MAX, number: 0 }, |stat| Self::of(&stat))
+    }
 
     pub(crate) fn of(stat: &FileStat) -> Self {
         Self { device: stat.st_dev, number: stat.st_ino }

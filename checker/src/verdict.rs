@@ -130,9 +130,30 @@ pub enum Proceed {
     /// Nobody claims the database.
     NoLock,
     /// A stale lock was removed first.
-    RemovedStale(Box<Record>, Reason),
+    RemovedStale(Removed),
     /// A stale lock would have been removed, had this not been a dry run.
     WouldRemoveStale(Box<Record>, Reason),
+}
+
+/// A stale lock that was removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Removed {
+    /// What it said.
+    pub record: Box<Record>,
+    /// What proved its holder dead.
+    pub reason: Reason,
+    /// How it was made sure that nobody was just taking it over.
+    pub watched: Watched,
+}
+
+/// How a lock is watched between its judgement and its deletion (DESIGN 6.3 and 6.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// By a lease: whoever opens it for writing is noticed.
+    ByLease,
+    /// By comparing it before and after, where no lease was to be had: two writers into the same stale file at once
+    /// can lose a claim.
+    ByComparison,
 }
 
 /// Why a cycle must not run.
@@ -163,7 +184,9 @@ impl Decision {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Proceed(Proceed::NoLock) => Reason::NoLock,
-            Self::Proceed(Proceed::RemovedStale(_, reason) | Proceed::WouldRemoveStale(_, reason)) => *reason,
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { reason, .. }) | Proceed::WouldRemoveStale(_, reason),
+            ) => *reason,
             Self::Skip(Skip::Locked(_, reason) | Skip::CheckFailed { reason, .. }) => *reason,
             Self::Skip(Skip::InProgress) => Reason::GateBusy,
         }
@@ -172,9 +195,9 @@ impl Decision {
     /// The record that the decision is about, where one could be read.
     pub fn record(&self) -> Option<&Record> {
         match self {
-            Self::Proceed(Proceed::RemovedStale(record, _) | Proceed::WouldRemoveStale(record, _)) => {
-                Some(record)
-            }
+            Self::Proceed(
+                Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _),
+            ) => Some(record),
             Self::Skip(Skip::Locked(record, _)) => Some(record),
             Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
             Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
@@ -195,9 +218,12 @@ impl Decision {
         }
     }
 
-    /// True when this check removed a stale lock.
-    pub fn removed(&self) -> bool {
-        matches!(self, Self::Proceed(Proceed::RemovedStale(..)))
+    /// The stale lock that this check removed.
+    pub fn removed(&self) -> Option<&Removed> {
+        match self {
+            Self::Proceed(Proceed::RemovedStale(removed)) => Some(removed),
+            _ => None,
+        }
     }
 }
 
@@ -205,7 +231,7 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Proceed(Proceed::NoLock) => Ok(()),
-            Self::Proceed(Proceed::RemovedStale(record, _)) => {
+            Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
                 write!(f, "Removed stale lock ({}), proceeding with sync", escaped(&record.holder))
             }
             Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {

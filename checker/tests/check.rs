@@ -78,7 +78,7 @@ fn a_life_from_its_claim_to_its_removal() {
     assert!(dir.path().join(".exclusive-lock").exists());
     let gone = should_skip_database(dir.path());
     assert_eq!(gone.to_string(), "Removed stale lock (t), proceeding with sync");
-    assert!(gone.removed() && gone.reason() == Reason::PidGone);
+    assert!(gone.removed().is_some() && gone.reason() == Reason::PidGone);
     let free = should_skip_database(dir.path());
     assert_eq!((free.to_string().as_str(), free.reason()), ("", Reason::NoLock));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::take::{Attempt, Held, Means, Release, Settled, Site, Step};
-use beadlock_checker::{Decision, Gate, Options, Reason, Skip, check, should_skip_database};
+use beadlock_checker::{
+    Decision, Gate, Options, Reason, Removed, Skip, Watched, check, should_skip_database,
+};
 
 const MEANS: [Means; 4] = [
     Means::BEST,
@@ -143,10 +145,12 @@ fn a_stale_lock_is_removed_and_nothing_is_left() {
         fs::write(database.lock(), dead("crashed")).unwrap();
         let gate = database.gate();
         let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
-        let Settled::Free { removed: Some((record, reason)) } = settled else {
+        let Settled::Free { removed: Some(Removed { record, reason, watched }) } = settled else {
             panic!("{means:?}: {settled:?}")
         };
         assert_eq!((record.holder.as_str(), reason), ("crashed", Reason::PidGone));
+        let expected = if means.leases { Watched::ByLease } else { Watched::ByComparison };
+        assert_eq!(watched, expected, "{means:?}");
         assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
     }
 }
@@ -305,7 +309,7 @@ fn a_dry_run_foresees_a_recovery() {
 
 fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
     match Site::new(gate, &Options::default()).with_means(means).claim(record).unwrap() {
-        Attempt::Claimed(held) => held,
+        Attempt::Claimed(held, _) => held,
         Attempt::Refused(skip) => panic!("{means:?}: {skip:?}"),
     }
 }
@@ -576,4 +580,20 @@ fn a_writer_into_a_side_file_claims_at_the_path() {
     assert!(!was_aside, "it claimed where nobody looks");
     assert!(!matches!(settled, Settled::Free { .. }), "{settled:?}");
     assert!(locked_by("naive")(&database.next_check()));
+}
+
+/// The lock goes with its directory when that is renamed during the hold, and so does its release.
+#[test]
+fn a_release_follows_its_directory() {
+    let top = tempfile::tempdir().unwrap();
+    let (old, new) = (top.path().join("old"), top.path().join("new"));
+    fs::create_dir(&old).unwrap();
+    let gate = Gate::try_take(&old).unwrap().unwrap();
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    drop(gate);
+    fs::rename(&old, &new).unwrap();
+    let gate = Gate::try_take(&held.reach()).unwrap().unwrap();
+    assert!(Gate::try_take(&new).unwrap().is_none(), "it is that directory's gate");
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
 }

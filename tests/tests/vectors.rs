@@ -71,7 +71,7 @@ impl Answer {
             "invalid" => "Skipping database (lock check failed: invalid lock file: ",
             "unreadable" => "Skipping database (lock check failed: failed to read lock file: ",
             "removal_failed" => "Skipping database (lock check failed: failed to remove stale lock: ",
-            _ if decision.removed() => "Removed stale lock (",
+            _ if decision.removed().is_some() => "Removed stale lock (",
             _ => "",
         };
         assert!(line.starts_with(begins) && begins.is_empty() == line.is_empty(), "{class}: {line}");

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
 use super::release::Held;
@@ -30,6 +30,8 @@ pub(super) struct Draft {
     name: Option<Named>,
     /// Keeps the inode, and can neither read nor write it.
     pin: OwnedFd,
+    /// The same of the directory: whatever can fail fails before the link.
+    dir_pin: OwnedFd,
     json: String,
     /// As a reader sees it.
     record: Box<Record>,
@@ -68,7 +70,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Err(self.error("claim with a record that nobody could read", LOCK, Errno::EINVAL));
         };
         match self.unnamed()? {
-            Some((file, pin)) => self.write(Draft { file, name: None, pin, json, record }),
+            Some((file, pin)) => {
+                self.write(Draft { file, name: None, pin, dir_pin: self.pin_dir()?, json, record })
+            }
             None => self.named(json, record),
         }
     }
@@ -104,13 +108,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let error = |errno| self.error("create", LOCK, errno);
         self.sweep();
         let name = format!("{DRAFT_PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
-        let dir = openat(self.dir, c".", PIN | OFlag::O_DIRECTORY, Mode::empty()).map_err(error)?;
+        let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
         let fd =
             openat(self.dir, name.as_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, MODE).map_err(error)?;
         let named = Named { dir, name };
         let pin =
             openat(self.dir, named.name.as_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
-        self.write(Draft { file: File::from(fd), name: Some(named), pin, json, record })
+        self.write(Draft { file: File::from(fd), name: Some(named), pin, dir_pin, json, record })
+    }
+
+    fn pin_dir(&self) -> Result<OwnedFd> {
+        let pinned = openat(self.dir, c".", PIN | OFlag::O_DIRECTORY, Mode::empty());
+        pinned.map_err(|errno| self.error("pin the directory of", LOCK, errno))
     }
 
     /// Removes unfinished locks of processes that are dead. Only with the gate held: nobody else makes any.
@@ -160,13 +169,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
             }
             Err(errno) => return Err(self.error("create", LOCK, errno)),
         }
-        let Draft { file, name: _, pin, json: _, record } = draft;
+        let Draft { file, name: _, pin, dir_pin, json: _, record } = draft;
         drop(file);
-        // Both are open, so neither can fail for want of a file; should it, nobody's number is like ours.
-        let inode = fstat(&pin).map_or(Inode::NONE, |stat| Inode::of(&stat));
-        let dir_inode = fstat(self.dir).map_or(Inode::NONE, |stat| Inode::of(&stat));
         let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
-        Ok(Linked::Yes(Held::new((dir, dir_inode), (pin, inode), record)))
+        let inode = Inode::of_open(&pin);
+        Ok(Linked::Yes(Held::new((dir, dir_pin), (pin, inode), record)))
     }
 
     fn link_named(&self, named: &Named) -> nix::Result<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::read::LockFile;
+use crate::verdict::Watched;
 use crate::{filesystem, sys};
 
 /// How often a lease is looked at during a grace.
@@ -58,6 +59,11 @@ impl Watch<'_> {
             return sys::lease_unbroken(self.file);
         }
         before.is_some() && before == self.appearance() && self.file.read().is_ok_and(|now| now == content)
+    }
+
+    /// How.
+    pub(super) fn how(&self) -> Watched {
+        if self.lease { Watched::ByLease } else { Watched::ByComparison }
     }
 
     /// Size, mtime and ctime: what a writer changes.

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::look::Judged;
 use crate::read::{self, LockFile, Sight};
-use crate::verdict::{Reason, Skip};
+use crate::verdict::{Reason, Removed, Skip};
 
 use create::Linked;
 use recover::Recovered;
@@ -125,8 +125,8 @@ pub struct Site<'a, H = fn(Step)> {
 pub enum Settled {
     /// There is no lock.
     Free {
-        /// The last stale lock that was removed on the way, and why.
-        removed: Option<(Box<Record>, Reason)>,
+        /// The last stale lock that was removed on the way.
+        removed: Option<Removed>,
     },
     /// There is one that must stay, or it could not be dealt with.
     Refused(Skip),
@@ -136,8 +136,8 @@ pub enum Settled {
 #[derive(Debug)]
 #[must_use = "a claim that is not held protects nothing"]
 pub enum Attempt {
-    /// The lock stands.
-    Claimed(Held),
+    /// The lock stands; and the stale one that was removed to make room for it.
+    Claimed(Held, Option<Removed>),
     /// Somebody else's does, or it could not be checked. Nothing was changed.
     Refused(Skip),
 }
@@ -238,15 +238,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Settled::Refused(Skip::InProgress)
     }
 
-    fn settle_once(
-        &mut self,
-        removed: &mut Option<(Box<Record>, Reason)>,
-    ) -> std::result::Result<Round, Failed> {
+    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<Round, Failed> {
         let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
         match recovered.map_err(|error| Failed { record: None, error: error.to_string() })? {
             Recovered::Clean => {}
-            Recovered::Removed(record, reason) => {
-                *removed = Some((record, reason));
+            Recovered::Removed(dead) => {
+                *removed = Some(dead);
                 return Ok(Round::Again);
             }
             Recovered::Again | Recovered::Released => return Ok(Round::Again),
@@ -273,8 +270,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             return Err(Failed { record: Some(record), error: "no gate".to_owned() });
         }
         match self.remove(&file, &remove::Wanted::Dead) {
-            Ok(Removal::Removed) => {
-                *removed = Some((record, reason));
+            Ok(Removal::Removed(watched)) => {
+                *removed = Some(Removed { record, reason, watched });
                 Ok(Round::Again)
             }
             Ok(Removal::Changed) => Ok(Round::Again),
@@ -317,10 +314,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     /// When the record cannot be written or linked (full disk, read-only, no permission), or is none that a reader
     /// would accept. Nothing is left then.
     pub fn claim(mut self, record: &Record) -> Result<Attempt> {
-        let mut draft = None;
+        let (mut draft, mut removed) = (None, None);
         for _ in 0..ROUNDS {
             match self.settle() {
-                Settled::Free { .. } => {}
+                Settled::Free { removed: dead } => removed = dead.or(removed),
                 Settled::Refused(skip) => return Ok(Attempt::Refused(skip)),
             }
             self.at(Step::Absent);
@@ -332,7 +329,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             match self.link(unlinked)? {
                 Linked::Yes(held) => {
                     self.at(Step::Linked);
-                    return Ok(Attempt::Claimed(held));
+                    return Ok(Attempt::Claimed(held, removed));
                 }
                 Linked::Taken(unlinked) => draft = Some(unlinked),
             }

@@ -3,11 +3,10 @@
 use super::lease::{Leased, watch};
 use super::remove::Wanted;
 use super::{ASIDE, GRACE, LOCK, Site, Step};
-use crate::dialect::beads::Record;
 use crate::error::Result;
 use crate::look::Judged;
 use crate::read::{self, LockFile, Sight};
-use crate::verdict::{Decision, Proceed, Reason, Verdict};
+use crate::verdict::{Decision, Proceed, Removed, Verdict, Watched};
 
 /// How a recovery ended.
 #[derive(Debug)]
@@ -15,7 +14,7 @@ pub(super) enum Recovered {
     /// There is no side file.
     Clean,
     /// What was aside was dead, and is deleted; start again.
-    Removed(Box<Record>, Reason),
+    Removed(Removed),
     /// What was aside was the releaser's own lock; it is deleted.
     Released,
     /// Something else was put right; start again.
@@ -38,7 +37,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         // Kept to the end: who waits for the lease to write here must not go on before the file is in its place.
         let watched = side.as_ref().map(|side| (side, watch(side, self.means.leases)));
         if let Some((side, Leased::Watched(watch))) = &watched
-            && let Some((content, recovered)) = self.side_may_go(side, mine)
+            && let Some((content, recovered)) = self.side_may_go(side, watch.how(), mine)
             && watch.unbroken_for(GRACE, &content)
             && self.is_aside(side)?
         {
@@ -72,13 +71,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// The content of a side file that may be deleted by it, and what its deletion then is.
-    fn side_may_go(&self, side: &LockFile, mine: Option<&Wanted<'_>>) -> Option<(Vec<u8>, Recovered)> {
+    fn side_may_go(
+        &self,
+        side: &LockFile,
+        watched: Watched,
+        mine: Option<&Wanted<'_>>,
+    ) -> Option<(Vec<u8>, Recovered)> {
         if let Some(content) = mine.and_then(|mine| self.may_go(side, mine)) {
             return Some((content, Recovered::Released));
         }
         let content = side.read().ok()?;
         let (record, reason) = self.judge_bytes(&content).stale().ok()?;
-        Some((content, Recovered::Removed(record, reason)))
+        Some((content, Recovered::Removed(Removed { record, reason, watched })))
     }
 
     /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.

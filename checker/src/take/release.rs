@@ -1,16 +1,15 @@
 //! Releasing one's own lock: the steps of a removal with "mine" in place of "dead" (DESIGN 6, "Release").
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::stat::fstat;
 
 use super::recover::Recovered;
 use super::remove::{Removal, Wanted};
-use super::{LOCK, Site, Step, open_searchable};
+use super::{LOCK, Site, Step};
 use crate::Options;
 use crate::dialect::beads::{Mark, Record};
 use crate::error::{Error, Result};
@@ -29,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[must_use = "a claim that is dropped stands until its recorded process ends"]
 pub struct Held {
     dir: Box<Path>,
+    dir_pin: OwnedFd,
     dir_inode: Inode,
     record: Box<Record>,
     /// Keeps the inode's number from being used again.
@@ -50,9 +50,10 @@ pub enum Release {
 }
 
 impl Held {
-    pub(super) fn new(dir: (PathBuf, Inode), lock: (OwnedFd, Inode), record: Box<Record>) -> Self {
-        let ((dir, dir_inode), (pin, inode)) = (dir, lock);
-        Self { dir: dir.into(), dir_inode, record, _pin: pin, inode, since: Instant::now() }
+    pub(super) fn new(dir: (PathBuf, OwnedFd), lock: (OwnedFd, Inode), record: Box<Record>) -> Self {
+        let ((dir, dir_pin), (pin, inode)) = (dir, lock);
+        let dir_inode = Inode::of_open(&dir_pin);
+        Self { dir: dir.into(), dir_pin, dir_inode, record, _pin: pin, inode, since: Instant::now() }
     }
 
     /// What the lock file says.
@@ -70,6 +71,13 @@ impl Held {
         read::join(&self.dir, LOCK)
     }
 
+    /// The directory by the way that still leads there when it was moved or renamed meanwhile: where the gate for
+    /// the release is. Without `/proc`, its path.
+    pub fn reach(&self) -> PathBuf {
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.dir_pin.as_raw_fd()));
+        if by_number.exists() { by_number } else { self.dir.to_path_buf() }
+    }
+
     /// How long it has been held.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
@@ -82,9 +90,8 @@ impl Held {
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
-            Some(gate) => Site::new(gate, &options).release(&self),
-            None => open_searchable(&self.dir)
-                .and_then(|dir| Site::without_gate(&dir, &self.dir, &options).release(&self)),
+            Some(gate) => Site { path: &self.dir, ..Site::new(gate, &options) }.release(&self),
+            None => Site::without_gate(&self.dir_pin, &self.dir, &options).release(&self),
         };
         released.map_err(|error| (self, error))
     }
@@ -103,7 +110,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// # Errors
     /// When the lock could not be removed, or this is another database's gate.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
-        if fstat(self.dir).is_ok_and(|stat| Inode::of(&stat) != held.dir_inode) {
+        if Inode::of_open(self.dir) != held.dir_inode {
             return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));
         }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);
@@ -147,7 +154,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Err(self.error("make room for the claim aside of", LOCK, Errno::EOPNOTSUPP));
         }
         self.at(Step::Judged);
-        Ok((self.remove(&file, wanted)? == Removal::Removed).then_some(Release::Released))
+        let removal = self.remove(&file, wanted)?;
+        Ok(matches!(removal, Removal::Removed(_)).then_some(Release::Released))
     }
 
     /// What is there cannot be read just now: ours still, or somebody else's, by its number.

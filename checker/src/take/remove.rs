@@ -7,7 +7,7 @@ use super::rename::{Moved, Names};
 use super::{ASIDE, GRACE, LOCK, Site, Step};
 use crate::error::Result;
 use crate::read::{self, LockFile};
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, Watched};
 
 /// Which lock may go.
 pub(super) enum Wanted<'m> {
@@ -31,7 +31,7 @@ impl Wanted<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removal {
     /// It is deleted.
-    Removed,
+    Removed(Watched),
     /// It is not what it was; look again.
     Changed,
     /// Somebody has it open for writing, or was changing it; it is where it was.
@@ -68,7 +68,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.at(Step::GraceOver);
             self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
             self.at(Step::Deleted);
-            return Ok(Removal::Removed);
+            return Ok(Removal::Removed(watch.how()));
         }
         // Somebody's claim: another file came in between, or a writer that had looked the path up before the
         // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
