@@ -61,6 +61,9 @@ enum Action {
     None,
 }
 
+/// No duration is longer: above this some clock or timer cannot count, and nobody can tell the difference.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// What the agent was told to do.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -112,8 +115,8 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
     let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Ok(Settings {
         databases,
-        interval: cli.interval,
-        debounce: cli.debounce,
+        interval: cli.interval.min(LONGEST),
+        debounce: cli.debounce.min(LONGEST),
         mode: match (cli.once, cli.no_watch) {
             (true, _) => Mode::Once,
             (false, true) => Mode::Clock,
@@ -121,7 +124,7 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         },
         jobs: cli.jobs.unwrap_or_else(processors),
         exec,
-        cycle_timeout: cli.cycle_timeout,
+        cycle_timeout: cli.cycle_timeout.min(LONGEST),
         log_file: cli.log_file,
         check: beadlock_checker::Options { reap_proven_dead: cli.reap_proven_dead, dry_run: false },
     })
@@ -179,6 +182,18 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_of_ages_are_a_year() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(".beads");
+        std::fs::create_dir(&dir).unwrap();
+        let ages = "9223372036854775807s";
+        let args = ["x", "--interval", ages, "--debounce", ages, "--cycle-timeout", ages, "--db"];
+        let args = args.into_iter().map(OsString::from).chain([dir.into()]);
+        let settings = settings(args).unwrap();
+        assert_eq!([settings.interval, settings.debounce, settings.cycle_timeout], [LONGEST; 3]);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
+use std::{fs, iter};
 
-use beadlock_checker::process;
+use beadlock_checker::process::{self, Stat};
 use beadlock_checker::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,7 +20,7 @@ use tokio::time::Instant;
 use crate::log;
 use beadlock_checker::duration::shown;
 
-/// Output without a newline is cut into lines of this many bytes.
+/// Output without a newline is cut into lines of about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;
 
 /// How a command ended, in the log's words.
@@ -104,22 +106,23 @@ pub(crate) async fn run(
                 how => failed(how),
             }
         }
-        None => End::RunnerLost { ended: end_session(&mut runner).await },
+        None => End::RunnerLost { ended: end_session(&mut runner, dir).await },
     }
 }
 
-/// The runner is gone without a word: what is left of its session would work on without a gate. Returns how many
-/// processes were killed, when none of them lives any more.
-async fn end_session(runner: &mut Child) -> usize {
+/// The runner is gone without a word: what is left of its session, and what has left that but has the cycle in its
+/// environment, would work on without a gate. Returns how many processes were killed, when none of them lives any
+/// more.
+async fn end_session(runner: &mut Child, dir: &Path) -> usize {
     let mut killed = std::collections::BTreeSet::new();
     if let Some(session) = runner.id().and_then(|id| i32::try_from(id).ok()) {
         // Not reaped yet, the runner keeps its PID, and with it the session its name.
         let _ = runner.start_kill();
         let mut empty_scans = 0;
         while empty_scans < 2 {
-            let scan = tokio::task::spawn_blocking(process::all).await.unwrap_or_default();
-            let living = scan.into_iter().filter(|stat| stat.session == session && stat.pid != session);
-            let living: Vec<i32> = living.filter(|stat| !stat.is_zombie()).map(|stat| stat.pid).collect();
+            let dir = dir.to_path_buf();
+            let living =
+                tokio::task::spawn_blocking(move || at_work(session, &dir)).await.unwrap_or_default();
             empty_scans = if living.is_empty() { empty_scans + 1 } else { 0 };
             for pid in living {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -132,6 +135,26 @@ async fn end_session(runner: &mut Child) -> usize {
     killed.len()
 }
 
+/// Who lives of the runner's session, and who began after it for the same cycle; never this process nor whoever
+/// started it.
+fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
+    let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
+    let has_cycle = |pid: i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == cycle)
+    };
+    let begun = Stat::read(runner).map_or(u64::MAX, |stat| stat.start_ticks);
+    let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
+    let ancestors: Vec<i32> = iter::successors(Some(std::process::id().cast_signed()), parent).collect();
+    let mut living = process::all();
+    living.retain(|stat| {
+        let is_of_cycle =
+            || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
+        stat.pid != runner && !stat.is_zombie() && (stat.session == runner || is_of_cycle())
+    });
+    living.into_iter().map(|stat| stat.pid).collect()
+}
+
 /// Every line of a stream until its end, as text, without its end; one that is too long in pieces.
 async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
     let mut buffer = Vec::with_capacity(LONGEST_LINE);
@@ -142,8 +165,10 @@ async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&st
             rest = &rest[end + 1..];
         }
         if rest.len() >= LONGEST_LINE {
-            line(&text(rest));
-            rest = &[];
+            let split = rest.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+            let (whole, begun) = rest.split_at(rest.len() - split);
+            line(&text(whole));
+            rest = begun;
         }
         let taken = buffer.len() - rest.len();
         buffer.drain(..taken);
@@ -171,6 +196,20 @@ mod tests {
         assert_eq!(lines.last().unwrap(), "last");
         assert_eq!(lines[3..lines.len() - 1].concat(), long);
         assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE * 2));
+    }
+
+    #[tokio::test]
+    async fn no_character_is_cut() {
+        for shift in 0..4 {
+            let input = [&"x".repeat(shift), &"€".repeat(LONGEST_LINE), "🦀"].concat();
+            let mut lines = Vec::new();
+            read_lines(input.as_bytes(), |line| lines.push(line.to_owned())).await;
+            assert!(lines.len() > 2);
+            assert_eq!(lines.concat(), input);
+        }
+        let mut lines = Vec::new();
+        read_lines(&[0xff; LONGEST_LINE * 2][..], |line| lines.push(line.to_owned())).await;
+        assert_eq!(lines.concat(), "\u{fffd}".repeat(LONGEST_LINE * 2), "bytes that are no text are no trap");
     }
 
     #[test]

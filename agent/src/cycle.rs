@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::command::{self, End};
 use crate::database::Told;
 use crate::log;
-use crate::watch::{Watch, why};
+use crate::watch::Watch;
 
 /// What all cycles have in common.
 pub(crate) struct Work {
@@ -40,16 +40,10 @@ pub(crate) enum Outcome {
 pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told: &mut Told) -> Outcome {
     let entered = blocking(work, dir, move |work, dir| {
         // Before the check: what comes after it must be seen.
-        let watched = work.watch.ensure(database, dir);
-        (watched, Cycle::enter_with(dir, &work.check))
+        work.watch.ensure(database, dir);
+        Cycle::enter_with(dir, &work.check)
     });
-    let Some((watched, entered)) = entered.await else { return Outcome::Failed };
-    if let Err(error) = watched {
-        log::line(
-            database,
-            format_args!("Cannot watch for changes ({}); cycles start by the clock", why(&error)),
-        );
-    }
+    let Some(entered) = entered.await else { return Outcome::Failed };
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
@@ -71,7 +65,7 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
             );
         }
     }
-    if cycle.decision().removed() {
+    if cycle.decision().removed().is_some() {
         log::line(database, cycle.decision());
         blocking(work, dir, |work, dir| work.watch.forget_lock_gone(dir)).await;
     }
@@ -83,7 +77,7 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
         None => End::Complete,
         Some(command) => execute(work, database, dir, command, &cycle).await,
     };
-    // The gate goes last: whoever waits for it finds the log complete.
+    // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(database, &end);
     cycle.leave();
     if end == End::Complete { Outcome::Complete } else { Outcome::Failed }
@@ -102,7 +96,7 @@ async fn execute(
     };
     work.watch.mute(dir);
     let end = command::run(database, dir, command, work.timeout, gate).await;
-    blocking(work, dir, |work, dir| work.watch.unmute(dir)).await;
+    blocking(work, dir, move |work, dir| work.watch.unmute(database, dir)).await;
     end
 }
 

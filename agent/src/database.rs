@@ -32,35 +32,41 @@ impl Due {
         [self.change, self.retry].into_iter().flatten().fold(self.tick, Instant::min)
     }
 
-    /// A lock that went away is due at once; a change when nothing more has changed for `debounce`.
+    /// Something happened while it was waiting. A lock that went away is due at once, and so is the next look
+    /// when its releaser still has the gate; a change when nothing more has changed for `debounce`.
     pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Duration) {
         if marks.changed {
             self.change = Some(now + debounce);
         }
         if marks.lock_gone {
             self.retry = Some(now);
+            self.retries = 0;
         }
     }
 
     /// A cycle begins: what was due before is served by it.
     pub(crate) fn begun(&mut self, now: Instant, interval: Duration) {
-        if self.tick <= now {
-            self.tick = next_tick(self.tick, now, interval);
-        }
+        self.leave_out_passed(now, interval);
         self.change = None;
         self.retry = None;
     }
 
-    /// A cycle could not begin for something that lasts a moment: 10, 20, 40 … 1000 ms from now.
-    pub(crate) fn again_soon(&mut self, now: Instant) {
+    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: the gate was busy, or
+    /// a lock went away meanwhile, perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
+    pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
         let (first, longest) = RETRY;
+        self.leave_out_passed(now, interval);
         self.retry = Some(now + first.saturating_mul(1 << self.retries.min(10)).min(longest));
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
     }
 
-    /// A cycle ended in any other way. Ticks that it slept through are left out.
+    /// A cycle ended in any other way.
     pub(crate) fn ended(&mut self, now: Instant, interval: Duration) {
         self.retries = 0;
+        self.leave_out_passed(now, interval);
+    }
+
+    fn leave_out_passed(&mut self, now: Instant, interval: Duration) {
         if self.tick <= now {
             self.tick = next_tick(self.tick, now, interval);
         }
@@ -68,15 +74,14 @@ impl Due {
 }
 
 /// The first tick after `now` on the grid of `last`: a cycle longer than the interval leaves a gap before the next.
+/// The settings cap the interval, so that no clock overflows.
 fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
     let behind = now.duration_since(last).as_nanos();
     let passed = behind / interval.as_nanos().max(1) + 1;
-    match u32::try_from(passed).ok().and_then(|passed| interval.checked_mul(passed)) {
-        // Far in the future a clock can no longer say when; a century is never as well.
-        Some(ahead) => last.checked_add(ahead),
-        None => now.checked_add(interval),
+    match u32::try_from(passed) {
+        Ok(passed) => last + interval * passed,
+        Err(_) => now + interval,
     }
-    .unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
 }
 
 /// What the log of a database has been told, so that it is not told again.
@@ -91,6 +96,8 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct Streak {
     running: Option<Running>,
+    /// A lock has just gone: whoever released it may still have the gate for a moment.
+    releasing: bool,
 }
 
 #[derive(Debug)]
@@ -103,9 +110,17 @@ struct Running {
 }
 
 impl Streak {
+    /// A lock went away. A gate that is busy in the very next cycle is its releaser's, and no skip.
+    pub(crate) fn lock_gone(&mut self) {
+        self.releasing = true;
+    }
+
     /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval.
     pub(crate) fn skipped(&mut self, decision: &Decision, now: Instant, interval: Duration) -> Vec<String> {
         let is_busy = decision.reason() == Reason::GateBusy;
+        if std::mem::take(&mut self.releasing) && is_busy {
+            return Vec::new();
+        }
         let running =
             self.running.get_or_insert(Running { since: now, skips: 0, said_held: false, busy_said: None });
         if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
@@ -129,6 +144,7 @@ impl Streak {
 
     /// The line for the streak's end, where there was one.
     pub(crate) fn resumed(&mut self, now: Instant) -> Option<String> {
+        self.releasing = false;
         let ended = self.running.take()?;
         Some(format!("Resumed after {} skips in {}", ended.skips, shown(now.duration_since(ended.since))))
     }
@@ -163,12 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_of_ages_is_no_trap() {
+    fn neither_a_short_nor_a_long_interval_is_a_trap() {
         let start = Instant::now();
-        for interval in [Duration::MAX, Duration::from_nanos(1), Duration::from_secs(u64::MAX / 1_000)] {
+        let year = SECOND * 365 * 86_400;
+        for interval in [Duration::from_nanos(1), year] {
             let mut due = Due::new(start);
-            due.begun(start + SECOND, interval);
-            assert!(due.at() > start + SECOND);
+            due.begun(start + year * 2, interval);
+            assert!(due.at() > start + year * 2);
         }
     }
 
@@ -195,14 +212,31 @@ mod tests {
         due.begun(start, SECOND * 60);
         let waits: Vec<_> = (0..9)
             .map(|_| {
-                due.again_soon(start);
+                due.again_soon(start, SECOND * 60);
                 (due.at() - start).as_millis()
             })
             .collect();
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         due.ended(start, SECOND * 60);
-        due.again_soon(start);
+        due.again_soon(start, SECOND * 60);
         assert_eq!(due.at(), start + millis(10), "from the beginning");
+        due.again_soon(start, SECOND * 60);
+        due.marked(GONE, start + millis(5), DEBOUNCE);
+        assert_eq!(due.at(), start + millis(5), "a lock that goes away is due at once");
+        due.begun(start + millis(5), SECOND * 60);
+        due.again_soon(start + millis(6), SECOND * 60);
+        assert_eq!(due.at(), start + millis(16), "and its releaser's gate waited for from the beginning");
+    }
+
+    #[test]
+    fn cycles_that_take_a_lock_away_leave_out_the_ticks_that_they_slept_through() {
+        let start = Instant::now();
+        let mut due = Due::new(start);
+        due.begun(start, SECOND);
+        due.again_soon(start + millis(2_500), SECOND);
+        assert_eq!(due.at(), start + millis(2_510));
+        due.begun(start + millis(2_510), SECOND);
+        assert_eq!(due.at(), start + SECOND * 3);
     }
 
     fn locked() -> Decision {
@@ -227,6 +261,24 @@ mod tests {
         let resumed = streak.resumed(start + millis(4_700)).unwrap();
         assert_eq!(resumed, "Resumed after 5 skips in 4.7s");
         assert_eq!(streak.resumed(start), None);
+    }
+
+    #[test]
+    fn the_gate_of_who_has_just_released_is_no_skip() {
+        let start = Instant::now();
+        let busy = Decision::Skip(Skip::InProgress);
+        let mut streak = Streak::default();
+        streak.lock_gone();
+        assert!(streak.skipped(&busy, start, SECOND).is_empty());
+        assert_eq!(streak.resumed(start), None, "no streak");
+        streak.skipped(&locked(), start, SECOND);
+        streak.lock_gone();
+        assert!(streak.skipped(&busy, start, SECOND).is_empty());
+        assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1, "still busy at the next retry");
+        assert_eq!(streak.resumed(start + SECOND).unwrap(), "Resumed after 2 skips in 1s");
+        streak.lock_gone();
+        assert_eq!(streak.skipped(&locked(), start, SECOND).len(), 2, "a new holder is said");
+        assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1);
     }
 
     #[test]

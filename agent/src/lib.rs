@@ -10,6 +10,10 @@
 //! # Limits
 //! - What changes below a database while its own cycle is at work is taken for the cycle's: the tick is the net.
 //! - Without a watcher (no inotify, or its limit reached) the tick is all there is.
+//! - Two agents on one database, each with a command that writes into it, start each other for ever: to each the
+//!   other's changes are news. One agent is enough.
+//! - As PID 1 it reaps only its own children. In a container give it an init (`docker run --init`): the zombie of an
+//!   orphaned holder still answers, and its lock would stay.
 
 #![expect(
     rustdoc::private_intra_doc_links,
@@ -27,7 +31,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, Signals};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -54,9 +58,14 @@ fn start(settings: cli::Settings) -> std::io::Result<u8> {
         .max_blocking_threads(settings.jobs.get() + 1)
         .enable_all()
         .build()?;
+    // Before the first line: whoever has read it may send one.
+    let signals = {
+        let _context = runtime.enter();
+        Signals::new()?
+    };
     let log = log::Log::open(&settings.databases, settings.log_file.as_deref())?;
     log::line_to_all(format_args!("Agent started: {}", log::this_agent()));
-    let code = runtime.block_on(async { Scheduler::new(settings)?.run().await });
+    let code = runtime.block_on(async { Ok(Scheduler::new(settings)?.run(signals).await) });
     log::line_to_all(format_args!("Agent stopped: {}", log::this_agent()));
     log.close();
     code

@@ -20,7 +20,7 @@ use crate::cli::{Mode, Settings};
 use crate::cycle::{self, Outcome, Work};
 use crate::database::{Due, Told};
 use crate::log;
-use crate::watch::{News, Watch, why};
+use crate::watch::{Marks, News, Watch, Wrong};
 
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
@@ -34,7 +34,7 @@ pub(crate) struct Scheduler {
     tasks: HashMap<Id, usize>,
     is_ending: bool,
     /// What went wrong with the watcher: each is said once.
-    said: HashSet<String>,
+    said: HashSet<Wrong>,
     /// 0 but with `--once`: the highest of all outcomes.
     code: u8,
 }
@@ -64,8 +64,8 @@ impl Scheduler {
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
-            Mode::Watch => Watch::new().unwrap_or_else(|error| {
-                say(&mut said, &why(&error));
+            Mode::Watch => Watch::new(settings.log_file.as_deref()).unwrap_or_else(|error| {
+                say(&mut said, Wrong::new(None, &error));
                 Watch::none()
             }),
         };
@@ -99,20 +99,15 @@ impl Scheduler {
     }
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
-    ///
-    /// # Errors
-    /// When signals cannot be handled.
-    pub(crate) async fn run(mut self) -> io::Result<u8> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    pub(crate) async fn run(mut self, mut signals: Signals) -> u8 {
         loop {
             self.start_ready();
             if self.running.is_empty() && (self.is_ending || self.settings.mode == Mode::Once) {
-                return Ok(self.code);
+                return self.code;
             }
             tokio::select! {
                 biased;
-                name = told_to_end(&mut terminate, &mut interrupt), if !self.is_ending => self.end(name),
+                name = signals.next(), if !self.is_ending => self.end(name),
                 Some(task) = self.running.join_next_with_id() => self.ended(task),
                 news = self.work.watch.news() => self.heard(news),
                 Some(number) = next_due(&mut self.timers) => {
@@ -130,6 +125,8 @@ impl Scheduler {
         {
             let entry = &mut self.databases[number];
             entry.state = State::Running;
+            // What happened while it was in the queue, this cycle serves.
+            entry.take_marks(&self.work);
             entry.due.begun(Instant::now(), self.settings.interval);
             let (work, dir) = (Arc::clone(&self.work), Arc::clone(&entry.dir));
             let mut told = std::mem::take(&mut entry.told);
@@ -162,11 +159,11 @@ impl Scheduler {
             self.code = self.code.max(exit_code(&outcome));
         }
         let now = Instant::now();
-        let marks = self.work.watch.take(&entry.dir);
-        // A lock that goes away again and again while it is looked at must not make this spin.
-        let is_passing = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy || marks.lock_gone);
-        if is_passing {
-            entry.due.again_soon(now);
+        let marks = entry.take_marks(&self.work);
+        let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        // A command that takes a lock and drops it must not make this spin.
+        if is_busy || marks.lock_gone {
+            entry.due.again_soon(now, self.settings.interval);
         } else {
             entry.due.ended(now, self.settings.interval);
             entry.due.marked(marks, now, self.settings.debounce);
@@ -178,8 +175,8 @@ impl Scheduler {
     }
 
     fn heard(&mut self, news: News) {
-        for error in &news.errors {
-            say(&mut self.said, error);
+        for wrong in news.wrong {
+            say(&mut self.said, wrong);
         }
         if self.is_ending {
             return;
@@ -188,7 +185,8 @@ impl Scheduler {
         for number in news.marked {
             let entry = &mut self.databases[number];
             if matches!(entry.state, State::Waiting(_)) {
-                entry.due.marked(self.work.watch.take(&entry.dir), now, self.settings.debounce);
+                let marks = entry.take_marks(&self.work);
+                entry.due.marked(marks, now, self.settings.debounce);
                 self.wait(number);
             }
         }
@@ -228,10 +226,37 @@ impl Scheduler {
     }
 }
 
-async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+impl Entry {
+    /// What the watcher has marked since it was last asked.
+    fn take_marks(&mut self, work: &Work) -> Marks {
+        let marks = work.watch.take(&self.dir);
+        if marks.lock_gone {
+            self.told.streak.lock_gone();
+        }
+        marks
+    }
+}
+
+/// The signals that end the agent, caught from the moment this is made.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Within the runtime.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
 }
 
@@ -240,9 +265,14 @@ async fn next_due(timers: &mut DelayQueue<usize>) -> Option<usize> {
     poll_fn(|context| timers.poll_expired(context)).await.map(|expired| expired.into_inner())
 }
 
-fn say(said: &mut HashSet<String>, error: &str) {
-    if said.insert(error.to_owned()) {
-        log::line_to_all(format_args!("Cannot watch for changes ({error}); cycles start by the clock"));
+fn say(said: &mut HashSet<Wrong>, wrong: Wrong) {
+    let line = format!("Cannot watch for changes ({}); cycles start by the clock", wrong.why);
+    let database = wrong.database;
+    if said.insert(wrong) {
+        match database {
+            Some(number) => log::line(number, line),
+            None => log::line_to_all(line),
+        }
     }
 }
 

@@ -21,8 +21,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
@@ -45,6 +45,10 @@ pub const GRACE: Duration = Duration::from_secs(10);
 /// How long output that is still coming is read after the command has ended: a process that it left behind may
 /// have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long whoever reads the output may take over the end of it. The gate does not stay shut for a reader that has
+/// stopped.
+const LAST_RELAY: Duration = Duration::from_secs(1);
 
 /// What to run under the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +158,11 @@ fn run(order: &Order) -> io::Result<Ended> {
     let (output, for_command) = io::pipe()?;
     let (stop, stopper) = io::pipe()?;
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let relay = thread::Builder::new().spawn(move || relay(output, &stop, stdout))?;
+    let (relaying, relayed) = mpsc::channel::<()>();
+    thread::Builder::new().spawn(move || {
+        relay(output, &stop, stdout);
+        drop(relaying);
+    })?;
 
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(&order.command).current_dir(order.dir.parent().unwrap_or(&order.dir));
@@ -171,7 +179,8 @@ fn run(order: &Order) -> io::Result<Ended> {
         Ended::TimedOut
     };
     drop(stopper);
-    let _ = relay.join();
+    // Never a message, only its end. A write that still blocks then ends with this process.
+    let _ = relayed.recv_timeout(LAST_RELAY);
     Ok(ended)
 }
 

@@ -67,6 +67,20 @@ impl LogFile {
         }
     }
 
+    /// Opens it, to learn at the start what is wrong.
+    ///
+    /// # Errors
+    /// What is wrong and what to do.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        self.ready().map(drop).map_err(|error| {
+            let path = shown(&self.dir.join(&self.name));
+            let words = words(&error);
+            io::Error::other(format!(
+                "the log {path} cannot be written: {words}; name a regular file in a directory that is there"
+            ))
+        })
+    }
+
     pub(super) fn close(&mut self) {
         self.open = None;
     }

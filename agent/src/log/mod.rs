@@ -7,43 +7,59 @@
 mod file;
 mod layer;
 mod router;
+mod terminal;
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
 
 use beadlock_checker::database::Database;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Lines on their way to the disk before who logs has to wait. Small, so that all are written within the second
-/// that the worker gets at the end.
+/// Lines on their way to the disk before who logs has to wait.
 const IN_FLIGHT: usize = 4096;
+
+/// How long the disk may take over them at the end.
+const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// The log of this process, until it is closed.
 #[must_use = "dropped, it is closed"]
 pub(crate) struct Log {
+    out: NonBlocking,
     worker: WorkerGuard,
+    ended: Receiver<()>,
 }
 
 impl Log {
     /// Starts the worker. Files are opened when there is a first line for them.
     ///
     /// # Errors
-    /// When this process has a log already.
+    /// When the shared log cannot be written; when this process has a log already.
     pub(crate) fn open(databases: &[Database], shared: Option<&Path>) -> io::Result<Self> {
-        let router = router::Router::new(databases, shared);
+        let (ending, ended) = mpsc::channel();
+        let router = router::Router::new(databases, shared, ending)?;
         let builder = NonBlockingBuilder::default().lossy(false).buffered_lines_limit(IN_FLIGHT);
         let (out, worker) = builder.thread_name("log").finish(router);
-        let subscriber = tracing_subscriber::registry().with(layer::Lines::new(out));
+        let subscriber = tracing_subscriber::registry().with(layer::Lines::new(out.clone()));
         tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
-        Ok(Self { worker })
+        Ok(Self { out, worker, ended })
     }
 
     /// Writes what is still in flight.
     pub(crate) fn close(self) {
+        use io::Write;
+        let mut out = self.out;
+        // Beside, for it waits for its place; and the worker itself would be waited for a second only.
+        let ending = thread::Builder::new().spawn(move || out.write_all(router::END));
+        if ending.is_ok() && self.ended.recv_timeout(LAST_LINES).is_err() {
+            complain("the end of the log is not written: the disk is too slow");
+        }
         drop(self.worker);
     }
 }
@@ -69,10 +85,12 @@ pub(crate) fn this_agent() -> String {
     )
 }
 
-/// What cannot go to a log: one line on stderr, if anybody reads it.
+/// What cannot go to a log: one line on stderr, if there is room for it.
 pub(crate) fn complain(text: impl Display) {
     use io::Write;
-    let _ = writeln!(io::stderr(), "beadlock-agent: {text}");
+    if terminal::has_room(io::stderr()) {
+        let _ = writeln!(io::stderr(), "beadlock-agent: {text}");
+    }
 }
 
 /// A path for a line.

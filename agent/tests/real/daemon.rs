@@ -166,3 +166,107 @@ fn a_database_that_is_made_anew_is_watched_again() {
     wait_until("a cycle in the new one", || scene.count("Sync cycle complete") >= 1);
     assert_eq!(agent.stop(), Some(0));
 }
+
+#[test]
+fn durations_of_ages_are_no_trap() {
+    let scene = Scene::new();
+    let ages = "9223372036854775807s";
+    let args = ["--interval", "30000h", "--debounce", ages, "--cycle-timeout", ages, "--exec", "true"];
+    let agent = scene.start(&args);
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    scene.lock("t", std::process::id());
+    scene.unlock();
+    wait_until("the next", || scene.count("Sync cycle complete") == 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn its_own_log_in_the_database_starts_no_cycle() {
+    let scene = Scene::new();
+    let agent = scene.start(&[&with("echo hi")[..], &["--log-file", ".beads/sync.log"]].concat());
+    let log = || read(&scene.dir.join("sync.log"));
+    wait_until("the first cycle", || log().contains("Sync cycle complete"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(log().matches(STARTING).count(), 1, "{}", log());
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_command_that_takes_and_drops_the_lock_itself_does_not_spin() {
+    let scene = Scene::new();
+    let agent = scene.start(&with("echo x > .beads/.exclusive-lock; rm .beads/.exclusive-lock"));
+    wait_until("a few cycles", || scene.count(STARTING) >= 3);
+    std::thread::sleep(Duration::from_millis(1_500));
+    let cycles = scene.count(STARTING);
+    assert!(cycles <= 12, "{cycles} cycles");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_directory_replaced_is_noticed_before_the_tick() {
+    let scene = Scene::new();
+    let agent = scene.start(&with("true"));
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    wait_until("the gate", || scene.gate_is_free());
+    #[expect(clippy::disallowed_methods, reason = "what a user does")]
+    fs::rename(&scene.dir, scene.file("old")).unwrap();
+    fs::create_dir(&scene.dir).unwrap();
+    wait_until("a cycle in the new one", || scene.count("Sync cycle complete") == 1);
+    wait_until("the gate", || scene.gate_is_free());
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    wait_until("a cycle for a change in the new one", || scene.count("Sync cycle complete") == 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_lock_that_goes_while_its_database_is_in_the_queue_is_one_cycle() {
+    let scene = Scene::new();
+    let other = scene.repo.join("other/.beads");
+    fs::create_dir_all(&other).unwrap();
+    let exec = "echo x >> ran; while test -e wait; do sleep 0.01; done";
+    let dbs = ["--db", ".beads", "--db", "other/.beads", "--jobs", "1"];
+    let agent = scene.start(&[&with(exec)[..], &dbs].concat());
+    let ran = |file: &str| read(&scene.file(file)).lines().count();
+    wait_until("the first cycles", || ran("ran") == 1 && ran("other/ran") == 1);
+    fs::write(scene.file("wait"), "").unwrap();
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    wait_until("the one that takes long", || ran("ran") == 2);
+    for _ in 0..3 {
+        fs::write(other.join(".exclusive-lock"), "{}").unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+        fs::remove_file(other.join(".exclusive-lock")).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ran("other/ran"), 1, "it waits for its turn");
+    #[expect(clippy::disallowed_methods, reason = "what the command waits for")]
+    fs::remove_file(scene.file("wait")).unwrap();
+    wait_until("its turn", || ran("other/ran") == 2);
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(ran("other/ran"), 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_signal_at_the_very_start_is_heard() {
+    for _ in 0..5 {
+        let scene = Scene::new();
+        let agent = scene.start(&with("true"));
+        wait_until("the first line", || scene.log().iter().any(|line| line.starts_with("Agent started: ")));
+        assert_eq!(agent.stop(), Some(0));
+    }
+}
+
+#[test]
+fn a_terminal_that_stands_still_stops_nothing() {
+    let scene = Scene::new();
+    let pty = nix::pty::openpty(None, None).unwrap();
+    // Ctrl-S.
+    nix::sys::termios::tcflow(&pty.slave, nix::sys::termios::FlowArg::TCOOFF).unwrap();
+    let agent = scene.start_on(pty.slave, &with("seq 1000"));
+    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
+    wait_until("the next", || scene.count("Sync cycle complete") == 2);
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(scene.count("1000"), 2, "all is in the log");
+}

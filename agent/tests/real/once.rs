@@ -204,3 +204,23 @@ fn settings_come_from_the_environment_and_the_line_beats_it() {
     assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_INTERVAL", "0")]).0, Some(2));
     assert_eq!(run(&["--once"], &[("BEADLOCK_AGENT_REAP_PROVEN_DEAD", "nonsense")]).0, Some(0), "has none");
 }
+
+#[test]
+fn a_shared_log_that_cannot_be_written_at_the_start_is_an_error() {
+    let scene = Scene::new();
+    fs::write(scene.file("victim"), "").unwrap();
+    symlink(scene.file("victim"), scene.file("link")).unwrap();
+    nix::unistd::mkfifo(&scene.file("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for (path, words) in [
+        ("nowhere/x.log", "no such file or directory"),
+        (".beads", "is a directory"),
+        ("link", "it is a symbolic link"),
+        ("fifo", "it is a FIFO"),
+    ] {
+        let (code, stderr) = scene.once(&["--log-file", path, "--exec", "touch ran"]);
+        assert_eq!(code, 1, "{path}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(&format!("{path} cannot be written: {words}; name a")), "{stderr}");
+    }
+    assert!(!scene.file("ran").exists());
+}

@@ -116,3 +116,32 @@ fn what_a_command_leaves_behind_keeps_neither_the_gate_nor_the_cycle() {
     assert_eq!(agent.stop(), Some(0));
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }
+
+#[test]
+fn a_runner_killed_takes_those_along_who_have_left_its_session() {
+    let scene = Scene::new();
+    let agent = scene.start(&[
+        "--interval",
+        "10m",
+        "--exec",
+        "setsid --wait sh -c 'echo $$ > worker; while :; do sleep 1; done'",
+    ]);
+    let worker = scene.pid_in("worker");
+    kill(Pid::from_raw(agent.runner()), Signal::SIGKILL).unwrap();
+    wait_until("the gate", || scene.gate_is_free());
+    assert!(has_ended(worker), "nobody works on without a gate");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn who_does_not_read_the_output_does_not_keep_the_gate() {
+    let scene = Scene::new();
+    let mut runner = scene.agent(&[beadlock_checker::runner::ARGUMENT, "1", "300"]);
+    let mut runner = runner.arg(&scene.dir).arg("yes").spawn().unwrap();
+    let begun = Instant::now();
+    wait_until("its end", || runner.try_wait().unwrap().is_some());
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    let mut line = String::new();
+    std::io::Read::read_to_string(&mut runner.stderr.take().unwrap(), &mut line).unwrap();
+    assert_eq!(line, "timed-out\n");
+}

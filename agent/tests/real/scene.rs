@@ -2,6 +2,7 @@
 //! starts outlives it.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -46,6 +47,12 @@ impl Scene {
     /// The agent, running until it is dropped.
     pub fn start(&self, args: &[&str]) -> Agent {
         Agent { child: self.agent(args).spawn().unwrap(), repo: self.root.path().to_path_buf() }
+    }
+
+    /// The same with its stderr on a terminal.
+    pub fn start_on(&self, terminal: OwnedFd, args: &[&str]) -> Agent {
+        let child = self.agent(args).stderr(terminal).spawn().unwrap();
+        Agent { child, repo: self.root.path().to_path_buf() }
     }
 
     /// The lines of the log without their time.

@@ -1,0 +1,90 @@
+//! What an event amounts to: a pure function and its table (DESIGN 8).
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use beadlock_checker::database::is_own_name;
+use notify::event::{EventKind, ModifyKind, RenameMode};
+
+/// The name whose disappearance starts a cycle.
+pub(super) const LOCK: &str = ".exclusive-lock";
+
+#[derive(Debug, PartialEq)]
+pub(super) enum What {
+    /// Something of the database's own.
+    Changed,
+    /// The lock is no longer under its name.
+    LockGone,
+    /// The database's directory itself was removed or moved away.
+    DirectoryGone,
+}
+
+/// What an event on a path in the directory of a database amounts to: nothing, for accesses, own names and the
+/// agent's own log; of the lock and of the directory itself only the disappearance counts.
+pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, log: Option<&Path>) -> Option<What> {
+    let inside = path.strip_prefix(database).ok()?;
+    let is_gone =
+        matches!(kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)));
+    match kind {
+        // "Both" repeats a From and a To.
+        EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => return None,
+        _ if inside == Path::new("") => return is_gone.then_some(What::DirectoryGone),
+        _ if inside == Path::new(LOCK) => return is_gone.then_some(What::LockGone),
+        _ if log.is_some_and(|log| is_log(path, log)) => return None,
+        _ => {}
+    }
+    let first = inside.components().next()?;
+    (!is_own_name(first.as_os_str())).then_some(What::Changed)
+}
+
+/// The log or an older one, which has a number at its end.
+fn is_log(path: &Path, log: &Path) -> bool {
+    path == log || (path.with_extension("") == log && path.extension().is_some_and(is_number))
+}
+
+fn is_number(text: &OsStr) -> bool {
+    text.as_encoded_bytes().iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::event::{AccessKind, CreateKind, DataChange, RemoveKind};
+
+    #[test]
+    fn what_counts() {
+        let write = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let create = EventKind::Create(CreateKind::File);
+        let remove = EventKind::Remove(RemoveKind::File);
+        let away = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+        let here = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+        let table = [
+            ("issues.jsonl", write, Some(What::Changed)),
+            ("sub/.exclusive-lock", remove, Some(What::Changed)),
+            ("beads.db-wal", write, Some(What::Changed)),
+            ("issues.jsonl", EventKind::Access(AccessKind::Any), None),
+            (".exclusive-lock", create, None),
+            (".exclusive-lock", write, None),
+            (".exclusive-lock", here, None),
+            (".exclusive-lock", remove, Some(What::LockGone)),
+            (".exclusive-lock", away, Some(What::LockGone)),
+            (".exclusive-lock.aside", remove, None),
+            ("daemon.log", write, None),
+            ("daemon.log.1", here, None),
+            ("bd.sock", create, None),
+            ("logs/sync.log", write, None),
+            ("logs/sync.log.1", here, None),
+            ("logs/sync.log.old", write, Some(What::Changed)),
+            ("logs/sync", write, Some(What::Changed)),
+            ("sync.log", write, Some(What::Changed)),
+            ("", EventKind::Modify(ModifyKind::Any), None),
+            ("", away, Some(What::DirectoryGone)),
+            ("", remove, Some(What::DirectoryGone)),
+        ];
+        for (path, kind, expected) in table {
+            let database = Path::new("/x/.beads");
+            let (path, log) = (database.join(path), database.join("logs/sync.log"));
+            assert_eq!(classify(database, &path, kind, Some(&log)), expected, "{path:?} {kind:?}");
+        }
+    }
+}
