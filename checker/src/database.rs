@@ -60,6 +60,10 @@ impl NoDatabase {
         Self::new(Kind::Usage, message)
     }
 
+    fn of_variable(self, name: &str) -> Self {
+        Self { message: format!("${name}: {}", self.message), ..self }
+    }
+
     /// 2 when the command line is wrong, else 1 (DESIGN 8).
     pub fn exit_code(&self) -> u8 {
         if self.kind == Kind::Usage { 2 } else { 1 }
@@ -115,11 +119,13 @@ impl Database {
     /// When there is none, or as [`Database::named`].
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
-            let path = crate::target::Target::parse(target)?;
-            return Self::named(path.dir(), environment);
+            let found = crate::target::Target::parse(target)
+                .and_then(|target| Self::named(target.dir(), environment));
+            return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
         if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {
-            return Self::named(Path::new(dir), environment);
+            let found = Self::named(Path::new(dir), environment);
+            return found.map_err(|error| error.of_variable("BEADS_DIR"));
         }
         for above in environment.cwd.ancestors() {
             let dir = above.join(BEADS);
@@ -232,7 +238,13 @@ mod tests {
         );
         environment.target = Some("beads:.beads".into());
         assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"));
+        environment.target = Some("tower:x".into());
+        let error = Database::find(&environment).unwrap_err().to_string();
+        assert!(error.starts_with("$BEADLOCK_TARGET: unknown scheme tower: "), "{error}");
         environment.target = Some("".into());
+        environment.beads_dir = Some("nowhere".into());
+        let error = Database::find(&environment).unwrap_err().to_string();
+        assert!(error.starts_with("$BEADS_DIR: nowhere does not exist"), "{error}");
         environment.beads_dir = Some("".into());
         assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"), "empty is unset");
     }

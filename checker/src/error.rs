@@ -70,7 +70,7 @@ impl std::error::Error for Error {
 }
 
 /// The system's own words for an error, without Rust's `(os error N)`.
-pub(crate) fn words(error: &io::Error) -> String {
+pub fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => Errno::from_raw(errno).desc().to_lowercase(),
         None => error.to_string(),

@@ -243,7 +243,7 @@ impl Record {
 }
 
 /// 128 random bits in hex. Without a random source the name is still this process's and this moment's alone.
-pub(crate) fn random_id() -> String {
+pub fn random_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
         let seed = format!("{} {:?}", std::process::id(), now());

@@ -7,7 +7,7 @@
 //! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
 
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -83,12 +83,18 @@ impl Gate {
         let _ = flock(fd, Flock::Unlock);
     }
 
-    /// Who has the gate of `dir` now, as far as `/proc` shows (Linux); processes waiting for it are not named.
+    /// Who has the gate of `dir` now, as far as `/proc` shows (Linux).
     pub fn holders(dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
         let held = |pid: &i32| has_flock_on(*pid, (meta.dev(), meta.ino()));
-        let pids = process::pids().filter(held);
-        pids.map(|pid| GateHolder { pid, command: process::command_line(pid).unwrap_or_default() }).collect()
+        process::pids().filter(held).map(GateHolder::of).collect()
+    }
+
+    /// Who waits for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
+    pub fn waiters(dir: &Path) -> Vec<GateHolder> {
+        let Some(inode) = inode_in_locks(dir) else { return Vec::new() };
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks.lines().filter_map(|line| waiter_for(&inode, line)).map(GateHolder::of).collect()
     }
 }
 
@@ -107,13 +113,19 @@ impl AsFd for Gate {
     }
 }
 
-/// A process that has the gate.
+/// A process that has the gate, or waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateHolder {
     /// The process.
     pub pid: i32,
     /// Its command line; untrusted.
     pub command: String,
+}
+
+impl GateHolder {
+    fn of(pid: i32) -> Self {
+        Self { pid, command: process::command_line(pid).unwrap_or_default() }
+    }
 }
 
 fn open_dir(dir: &Path) -> Result<OwnedFd> {
@@ -133,9 +145,57 @@ fn has_flock_on(pid: i32, inode: (u64, u64)) -> bool {
     })
 }
 
+/// The directory as `/proc/locks` names it, `MAJOR:MINOR:INODE`. By its mount: the device that stat tells is
+/// another one on some file systems, such as btrfs.
+fn inode_in_locks(dir: &Path) -> Option<String> {
+    let fd = open_dir(dir).ok()?;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
+    let (major, minor) = line.split(' ').nth(2)?.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(format!("{major:02x}:{minor:02x}:{}", fs::metadata(dir).ok()?.ino()))
+}
+
+/// The PID of a line such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`, when it is about that inode.
+fn waiter_for(inode: &str, line: &str) -> Option<i32> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    match fields[..] {
+        [_, "->", "FLOCK", _, _, pid, there, ..] if there == inode => pid.parse().ok().filter(|pid| *pid > 0),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_who_waits_and_not_who_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = Gate::try_take(dir.path()).unwrap().unwrap();
+        assert_eq!(Gate::waiters(dir.path()), []);
+        let path = dir.path().to_owned();
+        let waiting = std::thread::spawn(move || Gate::take_blocking(&path).is_ok());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Gate::waiters(dir.path()).is_empty() {
+            assert!(Instant::now() < deadline, "nobody is seen to wait");
+            sleep(Duration::from_millis(2));
+        }
+        let me = std::process::id().cast_signed();
+        assert_eq!(Gate::waiters(dir.path()), [GateHolder::of(me)]);
+        drop(gate);
+        assert!(waiting.join().unwrap());
+        assert_eq!(waiter_for("fe:00:131", "3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), Some(4242));
+        for line in [
+            "3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF",
+            "3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF",
+            "",
+        ] {
+            assert_eq!(waiter_for("fe:00:131", line), None, "{line}");
+        }
+    }
 
     #[test]
     fn excludes_names_its_holder_and_is_shared_by_descriptor() {

@@ -46,7 +46,7 @@ pub mod target;
 mod verdict;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
-pub use error::{Error, Result};
+pub use error::{Error, Result, words as system_words};
 pub use filesystem::shared_file_system;
 pub use gate::{Gate, GateHolder};
 pub use look::{Look, look};

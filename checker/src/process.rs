@@ -100,8 +100,9 @@ pub(crate) fn start_ticks(pid: i64) -> Option<u64> {
     Stat::read(pid).map(|stat| stat.start_ticks)
 }
 
-/// The process is a zombie and none of its threads lives. `None`: unknown.
-pub(crate) fn is_dead_zombie(pid: i32) -> Option<bool> {
+/// The process is a zombie and none of its threads lives: one whose main thread has ended is shown as a zombie while
+/// the others work on. `None`: unknown.
+pub fn is_dead_zombie(pid: i32) -> Option<bool> {
     if !Stat::read(pid)?.is_zombie() {
         return Some(false);
     }

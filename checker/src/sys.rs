@@ -4,7 +4,9 @@
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -83,6 +85,55 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildEnd {
+    /// With this exit code.
+    Exited(i32),
+    /// Killed by this signal's number, which may be a real-time signal's.
+    Killed(i32),
+}
+
+/// The child `pid`, or any child, that has ended, and how; it stays unreaped. `Ok(None)`: none has.
+///
+/// # Errors
+/// ECHILD when there is no such child, ended or not.
+pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
+    let (kind, id) = pid.map_or((libc::P_ALL, 0), |pid| (libc::P_PID, pid.unsigned_abs()));
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // All zeros, so that a PID of 0 afterwards says that nothing has ended.
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: `info` is valid for the write of a siginfo_t, and stays so during the call.
+    Errno::result(unsafe { libc::waitid(kind, id, info.as_mut_ptr(), flags) })?;
+    // SAFETY: zeros are a valid siginfo_t, and so is what the kernel has written over them. The fields are those
+    // of SIGCHLD, which is all that waitid writes.
+    let (code, pid, status) = unsafe {
+        let info = info.assume_init();
+        (info.si_code, info.si_pid(), info.si_status())
+    };
+    let end = if code == libc::CLD_EXITED { ChildEnd::Exited(status) } else { ChildEnd::Killed(status) };
+    Ok((pid != 0).then_some((pid, end)))
+}
+
+/// SIGPIPE was ignored when this program was started: Rust's runtime, which ignores it always, comes later.
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn remember_sigpipe() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
+    let action = unsafe {
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    SIGPIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+// SAFETY: the loader calls what is in this section once, before `main`, in the only thread, with arguments that a
+// C function without parameters may ignore. It needs nothing of Rust's runtime: one system call, one atomic.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
+
 /// A command that is ready to execute, all of it prepared before the fork.
 #[derive(Debug)]
 pub struct Spawn<'a> {
@@ -146,8 +197,11 @@ fn wait_and_execute(spawn: &Spawn<'_>, go: OwnedFd, failure: OwnedFd) -> i32 {
     if std::fs::File::from(go).read_exact(&mut byte).is_err() {
         return 125;
     }
-    // SAFETY: SIG_DFL is no handler. Rust's runtime ignores SIGPIPE, which the command must not inherit.
-    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    // Rust's runtime ignores SIGPIPE. The command inherits that only from whoever started us.
+    if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: SIG_DFL is no handler.
+        let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    }
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
     let Err(mut errno) = execve(spawn.program, spawn.argv, spawn.envp);
     if errno == Errno::ENOEXEC {
@@ -167,19 +221,41 @@ impl Waiting {
         self.pid
     }
 
-    /// Lets it execute. `Ok` once the command runs.
+    /// Lets it execute. That may still take its time, or fail.
     ///
     /// # Errors
-    /// What `execve` said; the process has ended then, with 127 for ENOENT and 126 otherwise, and is unreaped.
-    pub fn go(self) -> io::Result<()> {
-        let mut go = std::fs::File::from(self.go);
-        go.write_all(&[1])?;
+    /// EPIPE when the process has ended meanwhile.
+    pub fn go(self) -> io::Result<Starting> {
+        std::fs::File::from(self.go).write_all(&[1])?;
+        Ok(Starting { failure: self.failure })
+    }
+}
+
+/// A process that was told to execute its command. Readable once it has, or has failed or ended.
+#[derive(Debug)]
+#[must_use = "an execution that failed is learned here"]
+pub struct Starting {
+    failure: OwnedFd,
+}
+
+impl Starting {
+    /// How the execution went; blocks until this is readable.
+    ///
+    /// # Errors
+    /// What `execve` said; the process ends then, with 127 for ENOENT and 126 otherwise, and is unreaped.
+    pub fn result(self) -> io::Result<()> {
         let mut errno = [0; 4];
         match std::fs::File::from(self.failure).read_exact(&mut errno) {
             Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
             // Closed by the execution itself (or by a death before it, which waiting for the process will tell).
             Err(_) => Ok(()),
         }
+    }
+}
+
+impl AsFd for Starting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.failure.as_fd()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use beadlock_checker::database::Database;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Look, Options, Verdict, check, look};
+use beadlock_checker::{Decision, Look, Options, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
 use crate::cli;
@@ -71,7 +71,7 @@ impl Checked {
             "path": lock_path(&self.database.dir).to_string_lossy(),
             "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
             "verdict": self.decision.verdict().as_str(),
-            "removed": self.decision.removed(),
+            "removed": self.decision.removed().is_some(),
             "holder": self.decision.record().map(|record| &record.holder),
             "id": self.id(),
             "reason": self.decision.reason().as_str(),
@@ -79,6 +79,7 @@ impl Checked {
         });
         if explain && let Some(fields) = data.as_object_mut() {
             fields.insert("witnesses".to_owned(), Witnesses::gather(&self.before, &self.database.dir).json());
+            fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
             fields.insert("next".to_owned(), self.next().into());
         }
         data
@@ -100,14 +101,22 @@ impl Checked {
             for line in Witnesses::gather(&self.before, &self.database.dir).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
+            if self.lease_unavailable() {
+                text.push_str("  lease_unavailable: the lock was compared before and after instead; two writers at once could lose a claim\n");
+            }
             text.push_str(&format!("  next: {}\n", self.next()));
         }
         text
     }
 
+    /// A stale lock was removed without a lease to watch it by (DESIGN 6.7).
+    fn lease_unavailable(&self) -> bool {
+        self.decision.removed().is_some_and(|removed| removed.watched == Watched::ByComparison)
+    }
+
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
         let now = look(&self.database.dir, &Options::default());
-        next::to_type(&now, &self.database.dir, &self.database.given)
+        next::to_type(&now, &self.database)
     }
 }

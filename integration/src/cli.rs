@@ -61,7 +61,7 @@ pub struct Hold {
     #[arg(long, value_name = "NAME")]
     pub holder: Option<String>,
     /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock
     #[arg(long, overrides_with = "wait")]

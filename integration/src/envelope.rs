@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use beadlock_checker::facts::random_id;
 use serde_json::{Value, json};
 
 use crate::failure::Error;
@@ -52,15 +53,6 @@ fn error_object(error: &Error) -> Value {
         "retry_after_ms": retry_after,
         "detail": error.detail,
     })
-}
-
-/// 128 random bits in hex. Empty when the system has no randomness to give.
-pub fn random_id() -> String {
-    let mut bytes = [0; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        return String::new();
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! What to type next, for each verdict; words that can be pasted.
 
-use std::path::Path;
-
+use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::judge;
 use beadlock_checker::{Look, Reason, Verdict};
 
-use crate::words::{lock_path, quoted};
+use crate::words::{self, lock_path, quoted};
 
-/// The command to type, and why. `given` is the target as the user knows it.
-pub fn to_type(look: &Look, dir: &Path, given: &str) -> String {
-    let target = quoted(given.as_ref());
-    let lock = quoted(lock_path(dir).as_os_str());
+/// The command to type, and why.
+pub fn to_type(look: &Look, database: &Database) -> String {
+    let target = words::target(database);
+    let lock = quoted(lock_path(&database.dir).as_os_str());
     let pid = look.record.as_ref().map_or(0, |record| record.pid);
     let host = look.record.as_ref().map(|record| quoted(record.hostname.as_ref())).unwrap_or_default();
     if let (Verdict::Held(_), Some(record), Some(facts)) = (look.verdict, &look.record, &look.facts)
@@ -27,7 +26,7 @@ pub fn to_type(look: &Look, dir: &Path, given: &str) -> String {
         Verdict::Stale(_) => format!("beadlock check {target}   (removes it)"),
         Verdict::Held(reason) => match reason {
             Reason::OtherHost | Reason::OtherMachine => {
-                format!("ssh {host} ps -p {pid}; {once_gone}: rm {lock}")
+                format!("ssh -- {host} ps -p {pid}; {once_gone}: rm {lock}")
             }
             Reason::OtherPidNamespace => {
                 format!("look for it in its container; {once_gone}: rm {lock}")
@@ -38,7 +37,12 @@ pub fn to_type(look: &Look, dir: &Path, given: &str) -> String {
                 format!("beadlock hold --wait 10m {target} -- CMD   (waits for it; to see it: ps -fp {pid})")
             }
         },
-        Verdict::Unreadable(Reason::Unreadable) => format!("ls -la {lock}; when nobody needs it: rm {lock}"),
-        Verdict::Unreadable(_) => format!("cat {lock}; when nobody needs it: rm {lock}"),
+        Verdict::Unreadable(reason) => to_look_at(reason, &lock),
     }
+}
+
+/// How to look at a lock that cannot be understood. What cannot be read may block whoever tries, as a FIFO does.
+pub fn to_look_at(reason: Reason, lock: &str) -> String {
+    let look = if reason == Reason::Unreadable { "ls -la" } else { "cat" };
+    format!("{look} {lock}; when nobody needs it: rm {lock}")
 }

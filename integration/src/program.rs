@@ -1,7 +1,9 @@
 //! The program `beadlock`: from the command line to its end.
 
 use std::ffi::OsString;
+use std::io;
 
+use beadlock_checker::system_words;
 use clap::Parser;
 use clap::error::ErrorKind;
 use serde_json::Value;
@@ -29,11 +31,13 @@ pub fn run() -> End {
     let common = match Common::resolve(&cli.common, &environment) {
         Ok(common) => common,
         Err(error) => {
-            return refuse(
-                &error,
-                &Common::unresolved(cli.common.json == Some(true), &environment),
-                &request,
-            );
+            let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
+            let own = match &cli.command {
+                Some(Command::Hold(typed)) => typed.own_exit_code,
+                _ => None,
+            };
+            let end = refuse(&error, &Common::unresolved(json, &environment), &request);
+            return with_code(end, Replaced { conflict: None, own });
         }
     };
     match cli.command {
@@ -50,7 +54,9 @@ pub fn run() -> End {
         }
         None => {
             let end = status::run(&[], &environment, &common.talk).print(&common, &request);
-            common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
+            if end == End::Code(Exit::Done.code()) {
+                common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
+            }
             end
         }
     }
@@ -66,18 +72,17 @@ fn not_understood(
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match print(&error.render().to_string()) {
             Ok(()) => End::Code(Exit::Done.code()),
-            Err(_) => End::Code(Exit::Failed.code()),
+            Err(why) => not_printed(&Common::unresolved(false, environment), &why),
         };
     }
     let hint = hint::missing_dashes(words);
     let typed: Vec<&str> =
         words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
-    let from_environment = || environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false);
     let json = typed.iter().rev().find_map(|word| match *word {
         "--json" => Some(true),
         word => boolean(word.strip_prefix("--json=")?).ok(),
     });
-    let common = Common::unresolved(json.unwrap_or_else(from_environment), environment);
+    let common = Common::unresolved(json.unwrap_or_else(|| wants_json(environment)), environment);
     let message = hint.unwrap_or_else(|| {
         let rendered = error.render().to_string();
         rendered.trim_start_matches("error: ").trim_end().to_owned()
@@ -87,6 +92,16 @@ fn not_understood(
         word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
     });
     with_code(refuse(&Error::usage(message), &common, request), Replaced { conflict: None, own })
+}
+
+/// By the environment; a value that is wrong is said elsewhere.
+fn wants_json(environment: &Environment) -> bool {
+    environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
+}
+
+fn not_printed(common: &Common, why: &io::Error) -> End {
+    common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
+    End::Code(Exit::Failed.code())
 }
 
 fn with_code(end: End, replaced: Replaced) -> End {
@@ -138,8 +153,7 @@ impl Answers {
             print(&self.text)
         };
         if let Err(why) = printed {
-            common.talk.error(&format!("failed to write to stdout: {}", crate::words::of_system(&why)));
-            return End::Code(Exit::Failed.code());
+            return not_printed(common, &why);
         }
         End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()))
     }

@@ -122,6 +122,11 @@ mod tests {
         assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().wait, Wait::No);
         assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, seconds(120));
         assert_eq!(hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().wait, Wait::No, "the last one typed");
+        assert_eq!(
+            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().wait,
+            seconds(120),
+            "the last one typed"
+        );
         assert!(common(&[], &[("BEADLOCK_JSON", "1")]).json);
         assert!(!common(&["--json=no"], &[("BEADLOCK_JSON", "1")]).json);
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use beadlock_checker::database::Database;
+use beadlock_checker::duration::shown;
 use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, look};
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ impl Seen {
     }
 
     fn next(&self) -> String {
-        next::to_type(&self.look, &self.database.dir, &self.database.given)
+        next::to_type(&self.look, &self.database)
     }
 
     fn json(&self) -> Value {
@@ -95,7 +96,7 @@ impl Seen {
             .look
             .record
             .as_ref()
-            .map(|record| words::for_how_long(words::age(record)))
+            .map(|record| format!("for {}", shown(words::age(record))))
             .unwrap_or_default();
         let what = match (verdict, words::holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => format!("{word} by {holder} {age} ({reason})"),

@@ -1,6 +1,7 @@
 //! What is said to people: stderr is talk, stdout is data (DESIGN 8).
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
@@ -63,8 +64,9 @@ impl Talk {
         }
     }
 
-    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time.
-    pub fn say_live(&self, line: &str, is_first: bool) {
+    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time. Formatted only
+    /// when it is said: that may take a look at every process.
+    pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
         if self.quiet {
             return;
         }
@@ -74,7 +76,7 @@ impl Talk {
             self.write(&format!("\x1b[?7lbeadlock: {line}\x1b[?7h"));
             self.is_dirty.set(true);
         } else if is_first {
-            self.say(line);
+            self.say(&line.to_string());
         }
     }
 

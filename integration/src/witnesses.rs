@@ -17,22 +17,22 @@ use beadlock_checker::duration::shown;
 pub struct Witnesses<'a> {
     look: &'a Look,
     gate: Vec<GateHolder>,
+    gate_waiters: Vec<GateHolder>,
 }
 
 impl<'a> Witnesses<'a> {
     /// Of a look at the database in `dir`.
     pub fn gather(look: &'a Look, dir: &Path) -> Self {
-        Self { look, gate: Gate::holders(dir) }
+        Self { look, gate: Gate::holders(dir), gate_waiters: Gate::waiters(dir) }
     }
 
     /// The `witnesses` of the JSON contract. What is not known is null.
     pub fn json(&self) -> Value {
-        let gate: Vec<Value> = self
-            .gate
-            .iter()
-            .map(|GateHolder { pid, command }| json!({ "pid": pid, "command": command }))
-            .collect();
-        let mut witnesses = json!({ "gate": gate, "side_file": self.look.side_file });
+        let each = |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
+        let all = |those: &[GateHolder]| those.iter().map(each).collect::<Vec<Value>>();
+        let (gate, waiters) = (all(&self.gate), all(&self.gate_waiters));
+        let mut witnesses =
+            json!({ "gate": gate, "gate_waiters": waiters, "side_file": self.look.side_file });
         if let (Some(record), Some(facts), Some(fields)) =
             (&self.look.record, &self.look.facts, witnesses.as_object_mut())
         {
@@ -71,11 +71,11 @@ impl<'a> Witnesses<'a> {
         }
         lines.push(match self.gate.as_slice() {
             [] => "gate: open, as far as /proc shows".to_owned(),
-            holders => {
-                let names = holders.iter().map(|holder| words::process_name(holder.pid, &holder.command));
-                format!("gate: shut by {} (a sync cycle or a claim)", names.collect::<Vec<_>>().join(", "))
-            }
+            holders => format!("gate: shut by {} (a sync cycle or a claim)", words::names(holders)),
         });
+        if !self.gate_waiters.is_empty() {
+            lines.push(format!("waiting for the gate: {}", words::names(&self.gate_waiters)));
+        }
         lines
     }
 }

@@ -2,16 +2,16 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::escape::{escaped, is_harmless};
 use beadlock_checker::facts::Liveness;
-use beadlock_checker::{Gate, GateHolder, Look, facts, process};
+use beadlock_checker::{Gate, GateHolder, Look, facts, process, system_words};
 use nix::errno::Errno;
-
-use beadlock_checker::duration::shown;
 
 /// The lock file of the database in `dir`.
 pub fn lock_path(dir: &Path) -> PathBuf {
@@ -41,10 +41,16 @@ pub fn holder(look: &Look) -> Option<String> {
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.
 pub fn gate_holders(dir: &Path) -> String {
-    let holders = Gate::holders(dir);
-    let names: Vec<String> =
-        holders.iter().map(|GateHolder { pid, command }| process_name(*pid, command)).collect();
-    if names.is_empty() { "a process that /proc does not show us".to_owned() } else { names.join(", ") }
+    match Gate::holders(dir).as_slice() {
+        [] => "a process that /proc does not show us".to_owned(),
+        holders => names(holders),
+    }
+}
+
+/// `PID 33 (sleep 60), PID 34 (make)`.
+pub fn names(processes: &[GateHolder]) -> String {
+    let name = |GateHolder { pid, command }: &GateHolder| process_name(*pid, command);
+    processes.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// `PID 33 (sleep 60)`.
@@ -52,27 +58,44 @@ pub fn process_name(pid: i32, command: &str) -> String {
     if command.is_empty() { format!("PID {pid}") } else { format!("PID {pid} ({})", escaped(command)) }
 }
 
-/// A duration as a phrase.
-pub fn for_how_long(duration: Duration) -> String {
-    format!("for {}", shown(duration))
-}
-
-/// The system's own words, without Rust's `(os error N)`.
-pub fn of_system(error: &io::Error) -> String {
-    error
-        .raw_os_error()
-        .map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_lowercase())
-}
-
-/// A word that a shell reads back as it is.
-pub fn quoted(word: &OsStr) -> String {
-    let text = escaped_path(Path::new(word));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+/// The system's words for a process or a thread that could not be made.
+pub fn of_no_process(error: &io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => "no more processes are allowed to this user (ulimit -u)".to_owned(),
+        _ => system_words(error),
     }
+}
+
+/// A word that a shell reads back as it is, byte by byte; what could not be seen, or would move the cursor, as
+/// `$'…'`.
+pub fn quoted(word: &OsStr) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(byte);
+    match word.to_str() {
+        Some(text) if !text.is_empty() && text.bytes().all(|byte| is_plain(&byte)) => text.to_owned(),
+        Some(text) if text.chars().all(is_harmless) => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => {
+            // Only ASCII stands for itself: its neighbours may be cut out of a longer character.
+            let shown = |byte: &u8| match *byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+                byte @ b' '..=b'~' => char::from(byte).to_string(),
+                byte => format!("\\{byte:03o}"),
+            };
+            format!("$'{}'", word.as_bytes().iter().map(shown).collect::<String>())
+        }
+    }
+}
+
+/// A path that is no option, and that a shell reads back as it is.
+pub fn quoted_path(path: &Path) -> String {
+    let is_dashed = path.as_os_str().as_bytes().first() == Some(&b'-');
+    quoted(if is_dashed { Path::new(".").join(path) } else { path.to_owned() }.as_os_str())
+}
+
+/// The database as it is to be typed: as the user knows it, where those words are the path itself.
+pub fn target(database: &Database) -> String {
+    let given = Path::new(&database.given);
+    let is_itself = !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+    quoted_path(if is_itself { given } else { &database.dir })
 }
 
 #[cfg(test)]
@@ -86,5 +109,15 @@ mod tests {
         {
             assert_eq!(quoted(OsStr::new(word)), shell);
         }
+        for (word, shell) in [
+            (&b"a\nb"[..], r"$'a\012b'"),
+            (b"it's\xff1\\", r"$'it\'s\3771\\'"),
+            ("\u{202e}x".as_bytes(), r"$'\342\200\256x'"),
+            ("schön".as_bytes(), "'schön'"),
+        ] {
+            assert_eq!(quoted(OsStr::from_bytes(word)), shell);
+        }
+        assert_eq!(quoted_path(Path::new("-x/.beads")), "./-x/.beads");
+        assert_eq!(quoted_path(Path::new("-\n")), r"$'./-\012'");
     }
 }

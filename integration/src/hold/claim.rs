@@ -8,17 +8,18 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::{Record, Rejected};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::take::{self, Attempt, Held, Site};
-use beadlock_checker::{Error as CheckerError, Gate, Look, Options, Reason, Skip, Verdict, look};
+use beadlock_checker::{Error as CheckerError, Gate, Look, Options, Reason, Removed, Skip, Verdict, look};
 use nix::sys::signal::Signal;
 
 use super::event::{Events, wait_for};
 use super::gate;
 use super::wait::{Backoff, Deadline, Wait};
 use crate::failure::{Code, Error};
-use crate::words;
+use crate::{next, words};
 use beadlock_checker::duration::shown;
 
 /// After this long a wait says whom it waits for.
@@ -124,8 +125,8 @@ impl fmt::Display for Waited<'_> {
 /// One claim, and how patient it is.
 #[derive(Debug)]
 pub struct Claiming<'a> {
-    /// The database's directory.
-    pub dir: &'a Path,
+    /// The database.
+    pub database: &'a Database,
     /// The process that the record names.
     pub pid: u32,
     /// The name that the record carries.
@@ -141,8 +142,10 @@ pub struct Claiming<'a> {
 }
 
 impl Claiming<'_> {
-    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again.
-    pub fn claim(&self, attendant: &mut impl Attendant) -> Result<Held, Stopped> {
+    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again; with it comes the stale lock that
+    /// was removed to make room, if there was one.
+    pub fn claim(&self, attendant: &mut impl Attendant) -> Result<(Held, Option<Removed>), Stopped> {
+        let dir = &self.database.dir;
         let mut patience = Patience {
             claiming: self,
             begun: Instant::now(),
@@ -152,17 +155,17 @@ impl Claiming<'_> {
         };
         let mut gate_is_missed = false;
         loop {
-            let attempt = match gate::take(self.dir, self.drain, attendant)? {
+            let attempt = match gate::take(dir, dir, self.drain, attendant)? {
                 Ok(gate) => self.attempt(&gate)?,
                 Err(why) => {
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
                     }
-                    take::claim_without_gate(self.dir, &self.record()?, &self.options)?
+                    take::claim_without_gate(dir, &self.record()?, &self.options)?
                 }
             };
             match attempt {
-                Attempt::Claimed(held) => return Ok(held),
+                Attempt::Claimed(held, removed) => return Ok((held, removed)),
                 Attempt::Refused(skip) => patience.after(skip, attendant)?,
             }
         }
@@ -199,7 +202,7 @@ struct Patience<'a> {
 impl Patience<'_> {
     /// Returns when it is worth while to try again.
     fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let dir = self.claiming.dir;
+        let dir = &self.claiming.database.dir;
         match skip {
             Skip::Locked(..) => {
                 (self.unreadable, self.changing) = (None, None);
@@ -224,7 +227,8 @@ impl Patience<'_> {
 
     fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
-            attendant.waiting(&Waited::Lock { dir: self.claiming.dir, words, left: deadline.left() });
+            let (dir, left) = (&self.claiming.database.dir, deadline.left());
+            attendant.waiting(&Waited::Lock { dir, words, left });
         }
         let end = Deadline::after(SHORTLY.min(deadline.left()));
         while !end.is_over() {
@@ -238,7 +242,8 @@ impl Patience<'_> {
 
     /// Waits, without the gate, until the lock is no longer seen to be held.
     fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let Claiming { dir, wait, ref options, .. } = *self.claiming;
+        let Claiming { database, wait, ref options, .. } = *self.claiming;
+        let dir = &database.dir;
         let deadline = *self.holder.get_or_insert_with(|| Deadline::after(wait.limit()));
         let mut events = Events::watch(dir);
         let mut backoff = Backoff::default();
@@ -250,7 +255,7 @@ impl Patience<'_> {
                 return Ok(());
             }
             if deadline.is_over() {
-                return Err(held(dir, &look, wait).into());
+                return Err(held(database, &look, wait).into());
             }
             if watched != look.id {
                 events.watch_holder(&look);
@@ -282,15 +287,16 @@ impl Patience<'_> {
     }
 }
 
-fn held(dir: &Path, look: &Look, wait: Wait) -> Error {
-    let path = escaped_path(&words::lock_path(dir));
+fn held(database: &Database, look: &Look, wait: Wait) -> Error {
+    let path = escaped_path(&words::lock_path(&database.dir));
     let Some(record) = &look.record else {
         return Error::new(Code::LockHeld, format!("{path} is held; {wait}"));
     };
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
+    let (for_long, target) = (shown(age), words::target(database));
     let message =
-        format!("{path} is held by {holder} for {}; {wait}; who and why: beadlock status", shown(age));
+        format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {target}");
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid, age.as_millis());
     Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
 }
@@ -310,7 +316,7 @@ fn not_checked(dir: &Path, reason: Reason, detail: &str) -> Error {
     let (shown, typed) = (escaped_path(&path), words::quoted(path.as_os_str()));
     let (code, next) = match reason {
         Reason::RemovalFailed => (Code::LockStale, format!("see to that, or remove it yourself: rm {typed}")),
-        _ => (Code::LockUnreadable, format!("look at it: cat {typed}; when nobody needs it: rm {typed}")),
+        _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, &typed))),
     };
     Error::new(code, format!("{shown} is in the way and was not touched: {detail}; {next}"))
         .detailed(format!("lock_file={shown}"))

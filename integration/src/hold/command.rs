@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::{escaped, is_harmless};
 use beadlock_checker::sys::{Spawn, Waiting, fork_waiting};
+use beadlock_checker::system_words;
 use nix::sys::signal::SigSet;
 use nix::unistd::{AccessFlags, access};
 
@@ -93,7 +94,7 @@ impl Command {
         let spawn = Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask };
         fork_waiting(&spawn).map_err(|error| {
             Error::io(
-                format!("failed to make the command's process: {}", words::of_system(&error)),
+                format!("failed to make the command's process: {}", words::of_no_process(&error)),
                 error.kind(),
             )
         })
@@ -101,7 +102,7 @@ impl Command {
 
     /// What became of an attempt to execute it.
     pub fn not_executed(&self, error: &io::Error) -> Error {
-        let (name, why) = (self.shown(), words::of_system(error));
+        let (name, why) = (self.shown(), system_words(error));
         match error.kind() {
             // It was there when it was looked up; what is missing is what its first line names.
             ErrorKind::NotFound => not_found(format!("{name}: {why}; is its interpreter there?")),

@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::{Look, sys};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
@@ -23,8 +25,11 @@ pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duratio
         .min(3_600_000);
     let timeout =
         PollTimeout::try_from(u32::try_from(millis).unwrap_or(u32::MAX)).unwrap_or(PollTimeout::MAX);
-    if poll(&mut polled, timeout).is_err() {
+    if let Err(errno) = poll(&mut polled, timeout) {
         // EINTR is no event. Anything else must not become a spin.
+        if errno != Errno::EINTR {
+            sleep(limit.min(Duration::from_millis(50)));
+        }
         return [false; N];
     }
     let mut answers = polled.iter().map(|fd| fd.any().unwrap_or(true));

@@ -19,19 +19,20 @@ use super::wait::Deadline;
 use crate::failure::{Code, Error};
 use crate::words;
 
-/// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running. `Ok(Err(why))`: there can be no
-/// gate here.
+/// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.
+/// `Ok(Err(why))`: there can be no gate here.
 pub fn take(
     dir: &Path,
+    reach: &Path,
     drain: Duration,
     attendant: &mut impl Attendant,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
-    match Gate::try_take(dir) {
+    match Gate::try_take(reach) {
         Ok(Some(gate)) => return Ok(Ok(gate)),
         Ok(None) => {}
         Err(why) => return no_gate(why),
     }
-    let helper = Helper::start(dir)?;
+    let helper = Helper::start(reach)?;
     let begun = Instant::now();
     let deadline = Deadline::after(drain);
     let mut notice = Deadline::after(NOTICE_AFTER);
@@ -67,7 +68,7 @@ struct Helper {
 impl Helper {
     fn start(dir: &Path) -> Result<Self, Error> {
         let failed = |what: &str, error: std::io::Error| {
-            Error::io(format!("failed to {what}: {}", words::of_system(&error)), error.kind())
+            Error::io(format!("failed to {what}: {}", words::of_no_process(&error)), error.kind())
         };
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let bell = Arc::new(bell.map_err(|errno| failed("make an eventfd for the gate", errno.into()))?);
@@ -108,7 +109,9 @@ mod tests {
         let held = Gate::try_take(dir.path()).unwrap().unwrap();
         let waiter = thread::spawn({
             let dir = dir.path().to_owned();
-            move || take(&dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
+            move || {
+                take(&dir, &dir, Duration::from_secs(30), &mut Unattended).is_ok_and(|taken| taken.is_ok())
+            }
         });
         thread::sleep(Duration::from_millis(20));
         drop(held);
@@ -119,7 +122,7 @@ mod tests {
     fn a_wait_that_ran_out_names_who_has_it_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let held = Gate::try_take(dir.path()).unwrap().unwrap();
-        let stopped = take(dir.path(), Duration::from_millis(50), &mut Unattended).unwrap_err();
+        let stopped = take(dir.path(), dir.path(), Duration::from_millis(50), &mut Unattended).unwrap_err();
         let Stopped::Failed(error) = stopped else { panic!("{stopped:?}") };
         assert_eq!(error.code(), Code::DrainTimeout);
         assert!(error.is_retryable());

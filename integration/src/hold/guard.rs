@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use beadlock_checker::Options;
 use beadlock_checker::database::Database;
+use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
-use super::claim::{Claiming, Stopped, Unattended};
+use super::claim::{Attendant, Claiming, Stopped, Unattended};
 use super::wait::Wait;
 use super::{gate, nested};
-use crate::envelope::random_id;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::target;
@@ -65,17 +65,26 @@ impl Hold {
     /// [`Code::LockHeld`] when the wait ran out, [`Code::DrainTimeout`] when a cycle did not end,
     /// [`Code::LockUnreadable`] and [`Code::LockStale`] for a lock file that could not be dealt with, and what the
     /// system refused. Nothing is claimed then, and no other's lock was touched.
+    ///
+    /// In a command of `beadlock hold` on the same database the claim is nested: it stands under the outer lock, has
+    /// its id, and releases nothing.
     pub fn claim(self) -> Result<Claim, Error> {
+        self.claim_in(&Environment::read())
+    }
+
+    fn claim_in(self, environment: &Environment) -> Result<Claim, Error> {
         let Self { dir, holder, wait, drain, options } = self;
         target::check_holder(&holder)?;
-        let environment = Environment::read();
         let database =
             Database::named(&dir, &environment.of_database()).map_err(|error| target::not_found(&error))?;
-        nested::refuse_inside_a_cycle(&database, &environment)?;
+        nested::refuse_inside_a_cycle(&database, environment)?;
         let drain = wait.drain(drain);
+        if let Some(id) = nested::outer_claim(&database, environment) {
+            return Ok(Claim { held: None, id, dir: database.dir, patience: drain });
+        }
         let id = random_id();
         let claiming = Claiming {
-            dir: &database.dir,
+            database: &database,
             pid: std::process::id(),
             holder: &holder,
             id: &id,
@@ -84,7 +93,7 @@ impl Hold {
             options,
         };
         match claiming.claim(&mut Unattended) {
-            Ok(held) => Ok(Claim { held: Some(held), dir: database.dir, patience: drain }),
+            Ok((held, _)) => Ok(Claim { held: Some(held), id, dir: database.dir, patience: drain }),
             Err(Stopped::Failed(error)) => Err(error),
             // Unattended has no signals.
             Err(Stopped::Signalled(signal)) => Err(Error::new(Code::Io, format!("stopped by {signal}"))),
@@ -96,16 +105,17 @@ impl Hold {
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the lock at once"]
 pub struct Claim {
-    /// None only once it is released.
+    /// None when nested, and once it is released.
     held: Option<Held>,
+    id: String,
     dir: PathBuf,
     patience: Duration,
 }
 
 impl Claim {
-    /// The random id of this claim, as the lock file has it.
+    /// The random id of this claim, as the lock file has it; the outer claim's when nested.
     pub fn id(&self) -> &str {
-        self.held.as_ref().map_or("", Held::id)
+        &self.id
     }
 
     /// The database's directory, canonical.
@@ -119,7 +129,7 @@ impl Claim {
     /// When the lock could not be removed; the claim comes back with the error, still held.
     pub fn release(mut self) -> Result<(), NotReleased> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        match release(held, &self.dir, self.patience) {
+        match release(held, &self.dir, self.patience, &mut Unattended) {
             Ok(_) => Ok(()),
             Err(failed) => {
                 let (held, error) = *failed;
@@ -134,7 +144,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
             // Whoever wants to know calls `release`. The lock is stale when this process is gone.
-            let _ = release(held, &self.dir, Duration::from_secs(1));
+            let _ = release(held, &self.dir, Duration::from_secs(1), &mut Unattended);
         }
     }
 }
@@ -167,12 +177,17 @@ impl From<NotReleased> for Error {
     }
 }
 
-/// Ends a claim with the gate held, waiting for it at most `patience`.
+/// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal.
 ///
 /// # Errors
 /// The guard, and why the lock is still there.
-pub(crate) fn release(held: Held, dir: &Path, patience: Duration) -> Result<Release, Box<(Held, Error)>> {
-    let gate = match gate::take(dir, patience, &mut Unattended) {
+pub(crate) fn release(
+    held: Held,
+    dir: &Path,
+    patience: Duration,
+    attendant: &mut impl Attendant,
+) -> Result<Release, Box<(Held, Error)>> {
+    let gate = match gate::take(dir, &held.reach(), patience, attendant) {
         Ok(gate) => gate.ok(),
         Err(Stopped::Failed(error)) => return Err(Box::new((held, error))),
         Err(Stopped::Signalled(signal)) => {
@@ -210,6 +225,25 @@ mod tests {
     fn the_net_releases_too() {
         let (_top, dir) = database();
         drop(Hold::on(&dir).claim().unwrap());
+        assert!(!words::lock_path(&dir).exists());
+    }
+
+    #[test]
+    fn a_claim_inside_a_hold_of_the_same_database_is_nested() {
+        let (_top, dir) = database();
+        let outer = Hold::on(&dir).holder("outer").claim().unwrap();
+        let held_here = |id: &str| {
+            let target = format!("beads:{}", dir.display());
+            Environment::of(&[("BEADLOCK_HELD_TARGET", &target), ("BEADLOCK_HELD_ID", id)])
+        };
+        let inner = Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id())).unwrap();
+        assert_eq!(inner.id(), outer.id());
+        inner.release().unwrap();
+        drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id())).unwrap());
+        assert!(words::lock_path(&dir).exists(), "it releases nothing");
+        let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"));
+        assert_eq!(stranger.unwrap_err().code(), Code::LockHeld);
+        outer.release().unwrap();
         assert!(!words::lock_path(&dir).exists());
     }
 

@@ -3,12 +3,13 @@
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::database::Database;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
-use beadlock_checker::{Error as CheckerError, shared_file_system};
+use beadlock_checker::{Error as CheckerError, Removed, shared_file_system, system_words};
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -22,14 +23,14 @@ use super::signals::Signals;
 use super::supervise::Running;
 use super::tree::{self, Ending, Tree};
 use crate::cli;
-use crate::envelope::{Request, random_id};
+use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::{Code, Error};
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::target;
-use crate::words::{self, lock_path, quoted};
+use crate::words::{self, lock_path};
 use beadlock_checker::duration::shown;
 
 /// Runs the command under the lock, and says how the program is to end.
@@ -60,14 +61,14 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
             common.talk.warn(&format!(
                 "failed to write the report {}: {}",
                 escaped_path(path),
-                words::of_system(&why)
+                system_words(&why)
             ));
         }
     }
     if common.json && error.is_some() && report.pid.is_none() {
         let envelope = request.envelope(report.json(), error.as_ref(), &common.talk.warnings());
         if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {}", words::of_system(&why)));
+            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
         }
     }
     end
@@ -99,7 +100,7 @@ fn hold(
     nix::sys::prctl::set_child_subreaper(true).map_err(|errno| {
         let error = std::io::Error::from(errno);
         Error::io(
-            format!("failed to become the subreaper of the command: {}", words::of_system(&error)),
+            format!("failed to become the subreaper of the command: {}", system_words(&error)),
             error.kind(),
         )
     })?;
@@ -115,7 +116,7 @@ fn hold(
     let child = Child(running.pid);
 
     let begun = Instant::now();
-    let mut watch = Watch { signals: &mut signals, talk, child: running.pid, said: None };
+    let mut watch = Watch { signals: &mut signals, talk, child: Some(running.pid), said: None };
     let held = match outer {
         Some(_) => {
             talk.say_more(&format!("{} is held by an outer claim ({id}); running under it", database.given));
@@ -130,27 +131,36 @@ fn hold(
             }
             let pid = running.pid.unsigned_abs();
             let (wait, drain, options) = (settings.wait, settings.drain, settings.options);
-            let claiming = Claiming { dir: &dir, pid, holder: &holder, id: &id, wait, drain, options };
-            Some(claiming.claim(&mut watch)?)
+            let claiming =
+                Claiming { database: &database, pid, holder: &holder, id: &id, wait, drain, options };
+            let (held, removed) = claiming.claim(&mut watch)?;
+            talk.end_live();
+            if let Some(Removed { record, reason, .. }) = removed {
+                let name = escaped(&record.holder);
+                talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
+            }
+            Some(held)
         }
     };
-    talk.end_live();
     report.waited = Some(begun.elapsed());
-    let release_bound = settings.drain.max(Duration::from_secs(10));
+    let leaving =
+        Leaving { database: &database, patience: settings.drain.max(Duration::from_secs(10)), talk };
     if let Some(stopped) = watch.stopped() {
-        end_claim(held, &dir, &database.given, release_bound, talk, report);
+        leaving.end_claim(held, &mut signals, report);
         return Err(stopped);
     }
     if held.is_some() {
         talk.say(&format!("claimed {} for {} (PID {})", database.given, escaped(&holder), running.pid));
     }
-    if let Err(error) = waiting.go() {
-        end_claim(held, &dir, &database.given, release_bound, talk, report);
-        return Err(command.not_executed(&error).into());
-    }
+    let started = waiting.go().and_then(|starting| running.supervise(starting, &mut signals, talk));
+    let ended = match started {
+        Ok(ended) => ended,
+        Err(error) => {
+            leaving.end_claim(held, &mut signals, report);
+            return Err(command.not_executed(&error).into());
+        }
+    };
     report.pid = Some(running.pid);
-
-    let ended = running.supervise(&mut signals, talk);
     report.ending = Some(ended.ending);
     report.left = ended.left.iter().map(|stat| stat.pid).collect();
     if !ended.left.is_empty() {
@@ -159,7 +169,7 @@ fn hold(
             tree::names(&ended.left)
         ));
     }
-    end_claim(held, &dir, &database.given, release_bound, talk, report);
+    leaving.end_claim(held, &mut signals, report);
     drop(child);
     Ok(match ended.ending {
         Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,
@@ -168,35 +178,50 @@ fn hold(
     })
 }
 
-/// Releases, and says so; a failure is a warning that says what to type.
-fn end_claim(held: Option<Held>, dir: &Path, given: &str, bound: Duration, talk: &Talk, report: &mut Report) {
-    let Some(held) = held else { return };
-    let age = held.age();
-    report.held = Some(age);
-    let (lock, target) = (escaped_path(&lock_path(dir)), quoted(given.as_ref()));
-    match release(held, dir, bound) {
-        Ok(Release::Released) => {
-            report.released = true;
-            talk.say(&format!("released {given} after {}", shown(age)));
-        }
-        Ok(Release::Gone) => {
-            talk.warn(&format!(
-                "{lock} was gone before it was released: somebody removed it while it was held"
-            ));
-        }
-        Ok(Release::NotOurs(record)) => {
-            let whose = record.map_or("is somebody else's".to_owned(), |record| {
-                format!("is {}'s", escaped(&record.holder))
-            });
-            talk.warn(&format!(
-                "{lock} {whose} now and was not touched; who and why: beadlock status {target}"
-            ));
-        }
-        Err(failed) => {
-            let (_, error) = *failed;
-            talk.warn(&format!(
-                "the lock was not released: {error}; once this has ended, type: beadlock check {target}"
-            ));
+/// The end of the claim.
+struct Leaving<'a> {
+    database: &'a Database,
+    /// For how long the gate is waited for.
+    patience: Duration,
+    talk: &'a Talk,
+}
+
+impl Leaving<'_> {
+    /// Releases, and says so; a failure is a warning that says what to type. A signal ends the wait for the gate: the
+    /// lock is stale the moment the command's process is reaped.
+    fn end_claim(&self, held: Option<Held>, signals: &mut Signals, report: &mut Report) {
+        let Some(held) = held else { return };
+        let Self { database, patience, talk } = *self;
+        let age = held.age();
+        report.held = Some(age);
+        let (lock, target) = (escaped_path(&lock_path(&database.dir)), words::target(database));
+        let mut watch = Watch { signals, talk, child: None, said: None };
+        let released = release(held, &database.dir, patience, &mut watch);
+        talk.end_live();
+        match released {
+            Ok(Release::Released) => {
+                report.released = true;
+                talk.say(&format!("released {} after {}", database.given, shown(age)));
+            }
+            Ok(Release::Gone) => {
+                talk.warn(&format!(
+                    "{lock} was gone before it was released: somebody removed it while it was held"
+                ));
+            }
+            Ok(Release::NotOurs(record)) => {
+                let whose = record.map_or("is somebody else's".to_owned(), |record| {
+                    format!("is {}'s", escaped(&record.holder))
+                });
+                talk.warn(&format!(
+                    "{lock} {whose} now and was not touched; who and why: beadlock status {target}"
+                ));
+            }
+            Err(failed) => {
+                let (_, error) = *failed;
+                talk.warn(&format!(
+                    "the lock was not released: {error}; once this has ended, type: beadlock check {target}"
+                ));
+            }
         }
     }
 }
@@ -218,7 +243,8 @@ impl Drop for Child {
 struct Watch<'a> {
     signals: &'a mut Signals,
     talk: &'a Talk,
-    child: i32,
+    /// None once it has become the command.
+    child: Option<i32>,
     /// The kind of wait that was said.
     said: Option<&'static str>,
 }
@@ -234,7 +260,7 @@ impl Attendant for Watch<'_> {
                 return Some(Stopped::Signalled(received.signal));
             }
         }
-        let died = tree::ending(self.child).is_some();
+        let died = self.child.is_some_and(|child| tree::ending(child).is_some());
         died.then(|| {
             let message = "the process that was to become the command was killed while it waited";
             Error::new(Code::Io, message).ending(Exit::NotStarted).into()
@@ -245,7 +271,7 @@ impl Attendant for Watch<'_> {
         // Said again only when it waits for something else now.
         let kind = waited.kind();
         let is_first = self.said.replace(kind) != Some(kind);
-        self.talk.say_live(&waited.to_string(), is_first);
+        self.talk.say_live(waited, is_first);
     }
 
     fn no_gate(&mut self, why: &CheckerError) {

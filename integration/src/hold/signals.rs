@@ -3,13 +3,12 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use beadlock_checker::sys;
+use beadlock_checker::{sys, system_words};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, getsid};
 
 use crate::failure::Error;
-use crate::words;
 
 /// What is passed on to a command.
 const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT];
@@ -37,7 +36,7 @@ impl Signals {
     /// When the system has no descriptor to give.
     pub fn block() -> Result<Self, Error> {
         let failed = |error: std::io::Error| {
-            Error::io(format!("failed to prepare for signals: {}", words::of_system(&error)), error.kind())
+            Error::io(format!("failed to prepare for signals: {}", system_words(&error)), error.kind())
         };
         sys::default_sigchld().map_err(failed)?;
         let ignored = ignored();

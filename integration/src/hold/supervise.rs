@@ -3,12 +3,16 @@
 //! Promises: the command is not reaped here, so its PID answers until the lock is gone. After a signal this
 //! returns only when the whole tree has ended. Without one, what the command left behind is reported.
 
+use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use beadlock_checker::process::Stat;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use beadlock_checker::process::{self, Stat};
+use beadlock_checker::sys::Starting;
+use nix::sys::signal::{Signal, kill, killpg, raise};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 use super::event::wait_for;
 use super::signals::{Received, Signals};
@@ -17,10 +21,12 @@ use super::wait::Deadline;
 use crate::talk::Talk;
 use beadlock_checker::duration::shown;
 
-/// How often the tree is looked at again, beside every SIGCHLD, while its end is waited for.
-const NET: Duration = Duration::from_millis(200);
-/// After KILL its end is near.
-const NET_AFTER_KILL: Duration = Duration::from_millis(20);
+/// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
+/// child by then, and so its end reaches us as SIGCHLD.
+const NET: Duration = Duration::from_secs(5);
+/// After KILL its end is near. Who may not be killed is asked ever more seldom, up to [`KILL_AGAIN_AT_MOST`].
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+const KILL_AGAIN_AT_MOST: Duration = Duration::from_secs(2);
 
 /// A command that runs.
 #[derive(Debug)]
@@ -52,28 +58,38 @@ pub struct Ended {
 #[derive(Debug, Default)]
 struct Came {
     passed_on: bool,
-    from_terminal: bool,
+    /// When the terminal sent its last signal to the command.
+    from_terminal: Option<Instant>,
     interrupted: bool,
-    /// When what is left gets KILL.
+    /// When the command was seen to have ended.
+    ended: Option<Instant>,
+    /// When what is left gets KILL, for the first time and again.
     deadline: Option<Deadline>,
-    killed: bool,
+    /// The pause after the last KILL.
+    killed: Option<Duration>,
 }
 
 impl Running {
     /// Waits for the command, passes signals on, and waits for the tree where that is asked for.
-    pub fn supervise(&self, signals: &mut Signals, talk: &Talk) -> Ended {
+    ///
+    /// # Errors
+    /// What `execve` said of the command, which has not run then.
+    pub fn supervise(&self, starting: Starting, signals: &mut Signals, talk: &Talk) -> io::Result<Ended> {
+        let mut starting = Some(starting);
         let mut came = Came::default();
         let mut said_waiting = false;
         loop {
             let ending = tree::ending(self.pid);
-            tree::reap_orphans(self.pid);
+            if ending.is_some()
+                && let Some(starting) = starting.take()
+            {
+                starting.result()?;
+            }
             if let Some(ending) = ending {
-                // Who survives a Ctrl-C and ends well later (a shell, an interpreter) has not been ended by it.
-                let signalled = came.passed_on || came.from_terminal && ending != Ending::Exited(0);
-                let must_end = signalled || self.wait_group;
-                let left = self.left(must_end);
-                if left.is_empty() || !must_end {
-                    return Ended { ending, left, interrupted: came.interrupted };
+                let signalled = self.was_ended_by_a_signal(&mut came);
+                let left = self.left(signalled || self.wait_group);
+                if left.is_empty() || !(signalled || self.wait_group) {
+                    return Ok(Ended { ending, left, interrupted: came.interrupted });
                 }
                 if signalled {
                     came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
@@ -81,43 +97,85 @@ impl Running {
                 if !std::mem::replace(&mut said_waiting, true) {
                     talk.say(&format!("the command has ended; waiting for {}", tree::names(&left)));
                 }
+            } else {
+                tree::reap_orphans(self.pid);
             }
             if came.deadline.is_some_and(Deadline::is_over) {
                 self.kill_all(&mut came, talk);
             }
-            let net = match (&came, ending) {
-                (Came { killed: true, .. }, _) => NET_AFTER_KILL,
-                (_, Some(_)) => NET,
-                _ => Duration::MAX,
-            };
-            let limit =
-                came.deadline.filter(|_| !came.killed).map_or(net, |deadline| deadline.left().min(net));
-            wait_for([Some(signals.as_fd())], limit);
+            let net = if ending.is_some() { NET } else { Duration::MAX };
+            let limit = came.deadline.map_or(net, |deadline| deadline.left().min(net));
+            let [_, has_started] =
+                wait_for([Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)], limit);
+            if has_started && let Some(starting) = starting.take() {
+                starting.result()?;
+            }
             while let Some(received) = signals.next() {
                 self.receive(received, ending.is_some(), &mut came);
             }
         }
     }
 
-    /// What lives of the tree. Its end is believed only when seen twice: a process may be born while one looks.
+    /// A signal of the terminal has ended the command unless it has lived on for `--kill-after` since: then it has
+    /// survived it, as a shell or an interpreter does, and ends later for reasons of its own. Its exit code tells
+    /// nothing: who tidies up after a Ctrl-C may well end with 0.
+    fn was_ended_by_a_signal(&self, came: &mut Came) -> bool {
+        let ended = *came.ended.get_or_insert_with(Instant::now);
+        let is_near = |signal: Instant| ended.saturating_duration_since(signal) <= self.kill_after;
+        came.passed_on || came.from_terminal.is_some_and(is_near)
+    }
+
+    /// What lives of the tree of a command that has ended. The tree's end is believed only when seen twice: a process
+    /// may be born while one looks.
     fn left(&self, must_be_sure: bool) -> Vec<Stat> {
-        let left = self.tree.living();
+        let all = process::all();
+        tree::reap_orphans_of(&all, self.pid);
+        let left = self.tree.living_of(all);
         if left.is_empty() && must_be_sure { self.tree.living() } else { left }
     }
 
     fn receive(&self, received: Received, has_ended: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
+            self.stop_with_the_command();
             return;
         }
         came.interrupted |= signal == Signal::SIGINT;
-        if from_terminal {
-            came.from_terminal = true;
+        // A command that has left our group, as by setsid, does not have what the terminal sent to the group.
+        if from_terminal && self.is_in_our_group() {
+            came.from_terminal = Some(Instant::now());
         } else {
             came.passed_on = true;
             self.pass_on(signal, has_ended);
             came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
         }
+    }
+
+    fn is_in_our_group(&self) -> bool {
+        getpgid(Some(Pid::from_raw(self.pid))) == Ok(getpgrp())
+    }
+
+    /// A command that stops itself alone, without the terminal: the shell whose job we are would never see it, and keep
+    /// the terminal with us. Only where there is such a shell: who is not its job would be made to go on by nobody.
+    fn stop_with_the_command(&self) {
+        let is_job = getpgrp() == getpid() && getsid(None) != Ok(getpid());
+        let is_stopped_alone = || {
+            // Time for a Ctrl-Z to stop us too, and for an `fg` to make the command go on too.
+            self.is_stopped() && {
+                sleep(Duration::from_millis(10));
+                self.is_stopped()
+            }
+        };
+        if is_job && self.is_in_our_group() && is_stopped_alone() {
+            let _ = raise(Signal::SIGSTOP);
+            // Who made us go on means the command too, whether or not the whole group has heard it.
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        matches!(waitid(Id::Pid(Pid::from_raw(self.pid)), flags), Ok(WaitStatus::Stopped(..)))
     }
 
     fn pass_on(&self, signal: Signal, has_ended: bool) {
@@ -138,19 +196,21 @@ impl Running {
 
     fn kill_all(&self, came: &mut Came, talk: &Talk) {
         let left = self.tree.living();
-        if !std::mem::replace(&mut came.killed, true) && !left.is_empty() {
+        let is_first = came.killed.is_none();
+        if is_first && !left.is_empty() {
             let limit = shown(self.kill_after);
             talk.warn(&format!("still running {limit} after the signal, killing: {}", tree::names(&left)));
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
             }
-            let spared = tree::signal(&left, Signal::SIGKILL);
-            if !spared.is_empty() {
-                let names = tree::names(&spared);
-                talk.warn(&format!("not permitted to kill {names}; the lock stays until they have ended"));
-            }
-        } else {
-            tree::signal(&left, Signal::SIGKILL);
         }
+        let spared = tree::signal(&left, Signal::SIGKILL);
+        if is_first && !spared.is_empty() {
+            let names = tree::names(&spared);
+            talk.warn(&format!("not permitted to kill {names}; the lock stays until they have ended"));
+        }
+        let pause = came.killed.map_or(KILL_AGAIN, |pause| (pause * 2).min(KILL_AGAIN_AT_MOST));
+        came.killed = Some(pause);
+        came.deadline = Some(Deadline::after(pause));
     }
 }

@@ -3,12 +3,12 @@
 //! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen.
 
 use std::collections::HashSet;
-use std::fs;
 
-use beadlock_checker::process::{self, Stat};
+use beadlock_checker::process::{self, Stat, is_dead_zombie};
+use beadlock_checker::sys::{ChildEnd, ended_child};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use crate::words;
@@ -29,17 +29,32 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Whoever is our child by now (we may have been executed by a shell that had some) is none of the command's.
+    /// Whoever is our descendant by now (we may have been executed by a shell that had children) is none of the
+    /// command's. What those start later is not known: it counts once it is an orphan, and so falls to us.
     pub fn from_now_on() -> Self {
+        if ended_child(None) == Err(Errno::ECHILD) {
+            return Self::default();
+        }
         Self { before: descendants(process::all()).iter().map(|stat| (stat.pid, stat.start_ticks)).collect() }
     }
 
     /// The living ones; zombies count as ended.
     pub fn living(&self) -> Vec<Stat> {
-        let mut all = process::all();
-        all.retain(|stat| !stat.is_zombie() && !self.before.contains(&(stat.pid, stat.start_ticks)));
-        descendants(all)
+        self.living_of(process::all())
     }
+
+    /// The living ones among `all` processes.
+    pub fn living_of(&self, mut all: Vec<Stat>) -> Vec<Stat> {
+        all.retain(|stat| !self.before.contains(&(stat.pid, stat.start_ticks)));
+        let mut tree = descendants(all);
+        tree.retain(|stat| !(stat.is_zombie() && has_ended(stat.pid)));
+        tree
+    }
+}
+
+/// One whose main thread alone has ended looks like a zombie, and lives; one that is gone by now has ended.
+fn has_ended(pid: i32) -> bool {
+    is_dead_zombie(pid).unwrap_or_else(|| Stat::read(pid).is_none())
 }
 
 fn descendants(mut others: Vec<Stat>) -> Vec<Stat> {
@@ -78,28 +93,15 @@ pub fn names(tree: &[Stat]) -> String {
 
 /// How the child `pid` ended, without reaping it; `None` while it lives.
 pub fn ending(pid: i32) -> Option<Ending> {
-    match waitid(
-        Id::Pid(Pid::from_raw(pid)),
-        WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
-    ) {
-        Ok(WaitStatus::Exited(_, code)) => Some(Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX))),
-        Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ending::Killed(signal as i32)),
-        // A real-time signal, which has no name there.
-        Err(Errno::EINVAL) => Some(raw_ending(pid).unwrap_or(Ending::Killed(0))),
+    match ended_child(Some(pid)) {
+        Ok(ended) => ended.map(|(_, end)| match end {
+            ChildEnd::Exited(code) => Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+            ChildEnd::Killed(signal) => Ending::Killed(signal),
+        }),
         // Nobody else may reap it; should it be gone all the same, it has ended.
         Err(Errno::ECHILD) => Some(Ending::Exited(u8::MAX)),
-        _ => None,
+        Err(_) => None,
     }
-}
-
-/// From the last field of `/proc/PID/stat`, the status as wait(2) has it.
-fn raw_ending(pid: i32) -> Option<Ending> {
-    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let status: i32 = String::from_utf8_lossy(&line).split_ascii_whitespace().last()?.parse().ok()?;
-    Some(match status & 0x7f {
-        0 => Ending::Exited(u8::try_from(status >> 8 & 0xff).ok()?),
-        signal => Ending::Killed(signal),
-    })
 }
 
 /// Reaps the child `pid`, which has ended or is about to.
@@ -107,14 +109,19 @@ pub fn reap(pid: i32) {
     while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
 }
 
-/// Reaps the orphans that fell to us and have ended; never the command's own process.
+/// Reaps the orphans that fell to us and have ended, while the command `main` lives.
 pub fn reap_orphans(main: i32) {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    if matches!(waitid(Id::All, flags), Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD)) {
-        return;
+    while let Ok(Some((pid, _))) = ended_child(None)
+        && pid != main
+    {
+        let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
     }
+}
+
+/// The same among `all` processes, once the command has ended: unreaped, it hides the others from wait(2).
+pub fn reap_orphans_of(all: &[Stat], main: i32) {
     let me = std::process::id().cast_signed();
-    for stat in process::all() {
+    for stat in all {
         if stat.ppid == me && stat.is_zombie() && stat.pid != main {
             let _ = waitpid(Pid::from_raw(stat.pid), Some(WaitPidFlag::WNOHANG));
         }

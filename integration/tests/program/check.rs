@@ -166,14 +166,14 @@ fn explain_names_every_witness_and_what_to_type() {
         "kill(4242, 0) was not asked",
         "host: elsewhere, not this one",
         "gate: open",
-        "next: ssh elsewhere ps -p 4242",
+        "next: ssh -- elsewhere ps -p 4242",
         "rm ",
     ] {
         assert!(text.contains(word), "{word:?} in {text}");
     }
     let json = scene.run(&["check", "--explain", "--json"]).expect(4, &[]).json();
     assert_eq!(json["data"][0]["witnesses"]["kill"], "not_asked");
-    assert!(json["data"][0]["next"].as_str().unwrap().contains("ssh elsewhere"));
+    assert!(json["data"][0]["next"].as_str().unwrap().contains("ssh -- elsewhere"));
 }
 
 #[test]
@@ -188,4 +188,47 @@ fn a_zombie_is_held_until_one_asks_for_its_proof() {
     let json = scene.run(&["check", "--reap-proven-dead", "--json"]).expect(0, &[]).json();
     assert_eq!((&json["data"][0]["reason"], &json["data"][0]["removed"]), (&"zombie".into(), &true.into()));
     child.wait().unwrap();
+}
+
+#[test]
+fn what_next_offers_can_be_pasted_and_is_nothing_else() {
+    let scene = Scene::new();
+    scene.write_lock("vc", 4242, "-oProxyCommand=touch x; rm");
+    let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
+    assert!(text.contains("next: ssh -- '-oProxyCommand=touch x; rm' ps -p 4242"), "{text}");
+    for name in ["-dashed", "a b'c", "line\nbreak", "back\\slash", "\u{202e}"] {
+        let scene = Scene::new();
+        fs::create_dir(scene.file(name)).unwrap();
+        let target = format!("beads:{name}");
+        let text = scene.run(&["status", "--json", &target]).expect(0, &[]).json();
+        let next = text["data"][0]["next"].as_str().unwrap();
+        let word = next.strip_prefix("beadlock hold ").and_then(|rest| rest.strip_suffix(" -- CMD")).unwrap();
+        assert!(!word.starts_with('-') && !word.contains(['\n', '\u{202e}']), "{word:?}");
+        let ended = std::process::Command::new("bash")
+            .args(["-c", &format!("cd {word}; pwd -P")])
+            .current_dir(scene.path())
+            .output()
+            .unwrap();
+        let dir = fs::canonicalize(scene.file(name)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), format!("{}\n", dir.display()), "{word}");
+    }
+}
+
+/// Another user's file gives no lease; what was done without one is said.
+#[test]
+fn a_removal_without_a_lease_is_explained() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = scene.command(&["check", "--explain"]);
+    if !as_nobody(&mut command) {
+        return;
+    }
+    let ended = Running::start(command).finish().expect(0, &[]);
+    assert!(ended.out.starts_with("Removed stale lock (vc), proceeding with sync\n"), "{ended:?}");
+    assert!(ended.out.contains("  lease_unavailable: "), "{ended:?}");
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let ours = scene.run(&["check", "--explain"]);
+    assert!(!ours.out.contains("lease_unavailable"), "{ours:?}");
 }

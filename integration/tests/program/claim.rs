@@ -87,7 +87,10 @@ fn a_holder_that_dies_without_a_release_is_noticed() {
 fn a_stale_lock_is_taken_over() {
     let scene = Scene::new();
     scene.write_lock("crashed", dead_pid(), &this_host().to_ascii_uppercase());
-    scene.run(&["hold", "--no-wait", "--", "sh", "-c", "cp .beads/.exclusive-lock seen"]).expect(0, &[]);
+    let said = "beadlock: removed stale lock of crashed (PID ";
+    scene
+        .run(&["hold", "--no-wait", "--", "sh", "-c", "cp .beads/.exclusive-lock seen"])
+        .expect(0, &[said, ", pid_gone)\n"]);
     assert!(scene.read("seen").contains("\"holder\": \"sh\""));
     assert!(scene.names().is_empty());
 }
@@ -194,4 +197,35 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
     let line = "Skipping database (lock check failed: failed to remove stale lock: no gate)\n";
     assert_eq!(nobody(&["check", ".beads"]).unwrap().expect(5, &[]).out, line);
     assert!(scene.lock().exists());
+}
+
+#[test]
+fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
+    let scene = Scene::new();
+    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    for (args, words) in [
+        (["--wait", "1h", "--no-wait"], "did not wait; who and why: beadlock status .beads\n"),
+        (["--no-wait", "--wait", "300ms"], "gave up after 300ms; "),
+    ] {
+        scene.run(&[&["hold"], &args[..], &["--", "true"]].concat()).expect(4, &[words]);
+    }
+}
+
+#[test]
+fn a_fifo_is_not_offered_to_cat() {
+    let scene = Scene::new();
+    nix::unistd::mkfifo(&scene.lock(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let ended = scene.run(&["hold", "--", "true"]).expect(5, &["look at it: ls -la "]);
+    assert!(!ended.err.contains("cat "), "{ended:?}");
+}
+
+#[test]
+fn no_more_processes_is_said_in_words() {
+    let scene = Scene::new();
+    let mut command = scene.shell("exec bash -c 'ulimit -u 0; exec \"$BEADLOCK\" hold -- true'");
+    if as_nobody(&mut command) {
+        Running::start(command)
+            .finish()
+            .expect(1, &["no more processes are allowed to this user (ulimit -u)"]);
+    }
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Running, Scene, as_nobody, children, dead_pid, lives, reap, this_host, until};
+use crate::support::{
+    Running, Scene, as_nobody, children, dead_pid, has_program, lives, reap, this_host, until,
+};
 
 #[test]
 fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
@@ -236,4 +238,54 @@ fn a_report_says_what_became_of_it() {
         .run(&["hold", "--no-wait", "--report", "link", "--", "true"])
         .expect(4, &["failed to write the report link"]);
     assert!(!scene.file("target").exists());
+}
+
+#[test]
+fn who_lost_only_its_main_thread_lives() {
+    let scene = Scene::new();
+    let script = format!(
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(300,)).start(); \
+         ctypes.CDLL(None).syscall({}, 0)",
+        nix::libc::SYS_exit
+    );
+    if !has_program("python3") {
+        return;
+    }
+    let script = format!(
+        "python3 -c '{script}' & echo $! > left; until grep -q 'State:.Z' /proc/$!/status; do sleep 0.01; done"
+    );
+    let ended = scene.run(&["hold", "--", "sh", "-c", &script]);
+    let left: i32 = scene.read("left").trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();
+    reap(left);
+    ended.expect(
+        0,
+        &[&format!("the command left processes behind, and the lock is released now: PID {left}")],
+    );
+}
+
+#[test]
+fn a_directory_that_was_renamed_meanwhile_is_released_all_the_same() {
+    let scene = Scene::new();
+    scene.run(&["hold", "--", "sh", "-c", "mv .beads moved; exit 7"]).expect(7, &["released .beads"]);
+    assert_eq!(fs::read_dir(scene.file("moved")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
+    let scene = Scene::new();
+    let script = "until test -e go; do sleep 0.01; done; exit 7";
+    let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script]));
+    until("it is claimed", || running.err().contains("claimed"));
+    let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
+    fs::write(scene.file("go"), "").unwrap();
+    let dir = fs::canonicalize(scene.beads()).unwrap();
+    let words = format!("waiting for the gate of {} ", dir.display());
+    until("it says whom it waits for", || running.err().contains(&words));
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    running
+        .finish()
+        .expect(7, &["the lock was not released: stopped by SIGTERM", "type: beadlock check .beads"]);
+    drop(gate);
+    scene.run(&["check"]).expect(0, &[]);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, Scene, children, lives, this_host, until};
+use crate::support::{Running, Scene, as_nobody, children, lives, this_host, until};
 
 fn pid_in(scene: &Scene, name: &str) -> i32 {
     until(name, || scene.read(name).ends_with('\n'));
@@ -34,6 +34,8 @@ fn a_command_killed_by_a_signal_is_128_and_its_number() {
     scene.run(&["hold", "--", "sh", "-c", "kill -34 $$"]).expect(162, &["released"]);
     let alone = scene.run(&["hold", "--", "sh", "-c", "kill -INT $$"]).expect(130, &["released"]);
     assert_eq!(alone.signal, None, "nobody interrupted us");
+    let pipe = scene.run(&["hold", "--", "sh", "-c", "kill -PIPE $$"]).expect(141, &["released"]);
+    assert_eq!(pipe.signal, None);
     let both =
         scene.run(&["hold", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]).expect(130, &["released"]);
     assert_eq!(both.signal, Some(Signal::SIGINT as i32), "so that a script around it stops");
@@ -120,6 +122,8 @@ fn what_is_ignored_on_entry_stays_ignored_for_both() {
     let scene = Scene::new();
     let script = "trap '' HUP; exec \"$BEADLOCK\" hold -- sh -c 'kill -HUP $PPID; kill -HUP $$; exit 7'";
     Running::start(scene.shell(script)).finish().expect(7, &["released"]);
+    let script = "trap '' PIPE; exec \"$BEADLOCK\" hold -- sh -c 'kill -PIPE $$; exit 7'";
+    Running::start(scene.shell(script)).finish().expect(7, &["released"]);
     // Who ignores SIGCHLD would never hear of the end.
     let script = "trap '' CHLD; exec \"$BEADLOCK\" hold -- sh -c 'exit 7'";
     Running::start(scene.shell(script)).finish().expect(7, &["released"]);
@@ -135,4 +139,39 @@ fn the_command_starts_with_the_mask_and_the_dispositions_of_any_other() {
     scene.run(&["hold", "--", "sh", "-c", script]).expect(0, &[]);
     assert_eq!(scene.read("masks"), without);
     assert_eq!(without.lines().count(), 2, "{without}");
+}
+
+#[test]
+fn a_nameless_signal_is_known_also_of_a_command_that_is_somebody_elses() {
+    let scene = Scene::new();
+    fs::copy("/bin/sh", scene.file("sh")).unwrap();
+    // Set-user-ID: /proc then hides from us how it ended.
+    fs::set_permissions(scene.file("sh"), std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+    for path in [scene.path(), &scene.beads()] {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let mut command = scene.command(&["hold", "--", "./sh", "-p", "-c", "kill -34 $$"]);
+    if as_nobody(&mut command) {
+        Running::start(command).finish().expect(162, &["released"]);
+    }
+}
+
+#[test]
+fn a_signal_between_the_claim_and_the_start_is_heard() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 137)] {
+        let scene = Scene::new();
+        let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
+        let running = Running::start(scene.command(&["hold", "--kill-after", "200ms", "--", "touch", "ran"]));
+        until("it waits", || running.err().contains("waiting"));
+        let [child] = children(running.pid())[..] else { panic!("one child") };
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), Signal::SIGSTOP).unwrap();
+        until("it is stopped", || {
+            fs::read_to_string(format!("/proc/{child}/stat")).unwrap().contains(") T ")
+        });
+        drop(gate);
+        until("it is claimed", || running.err().contains("claimed"));
+        running.signal(signal);
+        running.finish().expect(code, &["released"]);
+        assert!(scene.names().is_empty() && !scene.file("ran").exists());
+    }
 }

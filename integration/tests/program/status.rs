@@ -112,3 +112,20 @@ fn colours_come_when_asked_for() {
         "what was asked for by name beats NO_COLOR"
     );
 }
+
+#[test]
+fn names_who_waits_for_the_gate() {
+    let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let waiting = Running::start(scene.command(&["hold", "--", "true"]));
+    until("it waits", || waiting.err().contains("waiting"));
+    let text = scene.run(&["status"]).expect(0, &[]).out;
+    let line = format!("waiting for the gate: PID {} (", waiting.pid());
+    assert!(text.contains(&line), "{line} in {text}");
+    let json = scene.run(&["status", "--json"]).expect(0, &[]).json();
+    let waiters = &json["data"][0]["witnesses"]["gate_waiters"];
+    assert_eq!(waiters[0]["pid"], waiting.pid());
+    assert!(waiters[0]["command"].as_str().unwrap().ends_with("hold -- true"), "{waiters}");
+    drop(gate);
+    waiting.finish().expect(0, &["released"]);
+}

@@ -270,3 +270,15 @@ pub fn as_nobody(command: &mut Command) -> bool {
     command.uid(65534).gid(65534);
     true
 }
+
+/// Whether a program that a test starts is there. Where `CI` is set it must be.
+#[expect(clippy::disallowed_methods, reason = "a test asks where it runs")]
+pub fn has_program(name: &str) -> bool {
+    let found = Command::new(name).arg("--version").output().is_ok();
+    let is_ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
+    assert!(found || !is_ci, "this test needs {name}");
+    if !found {
+        eprintln!("skipped: needs {name}");
+    }
+    found
+}

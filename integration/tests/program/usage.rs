@@ -20,6 +20,8 @@ fn a_forgotten_double_dash_is_pointed_out() {
     let json = scene.run(&["hold", "--json", "make", "release"]).expect(2, &[]).json();
     assert_eq!((&json["error"]["code"], &json["ok"]), (&"USAGE".into(), &false.into()));
     scene.run(&["hold", "--own-exit-code", "99", "make", "release"]).expect(99, &[]);
+    let wrong = scene.run(&["hold", "--wiat", "5s", "--", "make"]).expect(2, &["--wiat"]);
+    assert!(!wrong.err.contains("did you mean"), "{wrong:?}");
     scene.run(&["hold"]).expect(2, &["no command; type: beadlock hold -- CMD"]);
     assert!(scene.names().is_empty());
 }
@@ -50,7 +52,14 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         let mut command = scene.command(&["hold", "--", "true"]);
         command.env(name, value);
         Running::start(command).finish().expect(2, &[&format!("${name}: ")]);
+        let mut command = scene.command(&["hold", "--own-exit-code", "99", "--", "true"]);
+        command.env(name, value);
+        Running::start(command).finish().expect(99, &[&format!("${name}: ")]);
     }
+    let mut command = scene.command(&["check"]);
+    command.env("BEADLOCK_JSON", "1").env("BEADLOCK_COLOR", "mauve");
+    let json = Running::start(command).finish().expect(2, &[]).json();
+    assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"USAGE".into()));
     assert!(scene.names().is_empty());
 }
 
@@ -60,7 +69,13 @@ fn no_target_is_exit_1_and_says_where_it_looked() {
     std::fs::remove_dir(scene.beads()).unwrap();
     let words = ["no .beads here or above (looked in ", "name one: beadlock hold path/.beads -- …"];
     for args in [&["hold", "--", "true"][..], &["check"], &["status"], &[]] {
-        scene.run(args).expect(1, &words);
+        let ended = scene.run(args).expect(1, &words);
+        assert!(!ended.err.contains("claim it"), "{ended:?}");
+    }
+    for (name, value) in [("BEADLOCK_TARGET", "beads:nowhere"), ("BEADS_DIR", "nowhere")] {
+        let mut command = scene.command(&["check"]);
+        command.env(name, value);
+        Running::start(command).finish().expect(1, &[&format!("${name}: nowhere does not exist")]);
     }
     scene.run(&["hold", "nowhere/.beads", "--", "true"]).expect(1, &["nowhere/.beads does not exist"]);
     std::fs::write(scene.file("plain"), "").unwrap();
@@ -100,5 +115,17 @@ fn a_reader_that_has_gone_is_no_error() {
         let mut command = scene.command(args);
         command.stdout(Stdio::from(writer)).stderr(Stdio::piped());
         ended(&command.output().unwrap()).expect(code, &[]);
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let scene = Scene::new();
+    for args in [&["--help"][..], &["--version"], &["status"], &["status", "--json"]] {
+        let mut command = scene.command(args);
+        command
+            .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())
+            .stderr(Stdio::piped());
+        ended(&command.output().unwrap()).expect(1, &["failed to write to stdout: no space left on device"]);
     }
 }
