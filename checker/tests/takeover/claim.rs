@@ -1,0 +1,87 @@
+//! Creating a lock.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::take::{Attempt, Means, Release, Site, Step};
+use beadlock_checker::{Options, Skip, should_skip_database};
+
+use crate::scene::{Database, MEANS, claimed, crash_at, dead, locked_by};
+
+#[test]
+fn a_claim_is_whole_is_seen_and_is_released() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.lock(), dead("crashed")).unwrap();
+        let gate = database.gate();
+        let record = Record::new("ours", "1.0").unwrap();
+        let held = claimed(&gate, means, &record);
+        assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json());
+        assert_eq!(fs::metadata(database.lock()).unwrap().mode() & 0o7777, 0o644);
+        assert_eq!(database.names(), [".exclusive-lock"], "{means:?}");
+        let again = Site::new(&gate, &Options::default()).with_means(means).claim(&record).unwrap();
+        assert!(matches!(again, Attempt::Refused(Skip::Locked(..))), "{again:?}");
+        assert!(locked_by("ours")(&should_skip_database(database.path())));
+        let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
+        assert_eq!(released, Release::Released, "{means:?}");
+        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+        let again = Site::new(&gate, &Options::default()).release(&held).unwrap();
+        assert_eq!(again, Release::Gone);
+    }
+}
+
+/// A claim that dies at any step leaves nothing, or a whole record of a process that may be asked for.
+#[test]
+fn a_crash_at_any_step_of_a_claim_leaves_a_whole_record_or_none() {
+    for means in MEANS {
+        for step in [Step::Absent, Step::Synced, Step::Linked] {
+            let database = Database::new();
+            let gate = database.gate();
+            let record = Record::new("ours", "").unwrap();
+            let crash = |at| crash_at(at, step);
+            let site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| site.claim(&record))).is_err(),
+                "{step:?} was not reached"
+            );
+            match step {
+                Step::Linked => assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json()),
+                _ => assert!(!database.lock().exists()),
+            }
+        }
+    }
+}
+
+/// A named unfinished lock, where there are no unnamed files, is swept once its process is dead.
+#[test]
+fn unfinished_locks_of_the_dead_are_swept() {
+    let database = Database::new();
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let dead = format!(".exclusive-lock.tmp-{}-abc", child.id());
+    let living = format!(".exclusive-lock.tmp-{}-abc", std::process::id());
+    for name in [&dead, &living] {
+        fs::write(database.path().join(name), "{").unwrap();
+    }
+    let gate = database.gate();
+    let held = claimed(&gate, Means::PORTABLE, &Record::new("ours", "").unwrap());
+    assert!(!database.path().join(dead).exists() && database.path().join(living).exists());
+    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+}
+
+/// What no reader would accept is never written: it would block the database for ever.
+#[test]
+fn a_record_that_nobody_could_read_is_not_claimed_with() {
+    let database = Database::new();
+    let gate = database.gate();
+    let mut nameless = Record::new("ours", "").unwrap();
+    nameless.holder.clear();
+    for record in [nameless, Record::new("ours", &"1".repeat(70_000)).unwrap()] {
+        let error = Site::new(&gate, &Options::default()).claim(&record).unwrap_err().to_string();
+        assert!(error.contains("that nobody could read") && error.contains(".exclusive-lock"), "{error}");
+        assert!(database.names().is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! A database, the locks that lie in it, and the tools that know nothing of the gate.
+
+use std::fs;
+use std::io::Write;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::take::{Attempt, Held, Means, Site, Step};
+use beadlock_checker::{Decision, Gate, Options, Reason, Skip, should_skip_database};
+
+pub const MEANS: [Means; 4] = [
+    Means::BEST,
+    Means { leases: false, ..Means::BEST },
+    Means { renameat2: false, ..Means::BEST },
+    Means::PORTABLE,
+];
+
+/// Every step of a removal.
+pub const REMOVAL: [Step; 7] = [
+    Step::Recovered,
+    Step::Judged,
+    Step::Leased,
+    Step::JudgedAgain,
+    Step::MovedAside,
+    Step::GraceOver,
+    Step::Deleted,
+];
+
+pub struct Database {
+    pub dir: tempfile::TempDir,
+}
+
+impl Database {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.path().join(".exclusive-lock")
+    }
+
+    pub fn aside(&self) -> PathBuf {
+        self.path().join(".exclusive-lock.aside")
+    }
+
+    pub fn gate(&self) -> Gate {
+        Gate::try_take(self.path()).unwrap().expect("the gate is free")
+    }
+
+    pub fn holder(&self) -> String {
+        Record::parse(&fs::read(self.lock()).unwrap_or_default())
+            .map_or_else(|no| no.to_string(), |there| there.holder)
+    }
+
+    /// What the next check says, and that it leaves no side file behind.
+    pub fn next_check(&self) -> Decision {
+        let decision = should_skip_database(self.path());
+        assert!(!self.aside().exists(), "a side file for ever, after: {decision:?}");
+        decision
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let names =
+            fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+}
+
+pub fn record(holder: &str, pid: u32) -> String {
+    let host = hostname::get().unwrap().into_string().unwrap();
+    format!(r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
+}
+
+pub fn live(holder: &str) -> String {
+    record(holder, std::process::id())
+}
+
+pub fn dead(holder: &str) -> String {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    record(holder, child.id())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Writer {
+    InPlace,
+    ByRename,
+}
+
+/// A tool that claims without the gate: it overwrites what is there. Under a lease a writer in place stands still
+/// until the lease ends, so it works beside us, and 30 ms are enough for one that need not wait.
+pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
+    let (done, claimed) = channel();
+    let thread = std::thread::spawn(move || {
+        let record = live("naive");
+        match writer {
+            Writer::InPlace => fs::File::create(&lock).unwrap().write_all(record.as_bytes()).unwrap(),
+            Writer::ByRename => {
+                let draft = lock.with_extension("draft");
+                fs::write(&draft, record).unwrap();
+                fs::rename(draft, &lock).unwrap();
+            }
+        }
+        let _ = done.send(());
+    });
+    let _ = claimed.recv_timeout(Duration::from_millis(30));
+    thread
+}
+
+/// The step never continues; what the kernel does for a dead process, unwinding does here.
+pub fn crash_at(at: Step, step: Step) {
+    if at == step {
+        resume_unwind(Box::new("a crash"));
+    }
+}
+
+pub fn locked_by(holder: &str) -> impl Fn(&Decision) -> bool {
+    move |decision| matches!(decision, Decision::Skip(Skip::Locked(record, Reason::PidAlive)) if record.holder == holder)
+}
+
+pub fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
+    match Site::new(gate, &Options::default()).with_means(means).claim(record).unwrap() {
+        Attempt::Claimed(held, _) => held,
+        Attempt::Refused(skip) => panic!("{means:?}: {skip:?}"),
+    }
+}
