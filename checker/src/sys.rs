@@ -259,20 +259,21 @@ impl AsFd for Starting {
     }
 }
 
-/// Sets SIGCHLD to its default: ended children stay as zombies until they are waited for.
+/// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
 ///
 /// # Errors
-/// None that the system documents.
-pub fn default_sigchld() -> io::Result<()> {
-    // SAFETY: SIG_DFL is no handler.
-    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
+/// EINVAL for one that cannot be changed.
+pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
+    for one in signals {
+        // SAFETY: SIG_DFL is no handler.
+        unsafe { signal(*one, SigHandler::SigDfl) }?;
+    }
     Ok(())
 }
 
 /// Ends this process by `signal` with its default action, so that a shell sees what happened.
 pub fn die_of(dying: Signal) {
-    // SAFETY: SIG_DFL is no handler.
-    let _ = unsafe { signal(dying, SigHandler::SigDfl) };
+    let _ = default_actions(&[dying]);
     let mut set = SigSet::empty();
     set.add(dying);
     let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);

@@ -47,6 +47,10 @@ impl Default for Scene {
 impl Scene {
     /// A fresh one.
     pub fn new() -> Self {
+        // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
+        use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+            .expect("default signals");
         let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir().expect("a temporary directory");
         let scene = Self { top };
         fs::create_dir(scene.beads()).expect("create .beads");

@@ -23,6 +23,9 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
+        use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM]).unwrap();
         let root = tempfile::tempdir().unwrap();
         let repo = fs::canonicalize(root.path()).unwrap().join("repo");
         let dir = repo.join(".beads");

@@ -38,7 +38,7 @@ impl Signals {
         let failed = |error: std::io::Error| {
             Error::io(format!("failed to prepare for signals: {}", system_words(&error)), error.kind())
         };
-        sys::default_sigchld().map_err(failed)?;
+        sys::default_actions(&[Signal::SIGCHLD]).map_err(failed)?;
         let ignored = ignored();
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);

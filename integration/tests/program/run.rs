@@ -97,8 +97,7 @@ fn what_is_left_behind_is_named_and_the_lock_released() {
     let running = Running::start(scene.command(&["hold", "--", "sh", "-c", "sleep 300 & echo $! > left"]));
     let ended = running.finish();
     let left: i32 = scene.read("left").trim().parse().unwrap();
-    let words =
-        format!("the command left processes behind, and the lock is released now: PID {left} (");
+    let words = format!("the command left processes behind, and the lock is released now: PID {left} (");
     ended.expect(0, &[&words, "--wait-group", "released .beads"]);
     assert!(lives(left) && scene.names().is_empty());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();

@@ -20,6 +20,9 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
+        use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM]).unwrap();
         nix::sys::prctl::set_child_subreaper(true).unwrap();
         let top = tempfile::tempdir().unwrap();
         let scene = Self { top };
