@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{self, Mode};
 
 use crate::error::{Error, Result};
 use crate::process;
@@ -145,17 +145,24 @@ fn has_flock_on(pid: i32, inode: (u64, u64)) -> bool {
     })
 }
 
-/// The directory as `/proc/locks` names it, `MAJOR:MINOR:INODE`. By its mount: the device that stat tells is
-/// another one on some file systems, such as btrfs.
+/// The directory as `/proc/locks` names it, `MAJOR:MINOR:INODE`.
 fn inode_in_locks(dir: &Path) -> Option<String> {
     let fd = open_dir(dir).ok()?;
+    let meta = fs::metadata(dir).ok()?;
+    let by_stat = || (stat::major(meta.dev()), stat::minor(meta.dev()));
+    let (major, minor) = device_of_mount(&fd).unwrap_or_else(by_stat);
+    Some(format!("{major:02x}:{minor:02x}:{}", meta.ino()))
+}
+
+/// The device of the mount that a descriptor is on: on some file systems, such as btrfs, `stat` tells another one.
+/// `None` where the mount is not to be seen, as in a chroot.
+fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
     let (major, minor) = line.split(' ').nth(2)?.split_once(':')?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    Some(format!("{major:02x}:{minor:02x}:{}", fs::metadata(dir).ok()?.ino()))
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// The PID of a line such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`, when it is about that inode.
