@@ -125,7 +125,8 @@ pub(crate) fn namespace_is_gone(pid_ns: &str) -> bool {
     };
     let sees_all = nix::unistd::geteuid().is_root() && has_sys_ptrace();
     let may_know = sees_all && proc_is_ours() && INITIAL.into_iter().all(is_initial);
-    may_know && nobody_lives_in(pid_ns) && nobody_lives_in(pid_ns)
+    let is_ours = pid_ns == INITIAL[0].1;
+    may_know && !is_ours && nobody_lives_in(pid_ns) && nobody_lives_in(pid_ns)
 }
 
 /// What looks behind `hidepid` and into other users' processes.
@@ -149,10 +150,18 @@ fn nobody_lives_in(pid_ns: &str) -> bool {
             Ok(_) => {}
             // It ended meanwhile, or is a zombie, which has no namespace any more.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+            Err(_) if is_of_our_namespace(pid) => {}
             Err(_) => return false,
         }
     }
     true
+}
+
+/// It has one PID, the one that this `/proc` shows: whoever lives in a namespace below ours has more.
+fn is_of_our_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    pids.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
 }
 
 #[cfg(test)]
@@ -193,5 +202,7 @@ mod tests {
     fn a_living_namespace_is_not_gone() {
         let ours = fs::read_link("/proc/self/ns/pid").unwrap();
         assert!(!namespace_is_gone(ours.to_str().unwrap()));
+        assert!(is_of_our_namespace(std::process::id().cast_signed()));
+        assert!(!is_of_our_namespace(0), "nobody is nobody's");
     }
 }

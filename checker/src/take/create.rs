@@ -69,6 +69,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let Some(record) = record else {
             return Err(self.error("claim with a record that nobody could read", LOCK, Errno::EINVAL));
         };
+        self.sweep();
         match self.unnamed()? {
             Some((file, pin)) => {
                 self.write(Draft { file, name: None, pin, dir_pin: self.pin_dir()?, json, record })
@@ -106,7 +107,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     fn named(&self, json: String, record: Box<Record>) -> Result<Draft> {
         let error = |errno| self.error("create", LOCK, errno);
-        self.sweep();
         let name = format!("{DRAFT_PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
         let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
         let fd =

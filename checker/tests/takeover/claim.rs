@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Attempt, Means, Release, Site, Step};
+use beadlock_checker::take::{Attempt, Release, Site, Step};
 use beadlock_checker::{Options, Skip, should_skip_database};
 
 use crate::scene::{Database, MEANS, claimed, crash_at, dead, locked_by};
@@ -55,21 +55,24 @@ fn a_crash_at_any_step_of_a_claim_leaves_a_whole_record_or_none() {
     }
 }
 
-/// A named unfinished lock, where there are no unnamed files, is swept once its process is dead.
+/// A named unfinished lock, as it is made where there are no unnamed files, is swept by the next claim once its process
+/// is dead.
 #[test]
 fn unfinished_locks_of_the_dead_are_swept() {
-    let database = Database::new();
-    let mut child = Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    let dead = format!(".exclusive-lock.tmp-{}-abc", child.id());
-    let living = format!(".exclusive-lock.tmp-{}-abc", std::process::id());
-    for name in [&dead, &living] {
-        fs::write(database.path().join(name), "{").unwrap();
+    for means in MEANS {
+        let database = Database::new();
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let dead = format!(".exclusive-lock.tmp-{}-abc", child.id());
+        let living = format!(".exclusive-lock.tmp-{}-abc", std::process::id());
+        for name in [&dead, &living] {
+            fs::write(database.path().join(name), "{").unwrap();
+        }
+        let gate = database.gate();
+        let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
+        assert!(!database.path().join(dead).exists() && database.path().join(living).exists(), "{means:?}");
+        assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
     }
-    let gate = database.gate();
-    let held = claimed(&gate, Means::PORTABLE, &Record::new("ours", "").unwrap());
-    assert!(!database.path().join(dead).exists() && database.path().join(living).exists());
-    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
 }
 
 /// What no reader would accept is never written: it would block the database for ever.
