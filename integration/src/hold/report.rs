@@ -28,7 +28,7 @@ pub struct Report {
     pub pid: Option<i32>,
     /// How the command ended.
     pub ending: Option<Ending>,
-    /// How long the claim took.
+    /// How long the claim took; none before it stands.
     pub waited: Option<Duration>,
     /// How long the lock was held.
     pub held: Option<Duration>,
@@ -39,9 +39,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// As the envelope's `data`; null before a target was known.
+    /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for who holds the lock.
     pub fn json(&self) -> Value {
-        let Some(database) = &self.target else { return Value::Null };
+        let Some(database) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
+            return Value::Null;
+        };
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let (code, signal) = match self.ending {
             Some(Ending::Exited(code)) => (Some(code), None),

@@ -232,6 +232,7 @@ fn a_report_says_what_became_of_it() {
     scene.run(&["hold", "--no-wait", "--report", "report", "--", "true"]).expect(4, &[]);
     let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
     assert_eq!((&report["ok"], &report["error"]["code"]), (&false.into(), &"LOCK_HELD".into()));
+    assert_eq!(report["data"], serde_json::Value::Null, "a claim that never stood");
     std::os::unix::fs::symlink("target", scene.file("link")).unwrap();
     scene
         .run(&["hold", "--no-wait", "--report", "link", "--", "true"])
