@@ -47,6 +47,9 @@ struct Cli {
     /// One log for all databases, instead of a daemon.log in each
     #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE")]
     log_file: Option<PathBuf>,
+    /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
+    #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT")]
+    audit: Option<PathBuf>,
     /// Also remove locks whose holder is proved dead in other ways than by its PID
     #[arg(long)]
     reap_proven_dead: bool,
@@ -77,6 +80,7 @@ pub(crate) struct Settings {
     pub(crate) exec: Option<OsString>,
     pub(crate) cycle_timeout: Duration,
     pub(crate) log_file: Option<PathBuf>,
+    pub(crate) audit: Option<PathBuf>,
     pub(crate) check: beadlock_checker::Options,
 }
 
@@ -126,6 +130,7 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         exec,
         cycle_timeout: cli.cycle_timeout.min(LONGEST),
         log_file: cli.log_file,
+        audit: cli.audit,
         check: beadlock_checker::Options { reap_proven_dead: cli.reap_proven_dead, dry_run: false },
     })
 }

@@ -10,6 +10,7 @@ use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, Options};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::database::Told;
 use crate::log;
@@ -22,7 +23,10 @@ pub(crate) struct Work {
     pub(crate) exec: Option<OsString>,
     pub(crate) timeout: Duration,
     pub(crate) check: Options,
+    /// For how long a busy gate is nothing for the audit trail.
+    pub(crate) patience: Duration,
     pub(crate) watch: Watch,
+    pub(crate) trail: Trail,
 }
 
 /// How a cycle ended. The log has said it.
@@ -47,8 +51,14 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
-            for line in told.streak.skipped(&decision, Instant::now(), work.interval) {
+            let now = Instant::now();
+            for line in told.streak.skipped(&decision, now, work.interval) {
                 log::line(database, line);
+            }
+            if let Decision::Skip(skip) = &decision
+                && told.streak.is_news(&decision, now, work.patience)
+            {
+                work.trail.blocked(database, skip);
             }
             return Outcome::Skipped(decision);
         }
@@ -65,8 +75,9 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
             );
         }
     }
-    if cycle.decision().removed().is_some() {
+    if let Some(removed) = cycle.decision().removed() {
         log::line(database, cycle.decision());
+        work.trail.removed(database, removed);
         blocking(work, dir, |work, dir| work.watch.forget_lock_gone(dir)).await;
     }
     if let Some(line) = told.streak.resumed(Instant::now()) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
@@ -107,6 +108,8 @@ struct Running {
     said_held: bool,
     /// The last line, when it was about something that lasts a moment.
     busy_said: Option<Instant>,
+    /// What the audit trail knows: that it is blocked, and by which claim.
+    audited: Option<Option<Record>>,
 }
 
 impl Streak {
@@ -121,8 +124,13 @@ impl Streak {
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
         }
-        let running =
-            self.running.get_or_insert(Running { since: now, skips: 0, said_held: false, busy_said: None });
+        let running = self.running.get_or_insert(Running {
+            since: now,
+            skips: 0,
+            said_held: false,
+            busy_said: None,
+            audited: None,
+        });
         if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
             return Vec::new();
         }
@@ -142,6 +150,23 @@ impl Streak {
         lines
     }
 
+    /// Whether the audit trail is to have a line for the skip that was just counted: for the first of a streak, and for
+    /// each further claim that is met in it. A gate that is busy for less than `patience` is none.
+    pub(crate) fn is_news(&mut self, decision: &Decision, now: Instant, patience: Duration) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let is_busy = decision.reason() == Reason::GateBusy;
+        if is_busy && now.duration_since(running.since) < patience {
+            return false;
+        }
+        let record = decision.record();
+        let is_known =
+            running.audited.as_ref().is_some_and(|known| record.is_none() || known.as_ref() == record);
+        if !is_known {
+            running.audited = Some(record.cloned());
+        }
+        !is_known
+    }
+
     /// The line for the streak's end, where there was one.
     pub(crate) fn resumed(&mut self, now: Instant) -> Option<String> {
         self.releasing = false;
@@ -154,7 +179,6 @@ impl Streak {
 mod tests {
     use super::*;
     use beadlock_checker::Skip;
-    use beadlock_checker::dialect::beads::Record;
 
     const SECOND: Duration = Duration::from_secs(1);
     const DEBOUNCE: Duration = Duration::from_millis(500);
@@ -261,6 +285,55 @@ mod tests {
         let resumed = streak.resumed(start + millis(4_700)).unwrap();
         assert_eq!(resumed, "Resumed after 5 skips in 4.7s");
         assert_eq!(streak.resumed(start), None);
+    }
+
+    #[test]
+    fn a_streak_is_audited_once_and_once_more_for_each_further_claim() {
+        let start = Instant::now();
+        let mut streak = Streak::default();
+        let unreadable = || {
+            let (reason, detail) = (Reason::Malformed, "malformed lock file: unexpected EOF".to_owned());
+            Decision::Skip(Skip::CheckFailed { reason, detail, record: None })
+        };
+        let busy = || Decision::Skip(Skip::InProgress);
+        let (one, other) = (locked(), locked());
+        assert!(!streak.is_news(&one, start, SECOND), "nothing was skipped");
+        let mut audited = |decisions: &[&Decision]| -> Vec<bool> {
+            let news = decisions.iter().map(|decision| {
+                streak.skipped(decision, start, SECOND);
+                streak.is_news(decision, start, SECOND)
+            });
+            let news = news.collect();
+            streak.resumed(start);
+            news
+        };
+        assert_eq!(audited(&[&one, &one, &busy(), &one]), [true, false, false, false]);
+        assert_eq!(audited(&[&one, &other, &other]), [true, true, false], "somebody else's claim");
+        assert_eq!(audited(&[&unreadable(), &unreadable(), &one]), [true, false, true]);
+        assert_eq!(audited(&[&one, &unreadable(), &one]), [true, false, false]);
+        assert_eq!(audited(&[&busy(), &busy(), &one]), [false, false, true], "busy for a moment only");
+    }
+
+    #[test]
+    fn a_gate_that_stays_busy_is_audited() {
+        let start = Instant::now();
+        let busy = Decision::Skip(Skip::InProgress);
+        let mut streak = Streak::default();
+        let audited: Vec<u64> = (0..300)
+            .map(|number| number * 10)
+            .filter(|at| {
+                streak.skipped(&busy, start + millis(*at), SECOND);
+                streak.is_news(&busy, start + millis(*at), SECOND)
+            })
+            .collect();
+        assert_eq!(audited, [1_000]);
+        let mut streak = Streak::default();
+        streak.skipped(&busy, start, SECOND);
+        assert!(streak.is_news(&busy, start, Duration::ZERO), "the only cycle there is");
+        let mut streak = Streak::default();
+        streak.lock_gone();
+        streak.skipped(&busy, start, SECOND);
+        assert!(!streak.is_news(&busy, start, Duration::ZERO), "its releaser's");
     }
 
     #[test]

@@ -20,6 +20,7 @@
     reason = "the modules are the map of the house, for who reads the code"
 )]
 
+mod audit;
 mod cli;
 mod command;
 mod cycle;
@@ -31,6 +32,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::audit::Trail;
 use crate::scheduler::{Scheduler, Signals};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
@@ -53,6 +55,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn start(settings: cli::Settings) -> std::io::Result<u8> {
+    let (trail, auditing) = match &settings.audit {
+        Some(path) => Trail::open(&settings.databases, path).map(|(trail, worker)| (trail, Some(worker)))?,
+        None => (Trail::default(), None),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(settings.jobs.get() + 1)
@@ -65,7 +71,10 @@ fn start(settings: cli::Settings) -> std::io::Result<u8> {
     };
     let log = log::Log::open(&settings.databases, settings.log_file.as_deref())?;
     log::line_to_all(format_args!("Agent started: {}", log::this_agent()));
-    let code = runtime.block_on(async { Ok(Scheduler::new(settings)?.run(signals).await) });
+    let code = runtime.block_on(async { Ok(Scheduler::new(settings, trail)?.run(signals).await) });
+    if let Some(worker) = auditing {
+        worker.close();
+    }
     log::line_to_all(format_args!("Agent stopped: {}", log::this_agent()));
     log.close();
     code

@@ -6,8 +6,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use beadlock_checker::{Reason, Verdict};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
+use crate::audit::Trail;
 use crate::cli::{Mode, Settings};
 use crate::cycle::{self, Outcome, Work};
 use crate::database::{Due, Told};
@@ -58,23 +60,28 @@ impl Scheduler {
     ///
     /// # Errors
     /// When signals cannot be handled.
-    pub(crate) fn new(settings: Settings) -> io::Result<Self> {
+    pub(crate) fn new(settings: Settings, trail: Trail) -> io::Result<Self> {
         // A process started with SIGCHLD ignored would never learn how its children end.
         let _ = signal(SignalKind::child())?;
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
-            Mode::Watch => Watch::new(settings.log_file.as_deref()).unwrap_or_else(|error| {
-                say(&mut said, Wrong::new(None, &error));
-                Watch::none()
-            }),
+            Mode::Watch => {
+                let own = [&settings.log_file, &settings.audit].into_iter().flatten();
+                Watch::new(own.map(PathBuf::as_path)).unwrap_or_else(|error| {
+                    say(&mut said, Wrong::new(None, &error));
+                    Watch::none()
+                })
+            }
         };
         let work = Arc::new(Work {
             interval: settings.interval,
             exec: settings.exec.clone(),
             timeout: settings.cycle_timeout,
             check: settings.check,
+            patience: if settings.mode == Mode::Once { Duration::ZERO } else { settings.interval },
             watch,
+            trail,
         });
         let now = Instant::now();
         let entry = |dir: &Path| Entry {

@@ -7,8 +7,9 @@ use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
 use crate::look::Judged;
+use crate::place::Place;
 use crate::read::{self, Sight};
-use crate::take::{ASIDE, LOCK, Settled, Site};
+use crate::take::{Settled, Site, failed_to};
 use crate::verdict::{Decision, Proceed, Reason, Skip};
 
 /// For how long a check that must change a lock file waits for the gate.
@@ -42,18 +43,19 @@ impl Options {
 /// }
 /// ```
 pub fn should_skip_database(dir: impl AsRef<Path>) -> Decision {
-    check(dir.as_ref(), &Options::default())
+    check(&Place::beads(dir.as_ref()), &Options::default())
 }
 
-/// [`should_skip_database`] with options.
-pub fn check(dir: &Path, options: &Options) -> Decision {
-    match plain(dir, options) {
+/// [`should_skip_database`] for any lock file, with options.
+pub fn check(place: &Place, options: &Options) -> Decision {
+    let site = |gate| Site::new(gate, options).with_names(place.names());
+    match plain(place, options) {
         Plain::Decided(decision) => decision,
-        Plain::NeedsGate(stale) => match Gate::take_within(dir, GATE_PATIENCE) {
-            Ok(Some(gate)) if options.dry_run => Site::new(&gate, options).foresee(),
-            Ok(Some(gate)) => Site::new(&gate, options).settle().into(),
+        Plain::NeedsGate(stale) => match Gate::take_within(place.dir(), GATE_PATIENCE) {
+            Ok(Some(gate)) if options.dry_run => site(&gate).foresee(),
+            Ok(Some(gate)) => site(&gate).settle().into(),
             Ok(None) => Decision::Skip(Skip::InProgress),
-            Err(error) => no_gate(stale, &error),
+            Err(error) => no_gate(place, stale, &error),
         },
     }
 }
@@ -67,9 +69,8 @@ enum Plain {
 
 /// The looks of a check that has no gate: absent, no side file, still absent is "no lock", nothing less is
 /// (a lock that somebody has just claimed may be aside for a moment: MODEL V5).
-fn plain(dir: &Path, options: &Options) -> Plain {
-    let lock = read::join(dir, LOCK);
-    let aside = read::join(dir, ASIDE);
+fn plain(place: &Place, options: &Options) -> Plain {
+    let (lock, aside) = (place.path(), place.aside());
     let side_file = || read::exists_at(nix::fcntl::AT_FDCWD, &aside);
     let mut seen_absent = false;
     loop {
@@ -81,9 +82,12 @@ fn plain(dir: &Path, options: &Options) -> Plain {
                     seen_absent = true;
                     continue;
                 }
-                Err(errno) => Judged::unreadable(crate::error::words(&errno.into())),
+                Err(errno) => {
+                    let words = crate::error::words(&errno.into());
+                    return Plain::Decided(Skip::unreadable(words).into());
+                }
             },
-            Sight::Unreadable(words) => Judged::unreadable(words),
+            Sight::Unreadable(words) => return Plain::Decided(Skip::unreadable(words).into()),
             Sight::File(file) => Judged::of(&file, &file, options.depth(), options.reap_proven_dead),
         };
         return match judged.stale() {
@@ -102,11 +106,14 @@ fn plain(dir: &Path, options: &Options) -> Plain {
 }
 
 /// Without the gate nothing is removed.
-fn no_gate(stale: Option<(Box<crate::dialect::beads::Record>, Reason)>, error: &Error) -> Decision {
-    let what = if stale.is_some() { "remove stale lock" } else { "recover .exclusive-lock.aside" };
+fn no_gate(
+    place: &Place,
+    stale: Option<(Box<crate::dialect::beads::Record>, Reason)>,
+    error: &Error,
+) -> Decision {
     let record = stale.map(|(record, _)| record);
     let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
-    let detail = format!("failed to {what}: {why}");
+    let detail = failed_to(record.is_some(), place.names(), &why);
     Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
 }
 
@@ -166,14 +173,13 @@ impl Cycle {
             }
             Ok(None) => return Entered::Skipped(Decision::Skip(Skip::InProgress)),
             Err(error) if !error.means_no_gate() => {
-                let detail = format!("failed to read lock file: {error}");
-                let skip = Skip::CheckFailed { reason: Reason::Unreadable, detail, record: None };
-                return Entered::Skipped(skip.into());
+                return Entered::Skipped(Skip::unreadable(error).into());
             }
             Err(error) => {
-                let decision = match plain(dir, &options) {
+                let place = Place::beads(dir);
+                let decision = match plain(&place, &options) {
                     Plain::Decided(decision) => decision,
-                    Plain::NeedsGate(stale) => no_gate(stale, &error),
+                    Plain::NeedsGate(stale) => no_gate(&place, stale, &error),
                 };
                 (Err(error), decision)
             }

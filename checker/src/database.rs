@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::words;
 use crate::escape::escaped_path;
 use crate::read::{self, Sight};
+use crate::target::Target;
 
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";
@@ -34,6 +35,8 @@ pub struct Database {
     pub dir: PathBuf,
     /// How it was named or found, for lines.
     pub given: String,
+    /// The directory that was named or found, without links; a redirect in it leads to `dir`.
+    pub named: PathBuf,
     inode: (u64, u64),
 }
 
@@ -60,7 +63,8 @@ impl NoDatabase {
         Self::new(Kind::Usage, message)
     }
 
-    fn of_variable(self, name: &str) -> Self {
+    /// The same, naming the variable that the target came from.
+    pub fn of_variable(self, name: &str) -> Self {
         Self { message: format!("${name}: {}", self.message), ..self }
     }
 
@@ -107,9 +111,10 @@ impl Database {
                 format!("{shown} is not a beads database; did you mean {meant}?"),
             ));
         }
+        let named = dir.clone();
         let dir = redirected(&absolute, dir)?;
         let meta = fs::metadata(&dir).map_err(|error| unreachable(&shown, &error))?;
-        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown })
+        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named })
     }
 
     /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
@@ -119,8 +124,14 @@ impl Database {
     /// When there is none, or as [`Database::named`].
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
-            let found = crate::target::Target::parse(target)
-                .and_then(|target| Self::named(target.dir(), environment));
+            let found = match Target::parse(target) {
+                Ok(Target::Beads(dir)) => Self::named(&dir, environment),
+                Ok(Target::Lock(path)) => {
+                    let path = escaped_path(&path);
+                    Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
+                }
+                Err(error) => Err(error),
+            };
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
         if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {
@@ -151,6 +162,22 @@ impl Database {
     pub fn is_same(&self, other: &Self) -> bool {
         self.inode == other.inode
     }
+}
+
+/// The directory that a lock file called `shown` lies in, without links.
+pub(crate) fn directory_of_lock(parent: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
+    let wrong = |what: &str| {
+        NoDatabase::new(
+            Kind::NotThere,
+            format!("the directory of lock:{shown} {what}; make it, or name another"),
+        )
+    };
+    let dir = fs::canonicalize(parent).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => wrong("does not exist"),
+        io::ErrorKind::NotADirectory => wrong("is not a directory"),
+        _ => unreachable(shown, &error),
+    })?;
+    if dir.is_dir() { Ok(dir) } else { Err(wrong("is not a directory")) }
 }
 
 /// The directory at `absolute` without links.

@@ -8,7 +8,7 @@ use std::{fs, io, iter};
 use sha2::{Digest, Sha256};
 
 use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use crate::{filesystem, process};
+use crate::{filesystem, namespace, process};
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,10 @@ pub fn now() -> StartedAt {
 pub enum Depth {
     /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
     Protocol,
-    /// Also what proves a death that ESRCH cannot show; several reads of `/proc` and one statfs.
+    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`; several reads of `/proc` and one
+    /// statfs, however many processes there are.
+    Witnesses,
+    /// Also `namespace_gone`, which asks every process.
     Proof,
 }
 
@@ -148,8 +151,8 @@ impl Facts {
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);
         }
-        if depth == Depth::Proof {
-            facts.proof = Some(Proof::gather(record, dir));
+        if depth != Depth::Protocol {
+            facts.proof = Some(Proof::gather(record, dir, depth));
         }
         facts
     }
@@ -192,19 +195,24 @@ impl Facts {
 }
 
 impl Proof {
-    fn gather(record: &Record, dir: impl AsFd) -> Self {
+    fn gather(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
         let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
-        let namespace = record.beadlock.as_ref().and_then(|mark| mark.pid_ns.as_deref());
+        let namespace = record.pid_ns().filter(|_| depth == Depth::Proof);
         Self {
             local_file_system: filesystem::is_local(dir),
             start_ticks: process::start_ticks(record.pid),
             zombie: pid.and_then(process::is_dead_zombie) == Some(true),
-            namespace_gone: namespace.is_some_and(process::namespace_is_gone),
+            namespace_gone: !namespace::those_gone(namespace).is_empty(),
         }
     }
 }
 
 impl Record {
+    /// The PID namespace of the holder, `pid:[N]`, where it was recorded.
+    pub fn pid_ns(&self) -> Option<&str> {
+        self.beadlock.as_ref()?.pid_ns.as_deref()
+    }
+
     /// A record for the current process, as the seed's `NewExclusiveLock`.
     ///
     /// # Errors

@@ -5,8 +5,15 @@ use std::path::Path;
 
 use nix::sys::statfs::{Statfs, fstatfs, statfs};
 
-/// File systems that only this machine writes: ext4, xfs, btrfs, f2fs, tmpfs, zfs.
-const LOCAL: [i64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x2FC1_2FC1];
+/// File systems that only this machine writes.
+const LOCAL: [(i64, &str); 6] = [
+    (0xEF53, "ext4"),
+    (0x5846_5342, "XFS"),
+    (0x9123_683E, "Btrfs"),
+    (0xF2F5_2010, "F2FS"),
+    (0x0102_1994, "tmpfs"),
+    (0x2FC1_2FC1, "ZFS"),
+];
 
 /// File systems whose gate covers this machine, or this mount, only.
 const SHARED: [(i64, &str); 9] = [
@@ -29,7 +36,7 @@ fn magic(stat: &Statfs) -> i64 {
 
 /// True on a file system that only this machine writes; false when that is not known.
 pub(crate) fn is_local(dir: impl AsFd) -> bool {
-    fstatfs(dir).is_ok_and(|stat| LOCAL.contains(&magic(&stat)))
+    fstatfs(dir).is_ok_and(|stat| local(&stat).is_some())
 }
 
 /// A file of the kernel's own `/proc`, and not one that somebody has mounted over it.
@@ -52,4 +59,46 @@ pub fn shared_file_system(dir: &Path) -> Option<&'static str> {
 
 fn shared(stat: &Statfs) -> Option<&'static str> {
     SHARED.iter().find(|(number, _)| *number == magic(stat)).map(|(_, name)| *name)
+}
+
+fn local(stat: &Statfs) -> Option<&'static str> {
+    LOCAL.iter().find(|(number, _)| *number == magic(stat)).map(|(_, name)| *name)
+}
+
+/// Who may write a file system beside this machine, and so how far a gate on it reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nobody: the gate covers everyone.
+    Local,
+    /// Other machines, or other mounts of the same files: the gate covers this machine, or this mount, only.
+    Shared,
+    /// A file system that is not in our tables.
+    Unknown,
+}
+
+/// A kind of file system, by the magic number of `statfs(2)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Its name, e.g. `ext4` (which ext2 and ext3 are, too) or `NFS`; `None` for one that is not in our tables.
+    pub name: Option<&'static str>,
+    /// How far a gate on it reaches.
+    pub reach: Reach,
+    /// The number itself.
+    pub magic: i64,
+}
+
+impl FileSystem {
+    /// Of the file system that `dir` is on.
+    ///
+    /// # Errors
+    /// What `fstatfs(2)` said.
+    pub fn of(dir: impl AsFd) -> nix::Result<Self> {
+        let stat = fstatfs(dir)?;
+        let (name, reach) = match (local(&stat), shared(&stat)) {
+            (Some(name), _) => (Some(name), Reach::Local),
+            (None, Some(name)) => (Some(name), Reach::Shared),
+            (None, None) => (None, Reach::Unknown),
+        };
+        Ok(Self { name, reach, magic: magic(&stat) })
+    }
 }

@@ -6,18 +6,16 @@
 //! Order: the gate first, then leases. `LOCK_UN` comes before `close`, on every path. A daemon that never heard
 //! of the gate is not kept out by it; it obeys the lock file. Reach: one kernel and one mount view.
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::{self, Mode};
+use nix::sys::stat::Mode;
 
 use crate::error::{Error, Result};
-use crate::process;
+use crate::gates::{GateHolder, Gates};
 use crate::sys::{Flock, flock};
 
 /// The gate of one database, held until this is dropped.
@@ -85,16 +83,12 @@ impl Gate {
 
     /// Who has the gate of `dir` now, as far as `/proc` shows (Linux).
     pub fn holders(dir: &Path) -> Vec<GateHolder> {
-        let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let held = |pid: &i32| has_flock_on(*pid, (meta.dev(), meta.ino()));
-        process::pids().filter(held).map(GateHolder::of).collect()
+        Gates::now().holders(dir)
     }
 
     /// Who waits for the gate of `dir` now, blocked in flock(2), as far as `/proc` shows (Linux).
     pub fn waiters(dir: &Path) -> Vec<GateHolder> {
-        let Some(inode) = inode_in_locks(dir) else { return Vec::new() };
-        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-        locks.lines().filter_map(|line| waiter_for(&inode, line)).map(GateHolder::of).collect()
+        Gates::now().waiters(dir)
     }
 }
 
@@ -113,65 +107,9 @@ impl AsFd for Gate {
     }
 }
 
-/// A process that has the gate, or waits for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateHolder {
-    /// The process.
-    pub pid: i32,
-    /// Its command line; untrusted.
-    pub command: String,
-}
-
-impl GateHolder {
-    fn of(pid: i32) -> Self {
-        Self { pid, command: process::command_line(pid).unwrap_or_default() }
-    }
-}
-
-fn open_dir(dir: &Path) -> Result<OwnedFd> {
+pub(crate) fn open_dir(dir: &Path) -> Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
-}
-
-/// `/proc/PID/fdinfo` shows a flock through a descriptor, and that descriptor is of this inode. In this order:
-/// a `stat` of whatever else is open there might never answer.
-fn has_flock_on(pid: i32, inode: (u64, u64)) -> bool {
-    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    infos.into_iter().any(|info| {
-        fs::read_to_string(info.path())
-            .is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")))
-            && fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy()))
-                .is_ok_and(|meta| (meta.dev(), meta.ino()) == inode)
-    })
-}
-
-/// The directory as `/proc/locks` names it, `MAJOR:MINOR:INODE`.
-fn inode_in_locks(dir: &Path) -> Option<String> {
-    let fd = open_dir(dir).ok()?;
-    let meta = fs::metadata(dir).ok()?;
-    let by_stat = || (stat::major(meta.dev()), stat::minor(meta.dev()));
-    let (major, minor) = device_of_mount(&fd).unwrap_or_else(by_stat);
-    Some(format!("{major:02x}:{minor:02x}:{}", meta.ino()))
-}
-
-/// The device of the mount that a descriptor is on: on some file systems, such as btrfs, `stat` tells another one.
-/// `None` where the mount is not to be seen, as in a chroot.
-fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
-    let (major, minor) = line.split(' ').nth(2)?.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// The PID of a line such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`, when it is about that inode.
-fn waiter_for(inode: &str, line: &str) -> Option<i32> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    match fields[..] {
-        [_, "->", "FLOCK", _, _, pid, there, ..] if there == inode => pid.parse().ok().filter(|pid| *pid > 0),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -194,14 +132,6 @@ mod tests {
         assert_eq!(Gate::waiters(dir.path()), [GateHolder::of(me)]);
         drop(gate);
         assert!(waiting.join().unwrap());
-        assert_eq!(waiter_for("fe:00:131", "3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), Some(4242));
-        for line in [
-            "3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF",
-            "3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF",
-            "",
-        ] {
-            assert_eq!(waiter_for("fe:00:131", line), None, "{line}");
-        }
     }
 
     #[test]

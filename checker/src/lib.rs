@@ -27,6 +27,7 @@
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.
 //! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
 
+pub mod audit;
 mod check;
 pub mod database;
 pub mod dialect;
@@ -36,7 +37,12 @@ pub mod escape;
 pub mod facts;
 mod filesystem;
 mod gate;
+mod gates;
+pub mod guardian;
 mod look;
+mod namespace;
+mod on_disk;
+mod place;
 pub mod process;
 mod read;
 pub mod runner;
@@ -47,9 +53,13 @@ mod verdict;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
 pub use error::{Error, Result, words as system_words};
-pub use filesystem::shared_file_system;
-pub use gate::{Gate, GateHolder};
-pub use look::{Look, look};
+pub use filesystem::{FileSystem, Reach, shared_file_system};
+pub use gate::Gate;
+pub use gates::{GateHolder, Gates, Role};
+pub use look::{Look, look, look_all, raw};
+pub use namespace::{Member, Namespaces};
+pub use on_disk::{FileKind, OnDisk};
+pub use place::{Names, Place};
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
 
 /// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only

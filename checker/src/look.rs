@@ -1,15 +1,17 @@
 //! Looking at a lock file without changing anything: its bytes, its record, the verdict.
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use crate::Options;
 use crate::dialect::beads::{self, Record, Rejected};
 use crate::facts::{Depth, Facts, hex};
+use crate::namespace;
+use crate::on_disk::OnDisk;
+use crate::place::Place;
 use crate::read::{self, LockFile, Sight};
-use crate::take::{ASIDE, LOCK};
 use crate::verdict::{Decision, Reason, Skip, Verdict};
 
 /// What a look at a lock has shown.
@@ -27,22 +29,60 @@ pub struct Look {
     pub facts: Option<Facts>,
     /// A lock is set aside beside it: a removal is going on, or one crashed and the next check will see to it.
     pub side_file: bool,
+    /// What lies at the lock's path; `None` when there is nothing.
+    pub on_disk: Option<OnDisk>,
 }
 
-/// Looks at the lock of the database in `dir`, with every witness there is. Changes nothing.
+/// Looks at a lock, with every witness there is. Changes nothing.
 ///
 /// A lock may be aside for a moment while somebody removes another: what `verdict` says of an absent one is
 /// certain only when `side_file` is false, which is why nothing but [`check`](crate::check) decides.
-pub fn look(dir: &Path, options: &Options) -> Look {
-    let lock = read::open_path(&read::join(dir, LOCK));
+pub fn look(place: &Place, options: &Options) -> Look {
+    look_with(place, options, Depth::Proof)
+}
+
+/// Looks at many locks, with every witness there is: every process is asked once for all of them. Changes nothing.
+pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
+    let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
+    let mut looks: Vec<Look> = looks.collect();
+    let namespace = |look: &Look| look.record.as_ref()?.pid_ns().map(str::to_owned);
+    // After the records: who claims from a new container must be seen to live in it.
+    let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
+    let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
+    for look in &mut looks {
+        let is_gone = namespace(look).is_some_and(|name| gone.contains(name.as_str()));
+        let Look { record: Some(record), facts: Some(facts), verdict, .. } = look else { continue };
+        if let Some(proof) = &mut facts.proof {
+            proof.namespace_gone = is_gone;
+            *verdict = beads::judge(record, facts, options.reap_proven_dead);
+        }
+    }
+    looks
+}
+
+/// The lock file's own bytes; `None` when there is none.
+///
+/// # Errors
+/// Why it cannot be read, in words: what is no regular file, or larger than 64 KiB, never is.
+pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
+    match read::open_path(&place.path()) {
+        Sight::Absent => Ok(None),
+        Sight::Unreadable(words) => Err(words),
+        Sight::File(file) => file.read().map(Some),
+    }
+}
+
+fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
+    let lock = read::open_path(&place.path());
     // After the lock: one that was moved aside meanwhile must not look like none.
-    let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &read::join(dir, ASIDE)).unwrap_or(false);
-    let judged = match lock {
-        Sight::Absent => None,
-        Sight::Unreadable(words) => Some(Judged::unreadable(words)),
+    let side_file = read::exists_at(nix::fcntl::AT_FDCWD, &place.aside()).unwrap_or(false);
+    let (judged, on_disk) = match lock {
+        Sight::Absent => (None, None),
+        Sight::Unreadable(words) => (Some(Judged::unreadable(words)), OnDisk::at(&place.path())),
         Sight::File(file) => {
+            let on_disk = OnDisk::of_open(&file);
             // The directory for statfs; a file of the same file system serves as well.
-            Some(Judged::of(&file, file.as_fd(), Depth::Proof, options.reap_proven_dead))
+            (Some(Judged::of(&file, file.as_fd(), depth, options.reap_proven_dead)), on_disk)
         }
     };
     match judged {
@@ -53,9 +93,10 @@ pub fn look(dir: &Path, options: &Options) -> Look {
             id: None,
             facts: None,
             side_file,
+            on_disk,
         },
         Some(Judged { verdict, record, detail, id, facts }) => {
-            Look { verdict, record, detail, id, facts, side_file }
+            Look { verdict, record, detail, id, facts, side_file, on_disk }
         }
     }
 }
@@ -86,7 +127,7 @@ impl Judged {
                 let facts = Facts::about(&record, dir, depth);
                 let verdict = beads::judge(&record, &facts, reap_proven_dead);
                 let id = record.beadlock.as_ref().map(|mark| mark.id.clone());
-                let id = id.or_else(|| (depth == Depth::Proof).then(|| digest_id(bytes)));
+                let id = id.or_else(|| (depth != Depth::Protocol).then(|| digest_id(bytes)));
                 Self { verdict, record: Some(record), detail: String::new(), id, facts: Some(facts) }
             }
             Err(rejected) => {
@@ -98,7 +139,7 @@ impl Judged {
                     verdict: Verdict::Unreadable(reason),
                     record: None,
                     detail: rejected.to_string(),
-                    id: (depth == Depth::Proof).then(|| digest_id(bytes)),
+                    id: (depth != Depth::Protocol).then(|| digest_id(bytes)),
                     facts: None,
                 }
             }
@@ -107,13 +148,8 @@ impl Judged {
 
     /// Something that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
-        Self {
-            verdict: Verdict::Unreadable(Reason::Unreadable),
-            record: None,
-            detail: format!("failed to read lock file: {words}"),
-            id: None,
-            facts: None,
-        }
+        let verdict = Verdict::Unreadable(Reason::Unreadable);
+        Self { verdict, record: None, detail: not_read(words), id: None, facts: None }
     }
 
     /// A stale record and the proof of its death, or what a daemon does about a lock that is not stale.
@@ -125,6 +161,17 @@ impl Judged {
             (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),
         }
     }
+}
+
+impl Skip {
+    /// Something is there that could not be read at all.
+    pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
+        Self::CheckFailed { reason: Reason::Unreadable, detail: not_read(words), record: None }
+    }
+}
+
+fn not_read(words: impl std::fmt::Display) -> String {
+    format!("failed to read lock file: {words}")
 }
 
 /// A name for a lock file that has no id of its own.

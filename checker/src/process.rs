@@ -100,6 +100,25 @@ pub(crate) fn start_ticks(pid: i64) -> Option<u64> {
     Stat::read(pid).map(|stat| stat.start_ticks)
 }
 
+/// The process is a copy that another has made of itself, and has executed nothing since: a shell's subshell, say.
+/// Where the stack begins is chosen at random for each program that is executed. False also when it is not to be seen.
+pub fn is_forked_copy(pid: i32, of: i32) -> bool {
+    let stack = |pid: i32| {
+        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let start: u64 = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().nth(25)?.parse().ok()?;
+        (start > 1).then_some((start, fs::read_link(format!("/proc/{pid}/exe")).ok()?))
+    };
+    stack(pid).is_some_and(|mine| stack(of) == Some(mine))
+}
+
+/// This process lives in the PID namespace that the kernel has started with.
+pub fn is_initial_namespace() -> bool {
+    /// The kernel's fixed number (`PROC_PID_INIT_INO`).
+    const INITIAL: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|ours| ours.as_os_str() == INITIAL)
+}
+
 /// The process is a zombie and none of its threads lives: one whose main thread has ended is shown as a zombie while
 /// the others work on. `None`: unknown.
 pub fn is_dead_zombie(pid: i32) -> Option<bool> {
@@ -113,55 +132,6 @@ pub fn is_dead_zombie(pid: i32) -> Option<bool> {
         }
     }
     Some(true)
-}
-
-/// No process lives in the PID namespace `pid:[N]`, seen twice. Only root in the initial namespaces, who sees
-/// every process, can know: everyone else gets `false`, and so does whoever meets anything unreadable.
-pub(crate) fn namespace_is_gone(pid_ns: &str) -> bool {
-    /// The kernel's fixed numbers of the initial namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
-    const INITIAL: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
-    let is_initial = |(kind, name): (&str, &str)| {
-        fs::read_link(format!("/proc/self/ns/{kind}")).is_ok_and(|ours| ours.as_os_str() == name)
-    };
-    let sees_all = nix::unistd::geteuid().is_root() && has_sys_ptrace();
-    let may_know = sees_all && proc_is_ours() && INITIAL.into_iter().all(is_initial);
-    let is_ours = pid_ns == INITIAL[0].1;
-    may_know && !is_ours && nobody_lives_in(pid_ns) && nobody_lives_in(pid_ns)
-}
-
-/// What looks behind `hidepid` and into other users' processes.
-fn has_sys_ptrace() -> bool {
-    const SYS_PTRACE: u64 = 1 << 19;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective =
-        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
-    effective.is_some_and(|set| set & SYS_PTRACE != 0)
-}
-
-fn nobody_lives_in(pid_ns: &str) -> bool {
-    let Ok(entries) = fs::read_dir("/proc") else { return false };
-    for entry in entries {
-        let Ok(entry) = entry else { return false };
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        match fs::read_link(format!("/proc/{pid}/ns/pid")) {
-            Ok(ns) if ns.as_os_str() == pid_ns => return false,
-            Ok(_) => {}
-            // It ended meanwhile, or is a zombie, which has no namespace any more.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
-            Err(_) if is_of_our_namespace(pid) => {}
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-/// It has one PID, the one that this `/proc` shows: whoever lives in a namespace below ours has more.
-fn is_of_our_namespace(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    pids.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
 }
 
 #[cfg(test)]
@@ -196,13 +166,5 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(probe(i64::from(pid)), Liveness::Gone);
         assert_eq!(probe(i64::from(std::process::id())), Liveness::Alive);
-    }
-
-    #[test]
-    fn a_living_namespace_is_not_gone() {
-        let ours = fs::read_link("/proc/self/ns/pid").unwrap();
-        assert!(!namespace_is_gone(ours.to_str().unwrap()));
-        assert!(is_of_our_namespace(std::process::id().cast_signed()));
-        assert!(!is_of_our_namespace(0), "nobody is nobody's");
     }
 }

@@ -21,6 +21,9 @@ pub(crate) const LIMIT: usize = 64 * 1024;
 /// For how long a file that somebody has under a write lease is tried again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
 
+/// Why such a file is unreadable for the moment.
+pub(crate) const LEASED: &str = "another process has it under a write lease";
+
 /// Which file something is. Means something only while that file is open, which keeps the number taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Inode {
@@ -71,7 +74,7 @@ pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight
                 sleep(Duration::from_millis(5));
                 continue;
             }
-            Err(Errno::EAGAIN) => Sight::Unreadable("another process has it under a write lease".to_owned()),
+            Err(Errno::EAGAIN) => Sight::Unreadable(LEASED.to_owned()),
             Err(Errno::ELOOP) => Sight::Unreadable("it is a symbolic link".to_owned()),
             Err(Errno::ENXIO) => Sight::Unreadable("it is a socket".to_owned()),
             Err(errno) => Sight::Unreadable(words(&errno.into())),

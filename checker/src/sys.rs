@@ -15,7 +15,7 @@ use nix::unistd::{ForkResult, Pid, execve, fork, pipe2, setpgid};
 
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flock {
+pub enum Flock {
     /// Take it or say busy.
     Try,
     /// Block until it is there.
@@ -25,7 +25,10 @@ pub(crate) enum Flock {
 }
 
 /// `flock(2)`. `Ok(false)` is busy; only [`Flock::Try`] says so. A signal does not interrupt it.
-pub(crate) fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
+///
+/// # Errors
+/// ENOLCK, EOPNOTSUPP, ENOSYS and the like where the file system knows no flock.
+pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
     let operation = match how {
         Flock::Try => libc::LOCK_EX | libc::LOCK_NB,
         Flock::Wait => libc::LOCK_EX,
@@ -52,7 +55,11 @@ fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix
 
 /// Takes a read lease: granted only when nobody has the file open for writing, broken by whoever opens it so.
 /// No signal is ever sent; ask [`lease_unbroken`].
-pub(crate) fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
+///
+/// # Errors
+/// EAGAIN when somebody has the file open for writing, EACCES when it is another user's, EINVAL where there are no
+/// leases.
+pub fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
     fcntl_int(fd, F_SETSIG, libc::SIGURG)?;
     fcntl_int(fd, libc::F_SETLEASE, libc::F_RDLCK)?;
     if let Err(errno) = fcntl_int(fd, libc::F_SETOWN, 0) {
@@ -63,12 +70,12 @@ pub(crate) fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
 }
 
 /// Nobody has opened the file for writing, nor truncated it, since the lease was taken.
-pub(crate) fn lease_unbroken(fd: &impl AsFd) -> bool {
+pub fn lease_unbroken(fd: &impl AsFd) -> bool {
     fcntl_int(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
 }
 
 /// Gives the lease up; who waits to write goes on at once.
-pub(crate) fn drop_lease(fd: &impl AsFd) {
+pub fn drop_lease(fd: &impl AsFd) {
     // An error means that there is no lease any more, which is what was asked for.
     let _ = fcntl_int(fd, libc::F_SETLEASE, libc::F_UNLCK);
 }
@@ -268,6 +275,16 @@ pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
         // SAFETY: SIG_DFL is no handler.
         unsafe { signal(*one, SigHandler::SigDfl) }?;
     }
+    Ok(())
+}
+
+/// Ignores a signal from here on; what is executed inherits that.
+///
+/// # Errors
+/// EINVAL for one that cannot be ignored.
+pub fn ignore(ignored: Signal) -> io::Result<()> {
+    // SAFETY: SIG_IGN is no handler.
+    unsafe { signal(ignored, SigHandler::SigIgn) }?;
     Ok(())
 }
 

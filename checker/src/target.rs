@@ -1,16 +1,20 @@
-//! Targets: what is locked, as it is written on a command line, `[beads:]DIR` (DESIGN 2).
+//! Targets: what is locked, as it is written on a command line, `[beads:]DIR` or `lock:PATH` (DESIGN 2).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::database::NoDatabase;
+use crate::escape::{escaped, escaped_path};
+use crate::place::{Names, Place};
 
 /// A parsed target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The beads database in a directory.
     Beads(PathBuf),
+    /// A lock file by the beads rule, at any path and without cycles.
+    Lock(PathBuf),
 }
 
 impl Target {
@@ -26,26 +30,46 @@ impl Target {
             Some(at) => (String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..]),
             None => ("beads".into(), bytes),
         };
-        if scheme != "beads" {
-            let (scheme, path) =
-                (crate::escape::escaped(&scheme), crate::escape::escaped_path(Path::new(text)));
+        let path = PathBuf::from(OsString::from_vec(rest.to_vec()));
+        let (target, example) = match scheme.as_ref() {
+            "beads" => (Self::Beads(path), "a directory, such as path/.beads"),
+            "lock" => (Self::Lock(path), "a file, such as lock:path/build.lock"),
+            _ => {
+                let (scheme, path) = (escaped(&scheme), escaped_path(Path::new(text)));
+                return Err(NoDatabase::usage(format!(
+                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH); a path with a colon is written ./{path}"
+                )));
+            }
+        };
+        if rest.is_empty() {
+            return Err(NoDatabase::usage(format!("the target is empty; name {example}")));
+        }
+        Ok(target)
+    }
+}
+
+impl Place {
+    /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
+    ///
+    /// # Errors
+    /// When the directory is not there or cannot be reached, and for a name that is no lock's: a directory's, one that
+    /// ends like a side file's or an unfinished lock's of another lock (exit 2).
+    pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        let shown = escaped_path(path);
+        let no_name = || {
+            NoDatabase::usage(format!("lock:{shown} names no file; name one, such as lock:path/build.lock"))
+        };
+        let is_dir = path.as_os_str().as_bytes().ends_with(b"/") || cwd.join(path).is_dir();
+        let name = path.file_name().filter(|_| !is_dir).ok_or_else(no_name)?;
+        if let Some(owner) = Names::belongs_to(name) {
+            let owner = escaped_path(&path.with_file_name(owner));
             return Err(NoDatabase::usage(format!(
-                "unknown scheme {scheme}: (known: beads:DIR); a path with a colon is written ./{path}"
+                "lock:{shown} is what lock:{owner} calls a file beside it; name another"
             )));
         }
-        if rest.is_empty() {
-            return Err(NoDatabase::usage(
-                "the target is empty; name a directory, such as path/.beads".to_owned(),
-            ));
-        }
-        Ok(Self::Beads(PathBuf::from(OsString::from_vec(rest.to_vec()))))
-    }
-
-    /// The directory, as it was written.
-    pub fn dir(&self) -> &Path {
-        match self {
-            Self::Beads(dir) => dir,
-        }
+        let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
+        let dir = crate::database::directory_of_lock(&parent, &shown)?;
+        Self::named(dir, name).ok_or_else(no_name)
     }
 }
 
@@ -55,12 +79,13 @@ mod tests {
 
     #[test]
     fn parses() {
-        let parsed = |text: &str| Target::parse(OsStr::new(text)).map(|target| target.dir().to_owned());
-        assert_eq!(parsed("a/.beads").unwrap(), Path::new("a/.beads"));
-        assert_eq!(parsed("beads:a:b").unwrap(), Path::new("a:b"));
-        assert_eq!(parsed("./a:b").unwrap(), Path::new("./a:b"));
-        assert_eq!(parsed("/x/a:b").unwrap(), Path::new("/x/a:b"));
-        for wrong in ["", "beads:", "a:b", "ftp://x", ":x", "BEADS:x"] {
+        let parsed = |text: &str| Target::parse(OsStr::new(text));
+        assert_eq!(parsed("a/.beads").unwrap(), Target::Beads("a/.beads".into()));
+        assert_eq!(parsed("beads:a:b").unwrap(), Target::Beads("a:b".into()));
+        assert_eq!(parsed("./a:b").unwrap(), Target::Beads("./a:b".into()));
+        assert_eq!(parsed("/x/a:b").unwrap(), Target::Beads("/x/a:b".into()));
+        assert_eq!(parsed("lock:/x/a:b").unwrap(), Target::Lock("/x/a:b".into()));
+        for wrong in ["", "beads:", "lock:", "a:b", "ftp://x", ":x", "BEADS:x"] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
         assert!(parsed("a:b").unwrap_err().to_string().contains("./a:b"));
@@ -70,5 +95,22 @@ mod tests {
     fn a_path_need_not_be_utf8() {
         let path = OsStr::from_bytes(b"a\xff/.beads");
         assert_eq!(Target::parse(path).unwrap(), Target::Beads(path.into()));
+    }
+
+    #[test]
+    fn a_lock_has_a_directory_and_a_name_of_its_own() {
+        let top = tempfile::tempdir().unwrap();
+        let top = std::fs::canonicalize(top.path()).unwrap();
+        std::fs::create_dir_all(top.join("run/sub")).unwrap();
+        std::os::unix::fs::symlink("run", top.join("link")).unwrap();
+        let place = |path: &str| Place::of_lock(Path::new(path), &top);
+        assert_eq!(place("link/x.lock").unwrap().path(), top.join("run/x.lock"));
+        assert_eq!(place("x").unwrap().dir(), top);
+        for wrong in ["run", "run/", "run/new/", ".", "run/..", "/", "x.aside", "run/x.tmp-5-ab"] {
+            let error = place(wrong).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
+        }
+        let error = place("nowhere/x").unwrap_err();
+        assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::process::Stat;
 use beadlock_checker::{
-    Cycle, Entered, Gate, Options, Reason, check, is_process_alive, look, should_skip_database,
+    Cycle, Entered, Gate, Options, Place, Reason, check, is_process_alive, look, should_skip_database,
 };
 
 fn hostname() -> String {
@@ -67,13 +67,13 @@ fn a_life_from_its_claim_to_its_removal() {
     }
     assert_eq!(should_skip_database(dir.path()).reason(), Reason::PidAlive, "a zombie answers kill");
     let reaping = Options { reap_proven_dead: true, dry_run: true };
-    let proven = check(dir.path(), &reaping);
+    let proven = check(&Place::beads(dir.path()), &reaping);
     assert_eq!((proven.is_skip(), proven.reason()), (false, Reason::Zombie));
 
     child.0.wait().unwrap();
     assert!(!is_process_alive(pid.into(), &hostname()));
     assert!(is_process_alive(pid.into(), "elsewhere"), "another host's process is never dead");
-    let dry = check(dir.path(), &Options { dry_run: true, ..Options::default() });
+    let dry = check(&Place::beads(dir.path()), &Options { dry_run: true, ..Options::default() });
     assert_eq!(dry.to_string(), "Stale lock (t) would be removed, proceeding with sync");
     assert!(dir.path().join(".exclusive-lock").exists());
     let gone = should_skip_database(dir.path());
@@ -236,7 +236,7 @@ fn a_look_changes_nothing() {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     write_lock(dir.path(), child.id());
-    let seen = look(dir.path(), &Options::default());
+    let seen = look(&Place::beads(dir.path()), &Options::default());
     assert_eq!(seen.verdict.as_str(), "stale");
     assert_eq!(seen.record.unwrap().holder, "t");
     let id = seen.id.unwrap();

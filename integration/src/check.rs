@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::database::Database;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Look, Options, Verdict, Watched, check, look};
 use serde_json::{Value, json};
@@ -13,9 +12,8 @@ use crate::exit::Exit;
 use crate::failure::Error;
 use crate::next;
 use crate::program::Answers;
-use crate::target;
+use crate::target::Found;
 use crate::witnesses::Witnesses;
-use crate::words::lock_path;
 
 /// Checks every target; one that cannot be answered does not stop the others.
 pub fn run(typed: &cli::Check, environment: &Environment) -> Answers {
@@ -35,7 +33,7 @@ pub fn run(typed: &cli::Check, environment: &Environment) -> Answers {
 }
 
 struct Checked {
-    database: Database,
+    target: Found,
     /// What was to be seen before: the check itself may have removed it.
     before: Look,
     decision: Decision,
@@ -43,10 +41,10 @@ struct Checked {
 
 impl Checked {
     fn new(target: Option<&OsString>, options: &Options, environment: &Environment) -> Result<Self, Error> {
-        let database = target::resolve(target.map(OsString::as_os_str), environment)?;
-        let before = look(&database.dir, options);
-        let decision = check(&database.dir, options);
-        Ok(Self { before, decision, database })
+        let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        let before = look(&target.place, options);
+        let decision = check(&target.place, options);
+        Ok(Self { target, before, decision })
     }
 
     fn exit(&self) -> Exit {
@@ -67,8 +65,8 @@ impl Checked {
 
     fn json(&self, explain: bool) -> Value {
         let mut data = json!({
-            "target": format!("beads:{}", self.database.given),
-            "path": lock_path(&self.database.dir).to_string_lossy(),
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
             "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
             "verdict": self.decision.verdict().as_str(),
             "removed": self.decision.removed().is_some(),
@@ -78,7 +76,7 @@ impl Checked {
             "message": self.decision.to_string(),
         });
         if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), Witnesses::gather(&self.before, &self.database.dir).json());
+            fields.insert("witnesses".to_owned(), Witnesses::gather(&self.before, &self.target).json());
             fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
             fields.insert("next".to_owned(), self.next().into());
         }
@@ -89,16 +87,16 @@ impl Checked {
         let message = self.decision.to_string();
         let mut text = match (message.is_empty(), is_one_of_many) {
             (true, _) => String::new(),
-            (false, true) => format!("{}: {message}\n", self.database.given),
+            (false, true) => format!("{}: {message}\n", self.target.given),
             (false, false) => format!("{message}\n"),
         };
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
-            let path = escaped_path(&lock_path(&self.database.dir));
+            let path = escaped_path(&self.target.path());
             let holder = self.decision.record().map(|record| format!(", holder {}", escaped(&record.holder)));
             let holder = holder.unwrap_or_default();
             text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
-            for line in Witnesses::gather(&self.before, &self.database.dir).lines() {
+            for line in Witnesses::gather(&self.before, &self.target).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
             if self.lease_unavailable() {
@@ -116,7 +114,7 @@ impl Checked {
 
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
-        let now = look(&self.database.dir, &Options::default());
-        next::to_type(&now, &self.database)
+        let now = look(&self.target.place, &Options::default());
+        next::to_type(&Witnesses::gather(&now, &self.target))
     }
 }

@@ -6,7 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::acquire;
+use crate::doctor;
 use crate::environment::boolean;
+use crate::exit::Replaced;
+use crate::hold::loss::OnLoss;
+use crate::release;
 use crate::talk::Color;
 use beadlock_checker::duration;
 
@@ -46,20 +51,23 @@ pub struct Common {
 pub enum Command {
     /// Take the lock, run a command, release the lock
     Hold(Hold),
+    /// A claim that spans several commands: ends with release, or with the process it is for
+    Acquire(acquire::Typed),
+    /// End a claim that acquire has made; only one's own
+    Release(release::Typed),
     /// What a daemon does at the start of a cycle: may remove a stale lock. Exit 0: free; 4, 5: do not touch
     Check(Check),
     /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
     Status(Status),
+    /// Every lock below the directories ROOT. Never changes anything
+    List(list::List),
+    /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
+    Doctor(doctor::Doctor),
 }
 
-/// `beadlock hold [TARGET] -- CMD [ARG…]`
-#[derive(Debug, Args)]
-pub struct Hold {
-    /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
-    pub target: Option<OsString>,
-    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
-    #[arg(long, value_name = "NAME")]
-    pub holder: Option<String>,
+/// How a claim is made: what `hold` and `acquire` share.
+#[derive(Debug, Clone, Args)]
+pub struct Claim {
     /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
@@ -69,13 +77,7 @@ pub struct Hold {
     /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub drain: Option<Duration>,
-    /// How long what is left after a signal may take before it is killed [env: BEADLOCK_KILL_AFTER] [default: 10s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
-    pub kill_after: Option<Duration>,
-    /// Keep the lock until everything that the command started has ended
-    #[arg(long)]
-    pub wait_group: bool,
-    /// Exit with N instead of 4 when the database is held or busy
+    /// Exit with N instead of 4 when the target is held or busy
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
     /// Exit with N instead of any code that is not the command's
@@ -87,6 +89,38 @@ pub struct Hold {
     /// Write what became of it to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+}
+
+impl Claim {
+    /// The exit codes that are wanted in place of ours.
+    pub fn replaced(&self) -> Replaced {
+        Replaced { conflict: self.conflict_exit_code, own: self.own_exit_code }
+    }
+}
+
+/// `beadlock hold [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct Hold {
+    /// The database's directory, [beads:]DIR, or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
+    #[arg(long, value_name = "NAME")]
+    pub holder: Option<String>,
+    #[command(flatten)]
+    pub claim: Claim,
+    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
+    #[arg(long, value_name = "kill|warn")]
+    pub on_loss: Option<OnLoss>,
+    /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
+    /// [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub kill_after: Option<Duration>,
+    /// Keep the lock until everything that the command started has ended
+    #[arg(long)]
+    pub wait_group: bool,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -95,7 +129,7 @@ pub struct Hold {
 /// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The databases' directories, [beads:]DIR
+    /// The databases' directories, [beads:]DIR, or lock:PATH
     pub targets: Vec<OsString>,
     /// Remove nothing; say what would be removed
     #[arg(long)]
@@ -111,8 +145,11 @@ pub struct Check {
 /// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The databases' directories, [beads:]DIR
+    /// The databases' directories, [beads:]DIR, or lock:PATH
     pub targets: Vec<OsString>,
+    /// Print the lock file's own bytes, unchanged, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
 }
 
 #[cfg(test)]

@@ -20,6 +20,16 @@ impl Request {
         Self { begun: Instant::now(), id: random_id() }
     }
 
+    /// Goes on under the name that another process has begun with.
+    pub fn called(id: &str) -> Self {
+        Self { begun: Instant::now(), id: id.to_owned() }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// `{"ok","data","error","warnings","meta"}` in one line. Without an error `ok` is true, whatever the answer.
     pub fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
         let duration = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -16,6 +16,8 @@ pub enum Exit {
     Conflict,
     /// The lock could not be checked, or a stale one could not be removed.
     Unreadable,
+    /// The lock was lost.
+    Lost,
     /// Failed between the claim and the command's start.
     NotStarted,
     /// The command cannot be executed.
@@ -37,6 +39,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Conflict => 4,
             Self::Unreadable => 5,
+            Self::Lost => 9,
             Self::NotStarted => 125,
             Self::CannotExecute => 126,
             Self::NotFound => 127,

@@ -14,6 +14,8 @@ pub enum Code {
     LockHeld,
     /// The lock file cannot be understood.
     LockUnreadable,
+    /// A lock that was held is gone, or somebody else's.
+    LockLost,
     /// A stale lock could not be removed.
     LockStale,
     /// A running cycle kept the gate for longer than the drain.
@@ -34,6 +36,7 @@ impl Code {
         match self {
             Self::LockHeld => "LOCK_HELD",
             Self::LockUnreadable => "LOCK_UNREADABLE",
+            Self::LockLost => "LOCK_LOST",
             Self::LockStale => "LOCK_STALE",
             Self::DrainTimeout => "DRAIN_TIMEOUT",
             Self::NoTarget => "NO_TARGET",
@@ -48,6 +51,7 @@ impl Code {
         match self {
             Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
             Self::LockUnreadable | Self::LockStale => Exit::Unreadable,
+            Self::LockLost => Exit::Lost,
             Self::Usage => Exit::Usage,
             Self::NoTarget | Self::Io | Self::NotPermitted => Exit::Failed,
         }

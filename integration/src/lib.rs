@@ -20,8 +20,10 @@
 //! cycle (the drain) reaches as far as one kernel: on network file systems it covers this machine only. A guard
 //! is a claim of the whole process: the lock is stale when the process is gone, and not before.
 
+mod acquire;
 mod check;
 mod cli;
+mod doctor;
 mod envelope;
 mod environment;
 mod exit;
@@ -30,10 +32,13 @@ mod hint;
 mod hold;
 mod next;
 pub mod program;
+mod release;
 mod settings;
+mod situation;
 mod status;
 mod talk;
 mod target;
+mod trail;
 mod witnesses;
 mod words;
 

@@ -1,43 +1,126 @@
-//! What to type next, for each verdict; words that can be pasted.
+//! What to type next, for each situation: a command that can be pasted, and after a `#` what it is for. What cannot
+//! be undone comes after the `#`, so that it is typed by somebody who means it.
 
-use beadlock_checker::database::Database;
-use beadlock_checker::dialect::beads::judge;
-use beadlock_checker::{Look, Reason, Verdict};
+use beadlock_checker::{FileKind, Reason};
 
-use crate::words::{self, lock_path, quoted};
+use crate::situation::{Here, Inside, Situation};
+use crate::witnesses::Witnesses;
+use crate::words::quoted;
 
 /// The command to type, and why.
-pub fn to_type(look: &Look, database: &Database) -> String {
-    let target = words::target(database);
-    let lock = quoted(lock_path(&database.dir).as_os_str());
-    let pid = look.record.as_ref().map_or(0, |record| record.pid);
-    let host = look.record.as_ref().map(|record| quoted(record.hostname.as_ref())).unwrap_or_default();
-    if let (Verdict::Held(_), Some(record), Some(facts)) = (look.verdict, &look.record, &look.facts)
-        && let Verdict::Stale(proof) = judge(record, facts, true)
-    {
-        return format!("beadlock check --reap-proven-dead {target}   (removes it: {proof})");
-    }
-    let once_gone = "once you know that it is gone";
-    match look.verdict {
-        Verdict::Free if look.side_file => {
-            format!("beadlock check {target}   (puts right what a crash has left)")
+pub fn to_type(witnesses: &Witnesses<'_>) -> String {
+    let (command, comment) = Next::of(witnesses).answer(witnesses);
+    if comment.is_empty() { command } else { format!("{command}   # {comment}") }
+}
+
+/// The words that commands are made of, ready for a shell.
+struct Next {
+    target: String,
+    lock: String,
+    pid: i64,
+    host: String,
+    /// Breaks it although nothing proves its holder dead.
+    by_hand: String,
+}
+
+impl Next {
+    fn of(witnesses: &Witnesses<'_>) -> Self {
+        let record = witnesses.look.record.as_ref();
+        let target = witnesses.target.typed();
+        let id = quoted(witnesses.look.id.as_deref().unwrap_or_default().as_ref());
+        let glue = if id.starts_with('-') { "=" } else { " " };
+        Self {
+            lock: quoted(witnesses.target.path().as_os_str()),
+            pid: record.map_or(0, |record| record.pid),
+            host: record.map(|record| quoted(record.hostname.as_ref())).unwrap_or_default(),
+            by_hand: format!("beadlock break {target} --id{glue}{id} --even-if-live"),
+            target,
         }
-        Verdict::Free => format!("beadlock hold {target} -- CMD"),
-        Verdict::Stale(_) => format!("beadlock check {target}   (removes it)"),
-        Verdict::Held(reason) => match reason {
-            Reason::OtherHost | Reason::OtherMachine => {
-                format!("ssh -- {host} ps -p {pid}; {once_gone}: rm {lock}")
+    }
+
+    fn answer(&self, witnesses: &Witnesses<'_>) -> (String, String) {
+        let Self { target, lock, pid, host, by_hand } = self;
+        let check = format!("beadlock check {target}");
+        let reap = format!("beadlock check --reap-proven-dead {target}");
+        let wait = format!("beadlock wait --wait 10m {target}");
+        let see = |pid: i64| format!("ps -fp {pid}");
+        let again = format!("sleep 2; beadlock status {target}");
+        let malformed = format!("beadlock break {target} --malformed");
+        let once_gone = format!("once it is gone: {by_hand}");
+        match witnesses.situation {
+            Situation::Free => self.claim(witnesses),
+            Situation::SetAside => (check, "puts right what a crash has left".to_owned()),
+            Situation::Alive | Situation::AliveOfAnotherUser => {
+                (wait, format!("waits until it is free; to see its process: {}", see(*pid)))
             }
-            Reason::OtherPidNamespace => {
-                format!("look for it in its container; {once_gone}: rm {lock}")
+            Situation::Zombie => (reap, "removes it: zombie".to_owned()),
+            Situation::Recycled => (reap, "removes it: pid_reused".to_owned()),
+            Situation::Rebooted { proved: true } => (reap, "removes it: other_boot".to_owned()),
+            Situation::ContainerGone { proved: true } => (reap, "removes it: namespace_gone".to_owned()),
+            Situation::Rebooted { proved: false } => {
+                (see(*pid), format!("a process that was started since the boot is not its holder; then: {by_hand}"))
             }
-            Reason::HostUnknown => format!("give this machine a host name; {once_gone}: rm {lock}"),
-            Reason::PidUnknown => format!("ask whoever wrote it; {once_gone}: rm {lock}"),
-            _ => {
-                format!("beadlock hold --wait 10m {target} -- CMD   (waits for it; to see it: ps -fp {pid})")
+            Situation::Gone { .. } if witnesses.gate.is_shut() => {
+                (check, "removes it, once the gate is open".to_owned())
             }
-        },
-        Verdict::Unreadable(reason) => to_look_at(reason, &lock),
+            Situation::Gone { .. } => (check, "removes it".to_owned()),
+            Situation::NoSuchPid => {
+                (format!("cat {lock}"), format!("ask whoever runs the tool that wrote it; {once_gone}"))
+            }
+            Situation::Unanswered => (see(*pid), once_gone),
+            Situation::Renamed(Here::Lives) => {
+                (wait, format!("waits until it is free; to see its process: {}", see(*pid)))
+            }
+            Situation::Renamed(Here::Gone | Here::Recycled) => (see(*pid), format!("it is not its holder; then: {by_hand}")),
+            Situation::Renamed(Here::Unknown) => (see(*pid), once_gone),
+            Situation::Container(Inside::Process(here)) => {
+                (see(here.into()), format!("its process, as it is seen from here; {once_gone}"))
+            }
+            Situation::Container(Inside::Others(other)) => (
+                format!("nsenter -t {other} -p -m ps -p {pid}"),
+                format!("looks for it in its container; {once_gone}"),
+            ),
+            Situation::Container(Inside::Nothing) => (
+                format!("sudo beadlock status {target}"),
+                format!("on the host, outside of every container: there root sees into them; {once_gone}"),
+            ),
+            Situation::ContainerGone { proved: false } => (by_hand.clone(), "nobody lives in its container any more".to_owned()),
+            Situation::Remote { .. } => (format!("ssh -- {host} ps -p {pid}"), once_gone),
+            Situation::Namesake => (
+                format!("ssh -- {host} ps -p {pid}"),
+                format!("by an address that leads to the other machine of this name; {once_gone}"),
+            ),
+            Situation::Nameless => {
+                ("hostname -F /etc/hostname".to_owned(), format!("gives this machine its name; {once_gone}"))
+            }
+            Situation::Empty { fresh: true } | Situation::Malformed { fresh: true } => {
+                (again, "somebody may be writing it".to_owned())
+            }
+            Situation::Empty { fresh: false } => (malformed, "there is nothing in it; was the disk full? df -h".to_owned()),
+            Situation::Malformed { fresh: false } | Situation::Invalid => {
+                (format!("beadlock status --raw {target}"), format!("shows it; when nobody needs it: {malformed}"))
+            }
+            Situation::NotAFile(FileKind::Directory) => (format!("ls -la {lock}"), format!("when nobody needs it: {malformed}")),
+            Situation::NotAFile(_) | Situation::TooLarge => (format!("ls -ld {lock}"), format!("when nobody needs it: {malformed}")),
+            Situation::Unread => (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned()),
+        }
+    }
+
+    /// What to type where there is no lock.
+    fn claim(&self, witnesses: &Witnesses<'_>) -> (String, String) {
+        let hold = format!("beadlock hold {} -- CMD", self.target);
+        match witnesses.gate.orphaned() {
+            Some(orphaned) => {
+                let pids = |glue: &str| {
+                    let pids = orphaned.work.iter().map(|work| work.pid.to_string());
+                    pids.collect::<Vec<_>>().join(glue)
+                };
+                let comment = format!("what is left running; a claim waits for it; to end it: kill {}", pids(" "));
+                (format!("ps -fp {}", pids(",")), comment)
+            }
+            None if witnesses.gate.is_shut() => (hold, "waits until the gate is open".to_owned()),
+            None => (hold, String::new()),
+        }
     }
 }
 

@@ -15,13 +15,18 @@ use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
 use crate::settings::Common;
 use crate::talk::print;
-use crate::{check, hint, hold, status};
+use crate::{acquire, check, doctor, hint, hold, release, status};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
     let request = Request::begin();
     let environment = Environment::read();
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)
+        && first == acquire::ARGUMENT
+    {
+        return acquire::keep(rest);
+    }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => {
@@ -33,7 +38,8 @@ pub fn run() -> End {
         Err(error) => {
             let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
             let own = match &cli.command {
-                Some(Command::Hold(typed)) => typed.own_exit_code,
+                Some(Command::Hold(typed)) => typed.claim.own_exit_code,
+                Some(Command::Acquire(typed)) => typed.claim.own_exit_code,
                 _ => None,
             };
             let end = refuse(&error, &Common::unresolved(json, &environment), &request);
@@ -44,14 +50,17 @@ pub fn run() -> End {
         Some(Command::Hold(typed)) if typed.command.is_empty() => {
             let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
             let message = hint.unwrap_or_else(|| "no command; type: beadlock hold -- CMD [ARG…]".to_owned());
-            let replaced = Replaced { conflict: None, own: typed.own_exit_code };
+            let replaced = Replaced { conflict: None, own: typed.claim.own_exit_code };
             with_code(refuse(&Error::usage(message), &common, &request), replaced)
         }
         Some(Command::Hold(typed)) => hold::run::run(typed, &environment, &common, &request),
+        Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
+        Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
         Some(Command::Check(typed)) => check::run(&typed, &environment).print(&common, &request),
         Some(Command::Status(typed)) => {
             status::run(&typed.targets, &environment, &common.talk).print(&common, &request)
         }
+        Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {
             let end = status::run(&[], &environment, &common.talk).print(&common, &request);
             if end == End::Code(Exit::Done.code()) {
@@ -99,7 +108,7 @@ fn wants_json(environment: &Environment) -> bool {
     environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
 }
 
-fn not_printed(common: &Common, why: &io::Error) -> End {
+pub(crate) fn not_printed(common: &Common, why: &io::Error) -> End {
     common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
     End::Code(Exit::Failed.code())
 }
@@ -111,7 +120,7 @@ fn with_code(end: End, replaced: Replaced) -> End {
     }
 }
 
-fn refuse(error: &Error, common: &Common, request: &Request) -> End {
+pub(crate) fn refuse(error: &Error, common: &Common, request: &Request) -> End {
     common.talk.error(&error.to_string());
     if common.json {
         // Whoever cannot read it has the exit code.

@@ -1,6 +1,7 @@
 //! What was typed, over what the environment says, over the defaults (DESIGN 8). What waives a safeguard has no
 //! variable.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
@@ -9,6 +10,7 @@ use clap::ValueEnum;
 use crate::cli;
 use crate::environment::{Environment, boolean};
 use crate::failure::Error;
+use crate::hold::loss::OnLoss;
 use crate::hold::wait::Wait;
 use crate::talk::{Color, Talk};
 use beadlock_checker::duration;
@@ -51,34 +53,48 @@ fn color_of(text: &str) -> Result<Color, String> {
     Color::from_str(text, true).map_err(|_| format!("{text:?} is neither of auto, always, never"))
 }
 
-/// How `hold` claims, runs and ends.
+/// How a claim is made.
 #[derive(Debug)]
-pub struct Hold {
+pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long a running cycle is waited for.
     pub drain: Duration,
-    /// How long what is left after a signal may take.
-    pub kill_after: Duration,
     /// What counts as dead.
     pub options: Options,
+    /// Where every event leaves a line.
+    pub audit: Option<PathBuf>,
 }
 
-impl Hold {
+/// What was typed, else what the variable says.
+fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
+    match typed {
+        Some(duration) => Ok(Some(duration)),
+        None => environment.parsed(name, duration::parse),
+    }
+}
+
+/// The audit file that was typed, else `$BEADLOCK_AUDIT`.
+pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    typed.map(Path::to_owned).or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
+}
+
+impl Claim {
     /// # Errors
     /// Exit 2, naming the variable or the option that is wrong.
-    pub fn resolve(typed: &cli::Hold, environment: &Environment) -> Result<Self, Error> {
-        let either = |typed: Option<Duration>, name: &str| match typed {
-            Some(duration) => Ok(Some(duration)),
-            None => environment.parsed(name, duration::parse),
-        };
-        let wait = match either(typed.wait.filter(|_| !typed.no_wait), "BEADLOCK_WAIT") {
+    pub fn resolve(
+        typed: &cli::Claim,
+        holder: Option<&String>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let wait = typed.wait.filter(|_| !typed.no_wait);
+        let wait = match either(wait, "BEADLOCK_WAIT", environment) {
             _ if typed.no_wait => Wait::No,
             limit => limit?.map_or(Wait::DEFAULT, Wait::UpTo),
         };
-        let holder = match &typed.holder {
+        let holder = match holder {
             Some(name) => Some(name.clone()),
             None => environment.parsed("BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?,
         };
@@ -86,11 +102,40 @@ impl Hold {
         Ok(Self {
             holder,
             wait,
-            drain: wait.drain(either(typed.drain, "BEADLOCK_DRAIN")?),
-            kill_after: either(typed.kill_after, "BEADLOCK_KILL_AFTER")?.unwrap_or(Duration::from_secs(10)),
+            drain: wait.drain(either(typed.drain, "BEADLOCK_DRAIN", environment)?),
             options: Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false },
+            audit: audit(typed.audit.as_deref(), environment),
         })
     }
+}
+
+/// How `hold` claims, runs and ends.
+#[derive(Debug)]
+pub struct Hold {
+    /// How it claims.
+    pub claim: Claim,
+    /// What a loss of the lock means to the command.
+    pub on_loss: OnLoss,
+    /// How long what is left after a signal or a loss may take.
+    pub kill_after: Duration,
+}
+
+impl Hold {
+    /// # Errors
+    /// Exit 2, naming the variable or the option that is wrong.
+    pub fn resolve(typed: &cli::Hold, environment: &Environment) -> Result<Self, Error> {
+        let claim = Claim::resolve(&typed.claim, typed.holder.as_ref(), environment)?;
+        let on_loss = match typed.on_loss {
+            Some(on_loss) => on_loss,
+            None => environment.parsed("BEADLOCK_ON_LOSS", on_loss_of)?.unwrap_or_default(),
+        };
+        let kill_after = either(typed.kill_after, "BEADLOCK_KILL_AFTER", environment)?;
+        Ok(Self { claim, on_loss, kill_after: kill_after.unwrap_or(Duration::from_secs(10)) })
+    }
+}
+
+fn on_loss_of(text: &str) -> Result<OnLoss, String> {
+    OnLoss::from_str(text, true).map_err(|_| format!("{text:?} is neither of kill, warn"))
 }
 
 #[cfg(test)]
@@ -116,14 +161,14 @@ mod tests {
     #[test]
     fn the_command_line_beats_the_environment_also_across_opposites() {
         let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
-        assert_eq!(hold(&[], &[]).unwrap().wait, seconds(10));
-        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, seconds(3));
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, Wait::No);
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().wait, Wait::No);
-        assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().wait, seconds(120));
-        assert_eq!(hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().wait, Wait::No, "the last one typed");
+        assert_eq!(hold(&[], &[]).unwrap().claim.wait, seconds(10));
+        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, seconds(3));
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, Wait::No);
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.wait, Wait::No);
+        assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, seconds(120));
+        assert_eq!(hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.wait, Wait::No, "the last one typed");
         assert_eq!(
-            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().wait,
+            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.wait,
             seconds(120),
             "the last one typed"
         );
@@ -133,16 +178,16 @@ mod tests {
 
     #[test]
     fn the_drain_is_short_without_a_wait_unless_it_is_given() {
-        assert_eq!(hold(&[], &[]).unwrap().drain, Duration::from_secs(130));
-        assert_eq!(hold(&["--no-wait"], &[]).unwrap().drain, Duration::from_secs(1));
-        assert_eq!(hold(&["--no-wait", "--drain", "5"], &[]).unwrap().drain, Duration::from_secs(5));
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().drain, Duration::from_secs(7));
+        assert_eq!(hold(&[], &[]).unwrap().claim.drain, Duration::from_secs(130));
+        assert_eq!(hold(&["--no-wait"], &[]).unwrap().claim.drain, Duration::from_secs(1));
+        assert_eq!(hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.drain, Duration::from_secs(5));
+        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.drain, Duration::from_secs(7));
     }
 
     #[test]
     fn what_waives_a_safeguard_has_no_variable() {
         let variables = [("BEADLOCK_REAP_PROVEN_DEAD", "1")];
-        assert!(!hold(&[], &variables).unwrap().options.reap_proven_dead);
+        assert!(!hold(&[], &variables).unwrap().claim.options.reap_proven_dead);
     }
 
     #[test]
@@ -151,6 +196,6 @@ mod tests {
         assert!(error.to_string().starts_with("$BEADLOCK_KILL_AFTER: \"soon\" is no duration"), "{error}");
         let error = hold(&["--holder", "a\nb"], &[]).unwrap_err();
         assert!(error.to_string().contains(r#""a\nb""#), "{error}");
-        assert_eq!(hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().holder, None);
+        assert_eq!(hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().claim.holder, None);
     }
 }

@@ -1,10 +1,12 @@
 //! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything (DESIGN 8).
 
 use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
 
-use beadlock_checker::database::Database;
 use beadlock_checker::duration::shown;
-use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, look};
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
@@ -12,20 +14,22 @@ use crate::exit::Exit;
 use crate::failure::Error;
 use crate::next;
 use crate::program::Answers;
-use crate::talk::Talk;
-use crate::target;
+use crate::talk::{Talk, print_bytes};
+use crate::target::Found;
 use crate::witnesses::Witnesses;
-use crate::words::{self, lock_path};
+use crate::words;
 
 /// Looks at every target; one that cannot be answered does not stop the others.
 pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::program::each(targets) {
-        match Seen::new(target, environment) {
-            Ok(seen) => {
+        match Found::resolve(target.map(OsString::as_os_str), environment) {
+            Ok(target) => {
+                let seen = Seen { look: look(&target.place, &Options::default()), target };
+                let witnesses = Witnesses::gather(&seen.look, &seen.target);
                 answers.exits.push(Exit::Done);
-                answers.data.push(seen.json());
-                answers.text.push_str(&seen.text(talk));
+                answers.data.push(seen.json(&witnesses));
+                answers.text.push_str(&seen.text(&witnesses, talk));
             }
             Err(error) => answers.failed(error),
         }
@@ -33,18 +37,42 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
     answers
 }
 
-struct Seen {
-    database: Database,
-    look: Look,
+/// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
+/// none. What cannot be read is said, and is no failure: it was looked at.
+pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
+    let mut answers = Answers::default();
+    for target in crate::program::each(targets) {
+        let found = Found::resolve(target.map(OsString::as_os_str), environment);
+        let bytes = found.and_then(|target| match raw(&target.place) {
+            Ok(bytes) => Ok(bytes.unwrap_or_default()),
+            Err(words) => {
+                talk.error(&format!("{} was not read: {words}", escaped_path(&target.path())));
+                Ok(Vec::new())
+            }
+        });
+        match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
+            Ok(()) => answers.exits.push(Exit::Done),
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+fn not_written(error: &io::Error) -> Error {
+    Error::io(
+        format!("failed to write to stdout: {}", beadlock_checker::system_words(error)),
+        error.kind(),
+    )
+}
+
+/// A lock as `status` and `list` show it.
+#[derive(Debug)]
+pub struct Seen {
+    pub target: Found,
+    pub look: Look,
 }
 
 impl Seen {
-    fn new(target: Option<&OsString>, environment: &Environment) -> Result<Self, Error> {
-        let database = target::resolve(target.map(OsString::as_os_str), environment)?;
-        let look = look(&database.dir, &Options::default());
-        Ok(Self { look, database })
-    }
-
     /// What a check would log now, as a dry run says it.
     fn decision(&self) -> Decision {
         let record = self.look.record.clone().map(Box::new);
@@ -61,16 +89,13 @@ impl Seen {
         }
     }
 
-    fn next(&self) -> String {
-        next::to_type(&self.look, &self.database)
-    }
-
-    fn json(&self) -> Value {
+    /// One element of `data` in the JSON contract.
+    pub fn json(&self, witnesses: &Witnesses<'_>) -> Value {
         let record = self.look.record.as_ref();
         let age = record.map(|record| u64::try_from(words::age(record).as_millis()).unwrap_or(u64::MAX));
         json!({
-            "target": format!("beads:{}", self.database.given),
-            "path": lock_path(&self.database.dir).to_string_lossy(),
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
             "verdict": self.look.verdict.as_str(),
             "holder": record.map(|record| &record.holder),
             "id": self.look.id,
@@ -78,42 +103,47 @@ impl Seen {
             "message": self.decision().to_string(),
             "record": record.and_then(|record| serde_json::to_value(record).ok()),
             "age_ms": age,
-            "witnesses": Witnesses::gather(&self.look, &self.database.dir).json(),
-            "next": self.next(),
+            "witnesses": witnesses.json(),
+            "next": next::to_type(witnesses),
         })
     }
 
-    fn text(&self, talk: &Talk) -> String {
-        let (verdict, reason) = (self.look.verdict, self.look.verdict.reason());
-        let (word, color) = match verdict {
-            Verdict::Free => ("free", "32"),
-            Verdict::Held(_) => ("held", "33"),
-            Verdict::Stale(_) => ("stale", "36"),
-            Verdict::Unreadable(_) => ("unreadable", "31"),
+    /// The verdict's word, in its colour.
+    pub fn word(&self, talk: &Talk) -> String {
+        let color = match self.look.verdict {
+            Verdict::Free => "32",
+            Verdict::Held(_) => "33",
+            Verdict::Stale(_) => "36",
+            Verdict::Unreadable(_) => "31",
         };
-        let word = talk.painted_data(word, color);
-        let age = self
-            .look
-            .record
-            .as_ref()
-            .map(|record| format!("for {}", shown(words::age(record))))
-            .unwrap_or_default();
+        talk.painted_data(self.look.verdict.as_str(), color)
+    }
+
+    fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+        let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
         let what = match (verdict, words::holder(&self.look)) {
-            (Verdict::Held(_), Some(holder)) => format!("{word} by {holder} {age} ({reason})"),
+            (Verdict::Held(_), Some(holder)) => format!("{word} by {holder}{} ({reason})", self.for_how_long()),
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
                 format!("{word}: {} ({reason}); every daemon skips", self.look.detail)
             }
             _ => format!("{word} ({reason})"),
         };
-        let mut text = format!("{}: {what}\n", self.database.given);
-        for line in Witnesses::gather(&self.look, &self.database.dir).lines() {
-            text.push_str(&format!("  {line}\n"));
-        }
-        if let Some(id) = &self.look.id {
-            text.push_str(&format!("  id: {}\n", beadlock_checker::escape::escaped(id)));
-        }
-        text.push_str(&format!("  next: {}\n", self.next()));
-        text
+        format!("{}: {what}\n{}", self.target.given, self.below(witnesses))
+    }
+
+    /// ` for 3h 2m`; nothing where the clocks disagree.
+    fn for_how_long(&self) -> String {
+        let age = self.look.record.as_ref().map(|record| record.started_at.age(facts::now()));
+        let age = age.and_then(|age| Duration::try_from(age).ok());
+        age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
+    }
+
+    /// The witnesses, and what to type, one line each.
+    pub fn below(&self, witnesses: &Witnesses<'_>) -> String {
+        let mut lines = witnesses.lines();
+        lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
+        lines.push(format!("next: {}", next::to_type(witnesses)));
+        lines.iter().map(|line| format!("  {line}\n")).collect()
     }
 }

@@ -1,29 +1,154 @@
-//! The database that a command line means, and the names it may claim in.
+//! The target that a command line means, and the names it may be claimed in.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
+use beadlock_checker::Place;
 use beadlock_checker::database::{Database, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
-use beadlock_checker::escape::escaped;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::target::Target;
 
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
+use crate::words::{quoted, quoted_path};
 
-/// The database named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest one.
-///
-/// # Errors
-/// As [`not_found`].
-pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Database, Error> {
-    let around = environment.of_database();
-    let found = match named {
-        Some(text) => Target::parse(text).and_then(|target| Database::named(target.dir(), &around)),
-        None => Database::find(&around),
-    };
-    found.map_err(|error| not_found(&error))
+/// A target that was found: where its lock lies, and how it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where its lock file lies.
+    pub place: Place,
+    /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
+    pub given: String,
+    kind: Kind,
+    /// The path to be typed.
+    typed: PathBuf,
+    /// The same target from wherever it is resolved.
+    exported: OsString,
 }
 
-/// Why there is no database, with its exit code: 2 when the command line is wrong, else 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Beads,
+    Lock,
+}
+
+impl Found {
+    /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
+    ///
+    /// # Errors
+    /// As [`not_found`].
+    pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
+        let around = environment.of_database();
+        let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
+        let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {
+            (Some(text), _) => (text, &|error| not_found(&error)),
+            (None, Some(text)) => (text.as_os_str(), &of_variable),
+            (None, None) => {
+                return Database::find(&around).map(Self::of_database).map_err(|error| not_found(&error));
+            }
+        };
+        let found = Target::parse(text).and_then(|target| match target {
+            Target::Beads(dir) => Database::named(&dir, &around).map(Self::of_database),
+            Target::Lock(path) => Self::of_lock(&path, &around.cwd),
+        });
+        found.map_err(wrong)
+    }
+
+    /// A database.
+    pub fn of_database(database: Database) -> Self {
+        let Database { dir, given, named, .. } = database;
+        // As the user knows it, where those words are the path itself.
+        let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+        let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
+        let exported = prefixed("beads:", &named);
+        Self { place: Place::beads(dir), given, kind: Kind::Beads, typed, exported }
+    }
+
+    /// A lock file of the beads rule.
+    ///
+    /// # Errors
+    /// As [`Place::of_lock`].
+    pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        let place = Place::of_lock(path, cwd)?;
+        let given = format!("lock:{}", escaped_path(path));
+        let exported = prefixed("lock:", &place.path());
+        Ok(Self { place, given, kind: Kind::Lock, typed: path.to_owned(), exported })
+    }
+
+    /// The directory that the lock file lies in.
+    pub fn dir(&self) -> &Path {
+        self.place.dir()
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> PathBuf {
+        self.place.path()
+    }
+
+    /// A sync daemon runs cycles here.
+    pub fn has_cycles(&self) -> bool {
+        self.kind == Kind::Beads
+    }
+
+    /// The target with its scheme, as JSON has it: `beads:.beads`.
+    pub fn name(&self) -> String {
+        match self.kind {
+            Kind::Beads => format!("beads:{}", self.given),
+            Kind::Lock => self.given.clone(),
+        }
+    }
+
+    /// What [`Found::resolve`] finds this target by from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
+    pub fn exported(&self) -> &OsStr {
+        &self.exported
+    }
+
+    /// The target that [`Found::absolute`] has named, as it is: no redirect is followed. `given` is for lines.
+    ///
+    /// # Errors
+    /// As [`Target::parse`] and [`Place::of_lock`].
+    pub fn exact(absolute: &OsStr, given: &str) -> Result<Self, Error> {
+        let found = Target::parse(absolute).and_then(|target| match target {
+            Target::Beads(dir) => Ok(Self {
+                place: Place::beads(&dir),
+                given: given.to_owned(),
+                kind: Kind::Beads,
+                typed: dir.clone(),
+                exported: absolute.to_owned(),
+            }),
+            Target::Lock(path) => {
+                Self::of_lock(&path, Path::new("/")).map(|found| Self { given: given.to_owned(), ..found })
+            }
+        });
+        found.map_err(|error| not_found(&error))
+    }
+
+    /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
+    pub fn absolute(&self) -> OsString {
+        let (scheme, path) = match self.kind {
+            Kind::Beads => ("beads:", self.dir().to_owned()),
+            Kind::Lock => ("lock:", self.path()),
+        };
+        prefixed(scheme, &path)
+    }
+
+    /// As it is to be typed.
+    pub fn typed(&self) -> String {
+        match self.kind {
+            Kind::Beads => quoted_path(&self.typed),
+            Kind::Lock => quoted(&prefixed("lock:", &self.typed)),
+        }
+    }
+}
+
+fn prefixed(scheme: &str, path: &Path) -> OsString {
+    let mut name = OsString::from(scheme);
+    name.push(path);
+    name
+}
+
+/// Why there is no target, with its exit code: 2 when the command line is wrong, else 1.
 pub fn not_found(error: &NoDatabase) -> Error {
     let code = match error.code() {
         "USAGE" => Code::Usage,

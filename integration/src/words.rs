@@ -3,20 +3,14 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::escape::{escaped, is_harmless};
 use beadlock_checker::facts::Liveness;
 use beadlock_checker::{Gate, GateHolder, Look, facts, process, system_words};
 use nix::errno::Errno;
-
-/// The lock file of the database in `dir`.
-pub fn lock_path(dir: &Path) -> PathBuf {
-    dir.join(".exclusive-lock")
-}
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
 pub fn age(record: &Record) -> Duration {
@@ -89,13 +83,6 @@ pub fn quoted(word: &OsStr) -> String {
 pub fn quoted_path(path: &Path) -> String {
     let is_dashed = path.as_os_str().as_bytes().first() == Some(&b'-');
     quoted(if is_dashed { Path::new(".").join(path) } else { path.to_owned() }.as_os_str())
-}
-
-/// The database as it is to be typed: as the user knows it, where those words are the path itself.
-pub fn target(database: &Database) -> String {
-    let given = Path::new(&database.given);
-    let is_itself = !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
-    quoted_path(if is_itself { given } else { &database.dir })
 }
 
 #[cfg(test)]

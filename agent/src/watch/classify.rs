@@ -1,7 +1,7 @@
 //! What an event amounts to: a pure function and its table (DESIGN 8).
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::is_own_name;
 use notify::event::{EventKind, ModifyKind, RenameMode};
@@ -20,8 +20,8 @@ pub(super) enum What {
 }
 
 /// What an event on a path in the directory of a database amounts to: nothing, for accesses, own names and the
-/// agent's own log; of the lock and of the directory itself only the disappearance counts.
-pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, log: Option<&Path>) -> Option<What> {
+/// agent's own files; of the lock and of the directory itself only the disappearance counts.
+pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, own: &[PathBuf]) -> Option<What> {
     let inside = path.strip_prefix(database).ok()?;
     let is_gone =
         matches!(kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)));
@@ -30,16 +30,16 @@ pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, log: Optio
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => return None,
         _ if inside == Path::new("") => return is_gone.then_some(What::DirectoryGone),
         _ if inside == Path::new(LOCK) => return is_gone.then_some(What::LockGone),
-        _ if log.is_some_and(|log| is_log(path, log)) => return None,
+        _ if own.iter().any(|own| is_own(path, own)) => return None,
         _ => {}
     }
     let first = inside.components().next()?;
     (!is_own_name(first.as_os_str())).then_some(What::Changed)
 }
 
-/// The log or an older one, which has a number at its end.
-fn is_log(path: &Path, log: &Path) -> bool {
-    path == log || (path.with_extension("") == log && path.extension().is_some_and(is_number))
+/// The file or an older one, which has a number at its end.
+fn is_own(path: &Path, own: &Path) -> bool {
+    path == own || (path.with_extension("") == own && path.extension().is_some_and(is_number))
 }
 
 fn is_number(text: &OsStr) -> bool {
@@ -84,7 +84,7 @@ mod tests {
         for (path, kind, expected) in table {
             let database = Path::new("/x/.beads");
             let (path, log) = (database.join(path), database.join("logs/sync.log"));
-            assert_eq!(classify(database, &path, kind, Some(&log)), expected, "{path:?} {kind:?}");
+            assert_eq!(classify(database, &path, kind, &[log]), expected, "{path:?} {kind:?}");
         }
     }
 }

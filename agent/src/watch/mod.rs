@@ -46,11 +46,11 @@ impl Watch {
         Self { watcher: None, shared: Arc::default(), marker: None, draining: Mutex::new(()) }
     }
 
-    /// A watcher that watches nothing yet, and never minds the agent's own `log`, which is there.
+    /// A watcher that watches nothing yet, and never minds the agent's own files, which are there.
     ///
     /// # Errors
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
-    pub(crate) fn new(log: Option<&Path>) -> notify::Result<Self> {
+    pub(crate) fn new<'a>(own: impl IntoIterator<Item = &'a Path>) -> notify::Result<Self> {
         let shared = Arc::<Shared>::default();
         let handler = {
             let shared = Arc::clone(&shared);
@@ -63,7 +63,7 @@ impl Watch {
         {
             let mut state = shared.lock();
             state.marker = marker.as_ref().map(|marker| marker.path().to_path_buf());
-            state.log = log.and_then(|log| fs::canonicalize(log).ok());
+            state.own = own.into_iter().filter_map(|own| fs::canonicalize(own).ok()).collect();
         }
         Ok(Self { watcher: Some(Mutex::new(watcher)), shared, marker, draining: Mutex::new(()) })
     }
@@ -276,7 +276,7 @@ mod tests {
         let (_root, dir, _) = scene();
         let log = dir.join("sync.log");
         fs::write(&log, "").unwrap();
-        let watch = Watch::new(Some(&log)).unwrap();
+        let watch = Watch::new([log.as_path()]).unwrap();
         watch.ensure(0, &dir);
         fs::write(&log, "line").unwrap();
         fs::rename(&log, dir.join("sync.log.1")).unwrap();

@@ -39,8 +39,8 @@ pub(super) struct State {
     pub(super) news: News,
     pub(super) marker: Option<PathBuf>,
     pub(super) marker_reports: u64,
-    /// The one log of all databases, which may lie in one of them.
-    pub(super) log: Option<PathBuf>,
+    /// The one log of all databases and the audit trail, which may lie in one of them.
+    pub(super) own: Vec<PathBuf>,
 }
 
 /// The inode of no directory.
@@ -112,7 +112,7 @@ impl State {
     /// Marks the database that a path lies in. True when that is news.
     fn mark(&mut self, path: &Path, kind: EventKind) -> bool {
         let Some(dir) = path.ancestors().find(|dir| self.databases.contains_key(*dir)) else { return false };
-        let Some(what) = classify(dir, path, kind, self.log.as_deref()) else { return false };
+        let Some(what) = classify(dir, path, kind, &self.own) else { return false };
         if what == What::DirectoryGone {
             // Its inode number may come back with another directory.
             self.forget(dir);

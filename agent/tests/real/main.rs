@@ -1,6 +1,8 @@
 //! The real `beadlock-agent` on real databases.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod daemon;
 #[cfg(test)]
 mod once;

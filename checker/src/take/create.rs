@@ -4,6 +4,7 @@
     reason = "an unfinished lock gets its name, or is removed under its own"
 )]
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,11 +16,12 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
-use super::release::Held;
-use super::{DRAFT_PREFIX, LOCK, Site, Step};
+use super::held::Held;
+use super::{Site, Step};
 use crate::dialect::beads::Record;
 use crate::error::{Error, Result};
 use crate::facts::{Liveness, random_id};
+use crate::place::Place;
 use crate::process;
 use crate::read::{self, Inode};
 
@@ -46,13 +48,13 @@ pub(super) enum Linked {
 
 struct Named {
     dir: OwnedFd,
-    name: String,
+    name: CString,
 }
 
 impl Drop for Named {
     fn drop(&mut self) {
         // What cannot be removed now is swept when this process is dead.
-        let _ = unlinkat(&self.dir, self.name.as_str(), UnlinkatFlags::NoRemoveDir);
+        let _ = unlinkat(&self.dir, self.name.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 }
 
@@ -67,7 +69,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let json = record.to_json();
         let record = Record::parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
         let Some(record) = record else {
-            return Err(self.error("claim with a record that nobody could read", LOCK, Errno::EINVAL));
+            return Err(self.lock_error("claim with a record that nobody could read", Errno::EINVAL));
         };
         self.sweep();
         match self.unnamed()? {
@@ -79,7 +81,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     fn write(&self, mut draft: Draft) -> Result<Draft> {
-        let error = |doing, source: std::io::Error| Error::new(doing, read::join(self.path, LOCK), source);
+        let error = |doing, source: std::io::Error| {
+            Error::new(doing, read::join(self.path, self.names.lock()), source)
+        };
         draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
         fchmod(&draft.file, MODE).map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
@@ -95,31 +99,31 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Ok(fd) => File::from(fd),
             // The file system or the kernel has none.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => return Ok(None),
-            Err(errno) => return Err(self.error("create", LOCK, errno)),
+            Err(errno) => return Err(self.lock_error("create", errno)),
         };
         match openat(AT_FDCWD, &by_number(&file), PIN, Mode::empty()) {
             Ok(pin) => Ok(Some((file, pin))),
             // There is no /proc.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(None),
-            Err(errno) => Err(self.error("pin", LOCK, errno)),
+            Err(errno) => Err(self.lock_error("pin", errno)),
         }
     }
 
     fn named(&self, json: String, record: Box<Record>) -> Result<Draft> {
-        let error = |errno| self.error("create", LOCK, errno);
-        let name = format!("{DRAFT_PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
+        let error = |errno| self.lock_error("create", errno);
+        let name = self.names.draft(std::process::id(), &random_id()[..8]);
         let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
         let fd =
-            openat(self.dir, name.as_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, MODE).map_err(error)?;
+            openat(self.dir, name.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, MODE).map_err(error)?;
         let named = Named { dir, name };
         let pin =
-            openat(self.dir, named.name.as_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
+            openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
         self.write(Draft { file: File::from(fd), name: Some(named), pin, dir_pin, json, record })
     }
 
-    fn pin_dir(&self) -> Result<OwnedFd> {
+    pub(super) fn pin_dir(&self) -> Result<OwnedFd> {
         let pinned = openat(self.dir, c".", PIN | OFlag::O_DIRECTORY, Mode::empty());
-        pinned.map_err(|errno| self.error("pin the directory of", LOCK, errno))
+        pinned.map_err(|errno| self.lock_error("pin the directory of", errno))
     }
 
     /// Removes unfinished locks of processes that are dead. Only with the gate held: nobody else makes any.
@@ -132,11 +136,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         for entry in dir.iter() {
             // An error is not passed by reading on.
             let Ok(entry) = entry else { return };
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let Some(pid) = name.strip_prefix(DRAFT_PREFIX).and_then(|rest| rest.split('-').next()) else {
-                continue;
-            };
-            if pid.parse().is_ok_and(|pid| process::probe(pid) == Liveness::Gone) {
+            let name = entry.file_name();
+            let process = self.names.process_of_draft(name);
+            if process.is_some_and(|pid| process::probe(pid) == Liveness::Gone) {
                 let _ = unlinkat(self.dir, name, UnlinkatFlags::NoRemoveDir);
             }
         }
@@ -158,33 +160,39 @@ impl<H: FnMut(Step)> Site<'_, H> {
             // No hard links at all.
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
                 let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
-                    renameat2(self.dir, named.name.as_str(), self.dir, LOCK, RenameFlags::RENAME_NOREPLACE)
+                    renameat2(
+                        self.dir,
+                        named.name.as_c_str(),
+                        self.dir,
+                        self.names.lock(),
+                        RenameFlags::RENAME_NOREPLACE,
+                    )
                 });
                 match renamed {
                     // The name is the lock's now.
                     Ok(()) => draft.name.take().map_or((), std::mem::forget),
                     Err(Errno::EEXIST) => return Ok(Linked::Taken(draft)),
-                    Err(errno) => return Err(self.error("create", LOCK, errno)),
+                    Err(errno) => return Err(self.lock_error("create", errno)),
                 }
             }
-            Err(errno) => return Err(self.error("create", LOCK, errno)),
+            Err(errno) => return Err(self.lock_error("create", errno)),
         }
         let Draft { file, name: _, pin, dir_pin, json: _, record } = draft;
         drop(file);
         let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
         let inode = Inode::of_open(&pin);
-        Ok(Linked::Yes(Held::new((dir, dir_pin), (pin, inode), record)))
+        Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, (pin, inode), record)))
     }
 
     fn link_named(&self, named: &Named) -> nix::Result<()> {
-        linkat(self.dir, named.name.as_str(), self.dir, LOCK, AtFlags::empty())
+        linkat(self.dir, named.name.as_c_str(), self.dir, self.names.lock(), AtFlags::empty())
     }
 
     fn link_unnamed(&self, file: &File) -> nix::Result<()> {
-        match linkat(file, c"", self.dir, LOCK, AtFlags::AT_EMPTY_PATH) {
+        match linkat(file, c"", self.dir, self.names.lock(), AtFlags::AT_EMPTY_PATH) {
             // Needs a capability before Linux 6.10.
             Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-                linkat(AT_FDCWD, &by_number(file), self.dir, LOCK, AtFlags::AT_SYMLINK_FOLLOW)
+                linkat(AT_FDCWD, &by_number(file), self.dir, self.names.lock(), AtFlags::AT_SYMLINK_FOLLOW)
             }
             answer => answer,
         }

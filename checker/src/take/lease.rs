@@ -10,7 +10,7 @@ use crate::verdict::Watched;
 use crate::{filesystem, sys};
 
 /// How often a lease is looked at during a grace.
-const GLANCE: Duration = Duration::from_millis(5);
+pub(super) const GLANCE: Duration = Duration::from_millis(5);
 
 /// An answer to the wish for a lease.
 pub(super) enum Leased<'f> {
@@ -43,6 +43,11 @@ impl Watch<'_> {
     /// Watches the file, whose content is `content`, for `grace`. True: nobody has opened it for writing (with a
     /// lease), or it looks the same as at the start (without).
     pub(super) fn unbroken_for(&self, grace: Duration, content: &[u8]) -> bool {
+        self.unchanged_for(grace) && (self.lease || self.file.read().is_ok_and(|now| now == content))
+    }
+
+    /// The same without a look at the content.
+    pub(super) fn unchanged_for(&self, grace: Duration) -> bool {
         let before = self.appearance();
         let deadline = Instant::now() + grace;
         loop {
@@ -58,7 +63,7 @@ impl Watch<'_> {
         if self.lease {
             return sys::lease_unbroken(self.file);
         }
-        before.is_some() && before == self.appearance() && self.file.read().is_ok_and(|now| now == content)
+        before.is_some() && before == self.appearance()
     }
 
     /// How.

@@ -12,14 +12,15 @@
 //! which is safe against one writer in place at a time, not against two. Beside a gate of one machine,
 //! another machine's removals are not seen.
 
+mod broken;
 mod create;
+mod held;
 mod lease;
 mod recover;
 mod release;
 mod remove;
 mod rename;
 
-use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::thread::sleep;
@@ -33,6 +34,7 @@ use crate::dialect::beads::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::look::Judged;
+use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
 use crate::verdict::{Reason, Removed, Skip};
 
@@ -40,14 +42,9 @@ use create::Linked;
 use recover::Recovered;
 use remove::Removal;
 
-pub use release::{Held, Release};
-
-/// The lock file's name.
-pub(crate) const LOCK: &CStr = c".exclusive-lock";
-/// The one side name.
-pub(crate) const ASIDE: &CStr = c".exclusive-lock.aside";
-/// What unfinished locks are called where there are no unnamed files; PID and a random number follow.
-pub(crate) const DRAFT_PREFIX: &str = ".exclusive-lock.tmp-";
+pub use broken::{Broken, Licence, Seen};
+pub use held::{Adopted, Held, Whereabouts};
+pub use release::Release;
 
 /// For how long a lock that moved aside is watched: longer than a throttled container stands still inside one
 /// `open` whose path lookup came before the move.
@@ -79,6 +76,8 @@ pub enum Step {
     GraceOver,
     /// It is deleted.
     Deleted,
+    /// It is kept under the name of a broken lock.
+    Kept,
     /// It was somebody's after all, and is about to be moved back.
     MovingBack,
     /// There is no lock, and a claim is about to be written.
@@ -113,6 +112,7 @@ impl Means {
 pub struct Site<'a, H = fn(Step)> {
     dir: BorrowedFd<'a>,
     path: &'a Path,
+    names: Names,
     gated: bool,
     options: Options,
     means: Means,
@@ -144,6 +144,14 @@ pub enum Attempt {
 
 fn no_hook(_: Step) {}
 
+/// What a log line says after `lock check failed: ` of a removal, or else of a recovery.
+pub(crate) fn failed_to(remove: bool, names: &Names, why: &str) -> String {
+    match remove {
+        true => format!("failed to remove stale lock: {why}"),
+        false => format!("failed to recover {}: {why}", names.aside_shown()),
+    }
+}
+
 impl<'a> Site<'a> {
     /// Where the gate is held. Of the options, `dry_run` is not heeded: what changes nothing is
     /// [`check`](crate::check) and [`look`](crate::look).
@@ -152,6 +160,7 @@ impl<'a> Site<'a> {
         Self {
             dir: gate.as_fd(),
             path: gate.path(),
+            names: Names::BEADS,
             gated: true,
             options: *options,
             means: Means::BEST,
@@ -161,16 +170,18 @@ impl<'a> Site<'a> {
 
     fn without_gate(dir: &'a OwnedFd, path: &'a Path, options: &Options) -> Self {
         let hook: fn(Step) = no_hook;
-        Self { dir: dir.as_fd(), path, gated: false, options: *options, means: Means::BEST, hook }
+        let names = Names::BEADS;
+        Self { dir: dir.as_fd(), path, names, gated: false, options: *options, means: Means::BEST, hook }
     }
 }
 
-/// Claims the database in `dir` where there can be no gate: an absent lock is claimed, nothing is removed.
+/// Claims where there can be no gate: an absent lock is claimed, nothing is removed.
 ///
 /// # Errors
 /// As [`Site::claim`].
-pub fn claim_without_gate(dir: &Path, record: &Record, options: &Options) -> Result<Attempt> {
-    Site::without_gate(&open_searchable(dir)?, dir, options).claim(record)
+pub fn claim_without_gate(place: &Place, record: &Record, options: &Options) -> Result<Attempt> {
+    let dir = open_searchable(place.dir())?;
+    Site::without_gate(&dir, place.dir(), options).with_names(place.names()).claim(record)
 }
 
 /// Opens a directory that may be searched but perhaps not read.
@@ -180,6 +191,11 @@ fn open_searchable(dir: &Path) -> Result<OwnedFd> {
 }
 
 impl<'a, H: FnMut(Step)> Site<'a, H> {
+    /// For the lock of this name, in place of a beads database's.
+    pub fn with_names(self, names: &Names) -> Self {
+        Self { names: names.clone(), ..self }
+    }
+
     /// Uses these mechanisms only.
     pub fn with_means(self, means: Means) -> Self {
         Self { means, ..self }
@@ -187,16 +203,20 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 
     /// Calls `hook` between the steps.
     pub fn with_hook<G: FnMut(Step)>(self, hook: G) -> Site<'a, G> {
-        let Self { dir, path, gated, options, means, hook: _ } = self;
-        Site { dir, path, gated, options, means, hook }
+        let Self { dir, path, names, gated, options, means, hook: _ } = self;
+        Site { dir, path, names, gated, options, means, hook }
     }
 
     fn at(&mut self, step: Step) {
         (self.hook)(step);
     }
 
-    fn error(&self, doing: &'static str, name: &CStr, errno: nix::errno::Errno) -> Error {
-        Error::new(doing, read::join(self.path, name), errno)
+    fn lock_error(&self, doing: &'static str, errno: nix::errno::Errno) -> Error {
+        Error::new(doing, read::join(self.path, self.names.lock()), errno)
+    }
+
+    fn aside_error(&self, doing: &'static str, errno: nix::errno::Errno) -> Error {
+        Error::new(doing, read::join(self.path, self.names.aside()), errno)
     }
 
     fn judge_bytes(&self, bytes: &[u8]) -> Judged {
@@ -224,9 +244,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                     sleep(Duration::from_millis(5));
                 }
                 Err(Failed { record, error }) => {
-                    let doing =
-                        if record.is_some() { "remove stale lock" } else { "recover .exclusive-lock.aside" };
-                    let detail = format!("failed to {doing}: {error}");
+                    let detail = failed_to(record.is_some(), &self.names, &error);
                     return Settled::Refused(Skip::CheckFailed {
                         reason: Reason::RemovalFailed,
                         detail,
@@ -251,13 +269,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Recovered::Left => return Ok(Round::Done(self.beside_a_side_file())),
         }
         self.at(Step::Recovered);
-        let file = match read::open(self.dir, LOCK) {
+        let file = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => return Ok(Round::Done(Settled::Free { removed: removed.take() })),
             Sight::Unreadable(words) => {
-                return Ok(Round::Done(match Judged::unreadable(words).stale() {
-                    Ok(_) => Settled::Refused(Skip::InProgress),
-                    Err(skip) => Settled::Refused(skip),
-                }));
+                return Ok(Round::Done(Settled::Refused(Skip::unreadable(words))));
             }
             Sight::File(file) => file,
         };
@@ -282,14 +297,14 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 
     /// The answer when a side file must stay: the lock's that made it stay, looked at once more.
     fn beside_a_side_file(&self) -> Settled {
-        let judged = match read::open(self.dir, LOCK) {
+        let judged = match read::open(self.dir, self.names.lock()) {
             Sight::Absent if self.gated => return Settled::Refused(Skip::InProgress),
             Sight::Absent => {
-                let detail = "failed to recover .exclusive-lock.aside: no gate".to_owned();
+                let detail = failed_to(false, &self.names, "no gate");
                 let reason = Reason::RemovalFailed;
                 return Settled::Refused(Skip::CheckFailed { reason, detail, record: None });
             }
-            Sight::Unreadable(words) => Judged::unreadable(words),
+            Sight::Unreadable(words) => return Settled::Refused(Skip::unreadable(words)),
             Sight::File(file) => self.judge(&file),
         };
         Settled::Refused(match judged.stale() {
@@ -301,10 +316,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 
     /// Where there is no gate nobody may touch a side file.
     fn side_file_must_stay(&self) -> Result<Recovered> {
-        match read::exists_at(self.dir, ASIDE) {
+        match read::exists_at(self.dir, self.names.aside()) {
             Ok(false) => Ok(Recovered::Clean),
             Ok(true) => Ok(Recovered::Left),
-            Err(errno) => Err(self.error("look at", ASIDE, errno)),
+            Err(errno) => Err(self.aside_error("look at", errno)),
         }
     }
 

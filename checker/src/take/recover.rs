@@ -2,7 +2,7 @@
 
 use super::lease::{Leased, watch};
 use super::remove::Wanted;
-use super::{ASIDE, GRACE, LOCK, Site, Step};
+use super::{GRACE, Site, Step};
 use crate::error::Result;
 use crate::look::Judged;
 use crate::read::{self, LockFile, Sight};
@@ -28,7 +28,7 @@ pub(super) enum Recovered {
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Deals with a side file. In a release, `mine` is what may go beside the dead.
     pub(super) fn recover(&mut self, mine: Option<&Wanted<'_>>) -> Result<Recovered> {
-        let side = match read::open(self.dir, ASIDE) {
+        let side = match read::open(self.dir, self.names.aside()) {
             Sight::Absent => return Ok(Recovered::Clean),
             Sight::Unreadable(_) => None,
             Sight::File(side) => Some(side),
@@ -42,14 +42,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
             && self.is_aside(side)?
         {
             self.at(Step::SideJudged);
-            self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
+            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(recovered);
         }
         // Anything else is somebody's claim.
-        let lock = match read::open(self.dir, LOCK) {
+        let lock = match read::open(self.dir, self.names.lock()) {
             Sight::Absent => {
                 self.at(Step::SideJudged);
-                self.names().move_back().map_err(|errno| self.error("move back", ASIDE, errno))?;
+                self.renames().move_back().map_err(|errno| self.aside_error("move back", errno))?;
                 return Ok(Recovered::Again);
             }
             Sight::Unreadable(_) => return Ok(Recovered::Left),
@@ -57,7 +57,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         if side.as_ref().is_some_and(|side| side.inode() == lock.inode()) {
             // One file under both names: a move without renameat2 was cut short.
-            self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
+            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(Recovered::Again);
         }
         let lock_may_go = matches!(self.judge(&lock).verdict, Verdict::Stale(_))
@@ -66,7 +66,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Recovered::Left);
         }
         self.at(Step::SideJudged);
-        let exchanged = self.names().exchange().map_err(|errno| self.error("exchange", ASIDE, errno))?;
+        let exchanged = self.renames().exchange().map_err(|errno| self.aside_error("exchange", errno))?;
         Ok(if exchanged { Recovered::Exchanged } else { Recovered::Left })
     }
 
@@ -87,7 +87,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.
     pub(crate) fn foresee(&self) -> Decision {
-        let judged = match [LOCK, ASIDE].map(|name| read::open(self.dir, name)) {
+        let judged = match [self.names.lock(), self.names.aside()].map(|name| read::open(self.dir, name)) {
             [Sight::Absent, Sight::Absent] => return Decision::Proceed(Proceed::NoLock),
             [Sight::Absent, Sight::Unreadable(words)] | [Sight::Unreadable(words), _] => {
                 Judged::unreadable(words)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::lease::{Leased, watch};
-use super::rename::{Moved, Names};
-use super::{ASIDE, GRACE, LOCK, Site, Step};
+use super::rename::{Moved, Renames};
+use super::{GRACE, Site, Step};
 use crate::error::Result;
 use crate::read::{self, LockFile};
 use crate::verdict::{Verdict, Watched};
@@ -39,8 +39,8 @@ pub(super) enum Removal {
 }
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    pub(super) fn names(&self) -> Names<'_> {
-        Names { dir: self.dir, renameat2: self.means.renameat2 }
+    pub(super) fn renames(&self) -> Renames<'_> {
+        Renames { dir: self.dir, names: &self.names, renameat2: self.means.renameat2 }
     }
 
     /// The content of `file` now, if by it the file may go.
@@ -59,14 +59,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.at(Step::Leased);
         let Some(content) = self.may_go(file, wanted) else { return Ok(Removal::Changed) };
         self.at(Step::JudgedAgain);
-        let moved = self.names().move_aside().map_err(|errno| self.error("move aside", LOCK, errno))?;
+        let moved = self.renames().move_aside().map_err(|errno| self.lock_error("move aside", errno))?;
         if moved != Moved::Yes {
             return Ok(Removal::Changed);
         }
         self.at(Step::MovedAside);
         if self.is_aside(file)? && watch.unbroken_for(wanted.grace(), &content) && self.is_aside(file)? {
             self.at(Step::GraceOver);
-            self.names().delete_aside().map_err(|errno| self.error("delete", ASIDE, errno))?;
+            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             self.at(Step::Deleted);
             return Ok(Removal::Removed(watch.how()));
         }
@@ -74,13 +74,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
         // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and
         // the next one with the gate finds it.
         self.at(Step::MovingBack);
-        self.names().move_back().map_err(|errno| self.error("move back", ASIDE, errno))?;
+        self.renames().move_back().map_err(|errno| self.aside_error("move back", errno))?;
         Ok(Removal::Contended)
     }
 
     /// What lies aside is the inode that we hold open.
     pub(super) fn is_aside(&self, file: &LockFile) -> Result<bool> {
-        let there = read::inode_at(self.dir, ASIDE).map_err(|errno| self.error("look at", ASIDE, errno))?;
+        let there = read::inode_at(self.dir, self.names.aside())
+            .map_err(|errno| self.aside_error("look at", errno))?;
         Ok(there == Some(file.inode()))
     }
 }

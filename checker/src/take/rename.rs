@@ -1,18 +1,20 @@
 //! The moves between the lock's name and the side name: never over anything (DESIGN 6.4, 6.5).
 #![expect(clippy::disallowed_methods, reason = "the one place where lock files are moved")]
 
+use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, RenameFlags, renameat, renameat2};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
-use super::{ASIDE, LOCK};
+use crate::place::Names;
 
 /// The lock's name and the side name in one directory.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
+pub(super) struct Renames<'a> {
     pub dir: BorrowedFd<'a>,
+    pub names: &'a Names,
     pub renameat2: bool,
 }
 
@@ -26,20 +28,26 @@ pub(super) enum Moved {
     Taken,
 }
 
-impl Names<'_> {
+impl Renames<'_> {
     /// The lock to the side name.
     pub(super) fn move_aside(self) -> nix::Result<Moved> {
-        match self.no_replace(LOCK, ASIDE) {
+        match self.no_replace(self.names.lock(), self.names.aside()) {
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
                 // The way back is a link: what cannot be linked must not be moved (another user's file, where
                 // hard links are protected; a file system without any).
-                match moved(linkat(self.dir, LOCK, self.dir, ASIDE, AtFlags::empty()))? {
+                match moved(linkat(
+                    self.dir,
+                    self.names.lock(),
+                    self.dir,
+                    self.names.aside(),
+                    AtFlags::empty(),
+                ))? {
                     Moved::Yes => {}
                     other => return Ok(other),
                 }
                 self.delete_aside()?;
                 // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
-                moved(renameat(self.dir, LOCK, self.dir, ASIDE))
+                moved(renameat(self.dir, self.names.lock(), self.dir, self.names.aside()))
             }
             answer => moved(answer),
         }
@@ -47,9 +55,15 @@ impl Names<'_> {
 
     /// What is aside to the lock's name.
     pub(super) fn move_back(self) -> nix::Result<Moved> {
-        match self.no_replace(ASIDE, LOCK) {
+        match self.no_replace(self.names.aside(), self.names.lock()) {
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                match moved(linkat(self.dir, ASIDE, self.dir, LOCK, AtFlags::empty()))? {
+                match moved(linkat(
+                    self.dir,
+                    self.names.aside(),
+                    self.dir,
+                    self.names.lock(),
+                    AtFlags::empty(),
+                ))? {
                     // A crash here leaves one file under both names, which recovery knows.
                     Moved::Yes => self.delete_aside().map(|_| Moved::Yes),
                     other => Ok(other),
@@ -64,7 +78,13 @@ impl Names<'_> {
         if !self.renameat2 {
             return Ok(false);
         }
-        match renameat2(self.dir, ASIDE, self.dir, LOCK, RenameFlags::RENAME_EXCHANGE) {
+        match renameat2(
+            self.dir,
+            self.names.aside(),
+            self.dir,
+            self.names.lock(),
+            RenameFlags::RENAME_EXCHANGE,
+        ) {
             // ENOENT: one of them has gone meanwhile, so there is another situation to look at.
             Ok(()) | Err(Errno::ENOENT) => Ok(true),
             Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(false),
@@ -72,16 +92,29 @@ impl Names<'_> {
         }
     }
 
+    /// What is aside to the name that a broken lock is kept under.
+    pub(super) fn keep(self, name: &CStr) -> nix::Result<Moved> {
+        match self.no_replace(self.names.aside(), name) {
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                match moved(linkat(self.dir, self.names.aside(), self.dir, name, AtFlags::empty()))? {
+                    Moved::Yes => self.delete_aside().map(|_| Moved::Yes),
+                    other => Ok(other),
+                }
+            }
+            answer => moved(answer),
+        }
+    }
+
     /// Deletes what is aside. False: there was nothing.
     pub(super) fn delete_aside(self) -> nix::Result<bool> {
-        match unlinkat(self.dir, ASIDE, UnlinkatFlags::NoRemoveDir) {
+        match unlinkat(self.dir, self.names.aside(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) => Ok(true),
             Err(Errno::ENOENT) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 
-    fn no_replace(self, from: &std::ffi::CStr, to: &std::ffi::CStr) -> nix::Result<()> {
+    fn no_replace(self, from: &CStr, to: &CStr) -> nix::Result<()> {
         if !self.renameat2 {
             return Err(Errno::ENOSYS);
         }

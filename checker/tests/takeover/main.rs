@@ -8,6 +8,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
 
+mod broken;
 mod claim;
 mod recovery;
 mod release;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use beadlock_checker::take::{Means, Settled, Site, Step};
-use beadlock_checker::{Options, Reason, Skip, check, should_skip_database};
+use beadlock_checker::{Options, Place, Reason, Skip, check, should_skip_database};
 
 use crate::scene::{Database, MEANS, dead, live, locked_by};
 
@@ -105,7 +105,7 @@ fn a_strange_side_file_is_put_back_and_never_deleted() {
 #[test]
 fn a_dry_run_foresees_a_recovery() {
     let database = Database::new();
-    let foreseen = || check(database.path(), &Options { dry_run: true, ..Options::default() });
+    let foreseen = || check(&Place::beads(database.path()), &Options { dry_run: true, ..Options::default() });
     fs::write(database.aside(), dead("crashed")).unwrap();
     assert_eq!(foreseen().to_string(), "Stale lock (crashed) would be removed, proceeding with sync");
     fs::write(database.aside(), live("naive")).unwrap();

@@ -8,9 +8,10 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::{Record, Rejected};
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::dialect::lock;
+use beadlock_checker::audit::Event;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{self, Attempt, Held, Site};
 use beadlock_checker::{Error as CheckerError, Gate, Look, Options, Reason, Removed, Skip, Verdict, look};
 use nix::sys::signal::Signal;
@@ -19,6 +20,9 @@ use super::event::{Events, wait_for};
 use super::gate;
 use super::wait::{Backoff, Deadline, Wait};
 use crate::failure::{Code, Error};
+use crate::talk::Talk;
+use crate::target::Found;
+use crate::trail::Trail;
 use crate::{next, words};
 use beadlock_checker::duration::shown;
 
@@ -84,9 +88,9 @@ pub enum Waited<'a> {
     /// A running cycle.
     Gate { dir: &'a Path, since: Duration, left: Duration },
     /// Another claim.
-    Holder { dir: &'a Path, look: &'a Look, since: Duration, left: Duration },
+    Holder { path: &'a Path, look: &'a Look, since: Duration, left: Duration },
     /// A lock that cannot be understood, or that somebody is changing.
-    Lock { dir: &'a Path, words: &'a str, left: Duration },
+    Lock { path: &'a Path, words: &'a str, left: Duration },
 }
 
 impl Waited<'_> {
@@ -108,14 +112,14 @@ impl fmt::Display for Waited<'_> {
                 let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
                 write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
             }
-            Self::Holder { dir, look, since, left } => {
+            Self::Holder { path, look, since, left } => {
                 let holder = words::holder(look).unwrap_or_default();
                 let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
-                let (path, since, left) = (escaped_path(&words::lock_path(dir)), shown(*since), shown(*left));
+                let (path, since, left) = (escaped_path(path), shown(*since), shown(*left));
                 write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
             }
-            Self::Lock { dir, words, left } => {
-                let (path, left) = (escaped_path(&words::lock_path(dir)), shown(*left));
+            Self::Lock { path, words, left } => {
+                let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
             }
         }
@@ -125,8 +129,8 @@ impl fmt::Display for Waited<'_> {
 /// One claim, and how patient it is.
 #[derive(Debug)]
 pub struct Claiming<'a> {
-    /// The database.
-    pub database: &'a Database,
+    /// The target.
+    pub target: &'a Found,
     /// The process that the record names.
     pub pid: u32,
     /// The name that the record carries.
@@ -145,14 +149,8 @@ impl Claiming<'_> {
     /// Claims, or says why not. On `Ok` the lock stands and the gate is open again; with it comes the stale lock that
     /// was removed to make room, if there was one.
     pub fn claim(&self, attendant: &mut impl Attendant) -> Result<(Held, Option<Removed>), Stopped> {
-        let dir = &self.database.dir;
-        let mut patience = Patience {
-            claiming: self,
-            begun: Instant::now(),
-            holder: None,
-            unreadable: None,
-            changing: None,
-        };
+        let dir = self.target.dir();
+        let mut patience = Patience::of_a_claim(self);
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {
@@ -161,7 +159,7 @@ impl Claiming<'_> {
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
                     }
-                    take::claim_without_gate(dir, &self.record()?, &self.options)?
+                    take::claim_without_gate(&self.target.place, &self.record()?, &self.options)?
                 }
             };
             match attempt {
@@ -171,8 +169,33 @@ impl Claiming<'_> {
         }
     }
 
+    /// The same, and says and writes down what came of it.
+    pub fn claim_and_tell(
+        &self,
+        attendant: &mut impl Attendant,
+        talk: &Talk,
+        trail: &Trail<'_>,
+    ) -> Result<Held, Stopped> {
+        let claimed = self.claim(attendant);
+        talk.end_live();
+        let (held, removed) = claimed.inspect_err(|stopped| {
+            if let Stopped::Failed(error) = stopped {
+                trail.blocked(error, self.target);
+            }
+        })?;
+        if let Some(removed) = removed {
+            let Removed { record, reason, .. } = &removed;
+            let name = escaped(&record.holder);
+            talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
+            trail.write(Event::LockStaleRemoved, |entry| entry.removed(&removed));
+        }
+        trail.acquired(&held);
+        Ok(held)
+    }
+
     fn attempt(&self, gate: &Gate) -> Result<Attempt, Stopped> {
-        Ok(Site::new(gate, &self.options).claim(&self.record()?)?)
+        let site = Site::new(gate, &self.options).with_names(self.target.place.names());
+        Ok(site.claim(&self.record()?)?)
     }
 
     /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
@@ -191,34 +214,62 @@ impl Claiming<'_> {
 }
 
 /// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
-struct Patience<'a> {
-    claiming: &'a Claiming<'a>,
+pub struct Patience<'a> {
+    target: &'a Found,
+    wait: Wait,
+    drain: Duration,
+    options: Options,
     begun: Instant,
+    /// When all patience is over, whatever the refusal.
+    end: Option<Deadline>,
     holder: Option<Deadline>,
     unreadable: Option<Deadline>,
     changing: Option<Deadline>,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    fn of_a_claim(claiming: &Claiming<'a>) -> Self {
+        let Claiming { target, wait, drain, options, .. } = *claiming;
+        let (begun, end) = (Instant::now(), None);
+        let (holder, unreadable, changing) = (None, None, None);
+        Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
+    }
+
+    /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
+    pub fn of_a_look(target: &'a Found, wait: Wait, options: Options) -> Self {
+        let claiming = Claiming { target, pid: 0, holder: "", id: "", wait, drain: wait.limit(), options };
+        Self { end: Some(Deadline::after(wait.limit())), ..Self::of_a_claim(&claiming) }
+    }
+
+    /// What is left of it altogether.
+    pub fn left(&self) -> Duration {
+        self.end.map_or(Duration::MAX, Deadline::left)
+    }
+
     /// Returns when it is worth while to try again.
-    fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let dir = &self.claiming.database.dir;
+    ///
+    /// # Errors
+    /// When the patience is over, or the attendant stopped it.
+    pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        let path = self.target.path();
         match skip {
             Skip::Locked(..) => {
                 (self.unreadable, self.changing) = (None, None);
                 self.wait_for_the_holder(attendant)
             }
             Skip::InProgress => {
-                let deadline = *self.changing.get_or_insert_with(|| Deadline::after(self.claiming.drain));
+                let first = || Deadline::after(self.drain);
+                let deadline = self.end.unwrap_or(*self.changing.get_or_insert_with(first));
                 if deadline.is_over() {
-                    return Err(being_changed(dir, self.claiming.drain).into());
+                    return Err(being_changed(&path, self.drain).into());
                 }
                 self.pause("somebody is changing it", deadline, attendant)
             }
             Skip::CheckFailed { reason, detail, .. } => {
-                let deadline = *self.unreadable.get_or_insert_with(|| Deadline::after(UNREADABLE_FOR));
+                let first = || Deadline::after(UNREADABLE_FOR);
+                let deadline = self.unreadable.get_or_insert_with(first).sooner(self.end);
                 if deadline.is_over() {
-                    return Err(not_checked(dir, reason, &detail).into());
+                    return Err(not_checked(&path, reason, &detail).into());
                 }
                 self.pause(&detail, deadline, attendant)
             }
@@ -227,8 +278,8 @@ impl Patience<'_> {
 
     fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
-            let (dir, left) = (&self.claiming.database.dir, deadline.left());
-            attendant.waiting(&Waited::Lock { dir, words, left });
+            let (path, left) = (self.target.path(), deadline.left());
+            attendant.waiting(&Waited::Lock { path: &path, words, left });
         }
         let end = Deadline::after(SHORTLY.min(deadline.left()));
         while !end.is_over() {
@@ -242,20 +293,21 @@ impl Patience<'_> {
 
     /// Waits, without the gate, until the lock is no longer seen to be held.
     fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let Claiming { database, wait, ref options, .. } = *self.claiming;
-        let dir = &database.dir;
-        let deadline = *self.holder.get_or_insert_with(|| Deadline::after(wait.limit()));
-        let mut events = Events::watch(dir);
+        let Self { target, wait, ref options, .. } = *self;
+        let first = || Deadline::after(wait.limit());
+        let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
+        let path = target.path();
+        let mut events = Events::watch(&target.place);
         let mut backoff = Backoff::default();
         let mut watched = None;
         let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
         loop {
-            let look = look(dir, options);
+            let look = look(&target.place, options);
             if !matches!(look.verdict, Verdict::Held(_)) {
                 return Ok(());
             }
             if deadline.is_over() {
-                return Err(held(database, &look, wait).into());
+                return Err(held(target, &look, wait).into());
             }
             if watched != look.id {
                 events.watch_holder(&look);
@@ -265,7 +317,7 @@ impl Patience<'_> {
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
                     let (since, left) = (self.begun.elapsed(), deadline.left());
-                    attendant.waiting(&Waited::Holder { dir, look: &look, since, left });
+                    attendant.waiting(&Waited::Holder { path: &path, look: &look, since, left });
                     notice = Deadline::after(TICK);
                 }
                 let limit = again.left().min(deadline.left()).min(notice.left());
@@ -287,22 +339,26 @@ impl Patience<'_> {
     }
 }
 
-fn held(database: &Database, look: &Look, wait: Wait) -> Error {
-    let path = escaped_path(&words::lock_path(&database.dir));
+fn held(target: &Found, look: &Look, wait: Wait) -> Error {
+    let path = escaped_path(&target.path());
     let Some(record) = &look.record else {
         return Error::new(Code::LockHeld, format!("{path} is held; {wait}"));
     };
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
-    let (for_long, target) = (shown(age), words::target(database));
-    let message =
-        format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {target}");
+    let (for_long, typed) = (shown(age), target.typed());
+    let message = match target.has_cycles() {
+        true => {
+            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
+        }
+        false => lock::timed_out(record, age, wait.limit()),
+    };
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid, age.as_millis());
     Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
 }
 
-fn being_changed(dir: &Path, drain: Duration) -> Error {
-    let path = escaped_path(&words::lock_path(dir));
+fn being_changed(path: &Path, drain: Duration) -> Error {
+    let path = escaped_path(path);
     let limit = shown(drain);
     let message =
         format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
@@ -311,9 +367,8 @@ fn being_changed(dir: &Path, drain: Duration) -> Error {
         .retry_after(Duration::from_secs(1))
 }
 
-fn not_checked(dir: &Path, reason: Reason, detail: &str) -> Error {
-    let path = words::lock_path(dir);
-    let (shown, typed) = (escaped_path(&path), words::quoted(path.as_os_str()));
+fn not_checked(path: &Path, reason: Reason, detail: &str) -> Error {
+    let (shown, typed) = (escaped_path(path), words::quoted(path.as_os_str()));
     let (code, next) = match reason {
         Reason::RemovalFailed => (Code::LockStale, format!("see to that, or remove it yourself: rm {typed}")),
         _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, &typed))),

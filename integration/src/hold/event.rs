@@ -1,15 +1,15 @@
 //! What wakes a wait: the database's directory, the holder's end, the gate's helper, a signal; else time.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::{Look, sys};
+use beadlock_checker::{Look, Place, sys};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use crate::words;
 
@@ -43,11 +43,13 @@ pub struct Events {
     directory: Option<Inotify>,
     /// None when the holder is not of this machine, or once it has fired.
     holder: Option<OwnedFd>,
+    /// What the lock file is called.
+    lock: OsString,
 }
 
 impl Events {
-    /// Begins to watch the database's directory. What happens before is not seen: look again afterwards.
-    pub fn watch(dir: &Path) -> Self {
+    /// Begins to watch the lock's directory. What happens before is not seen: look again afterwards.
+    pub fn watch(place: &Place) -> Self {
         let flags = AddWatchFlags::IN_DELETE
             | AddWatchFlags::IN_MOVE
             | AddWatchFlags::IN_CREATE
@@ -56,8 +58,8 @@ impl Events {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
         let directory = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
-        let directory = directory.filter(|inotify| inotify.add_watch(dir, flags).is_ok());
-        Self { directory, holder: None }
+        let directory = directory.filter(|inotify| inotify.add_watch(place.dir(), flags).is_ok());
+        Self { directory, holder: None, lock: OsStr::from_bytes(place.names().lock().to_bytes()).to_owned() }
     }
 
     /// Waits for the end of the holder's process too, where it is one of this machine.
@@ -85,15 +87,11 @@ impl Events {
             if events.is_empty() {
                 break;
             }
-            changed |= events.iter().any(is_about_the_lock);
+            // Events without a name are about the directory itself, or say that the queue overflowed.
+            changed |= events.iter().any(|event| event.name.as_ref().is_none_or(|name| *name == self.lock));
         }
         changed
     }
-}
-
-/// Events without a name are about the directory itself, or say that the queue overflowed.
-fn is_about_the_lock(event: &InotifyEvent) -> bool {
-    event.name.as_deref().is_none_or(|name| name == OsStr::new(".exclusive-lock"))
 }
 
 #[cfg(test)]
@@ -104,7 +102,7 @@ mod tests {
     #[test]
     fn the_lock_wakes_and_its_neighbours_do_not() {
         let dir = tempfile::tempdir().unwrap();
-        let mut events = Events::watch(dir.path());
+        let mut events = Events::watch(&Place::beads(dir.path()));
         fs::write(dir.path().join("issues.jsonl"), "x").unwrap();
         assert!(wait_for(events.fds(), Duration::from_secs(5))[0], "something happened");
         assert!(!events.lock_has_changed());
@@ -118,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_no_reason_to_fail() {
-        let mut events = Events::watch(Path::new("/nowhere/at/all"));
+        let mut events = Events::watch(&Place::beads("/nowhere/at/all"));
         assert_eq!(wait_for(events.fds(), Duration::from_millis(1)), [false, false]);
         assert!(!events.lock_has_changed());
     }

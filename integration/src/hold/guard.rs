@@ -2,19 +2,21 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::Options;
 use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
+use beadlock_checker::{Options, look};
 
 use super::claim::{Attendant, Claiming, Stopped, Unattended};
+use super::loss::{self, Loss};
 use super::wait::Wait;
 use super::{gate, nested};
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
-use crate::target;
+use crate::target::{self, Found};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]
@@ -75,16 +77,16 @@ impl Hold {
     fn claim_in(self, environment: &Environment) -> Result<Claim, Error> {
         let Self { dir, holder, wait, drain, options } = self;
         target::check_holder(&holder)?;
-        let database =
-            Database::named(&dir, &environment.of_database()).map_err(|error| target::not_found(&error))?;
-        nested::refuse_inside_a_cycle(&database, environment)?;
+        let database = Database::named(&dir, &environment.of_database());
+        let target = Found::of_database(database.map_err(|error| target::not_found(&error))?);
+        nested::refuse_inside_a_cycle(&target, environment)?;
         let drain = wait.drain(drain);
-        if let Some(id) = nested::outer_claim(&database, environment) {
-            return Ok(Claim { held: None, id, dir: database.dir, patience: drain });
+        if let Some(id) = nested::outer_claim(&target, environment) {
+            return Ok(Claim { held: None, id, target, patience: drain });
         }
         let id = random_id();
         let claiming = Claiming {
-            database: &database,
+            target: &target,
             pid: std::process::id(),
             holder: &holder,
             id: &id,
@@ -93,7 +95,7 @@ impl Hold {
             options,
         };
         match claiming.claim(&mut Unattended) {
-            Ok((held, _)) => Ok(Claim { held: Some(held), id, dir: database.dir, patience: drain }),
+            Ok((held, _)) => Ok(Claim { held: Some(held), id, target, patience: drain }),
             Err(Stopped::Failed(error)) => Err(error),
             // Unattended has no signals.
             Err(Stopped::Signalled(signal)) => Err(Error::new(Code::Io, format!("stopped by {signal}"))),
@@ -108,7 +110,7 @@ pub struct Claim {
     /// None when nested, and once it is released.
     held: Option<Held>,
     id: String,
-    dir: PathBuf,
+    target: Found,
     patience: Duration,
 }
 
@@ -120,7 +122,26 @@ impl Claim {
 
     /// The database's directory, canonical.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.target.dir()
+    }
+
+    /// Whether the lock is still there and still ours (the outer claim's, when nested): to be asked before a step that
+    /// must not happen without it. Takes 100 ms when it is not: one look proves no loss.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`], with the likely cause.
+    pub fn still_held(&self) -> Result<(), Error> {
+        let Some(held) = &self.held else {
+            let is_there = || look(&self.target.place, &Options::default()).id.as_ref() == Some(&self.id);
+            let is_held = is_there() || {
+                sleep(loss::CONFIRM);
+                is_there()
+            };
+            let lost = || Loss::Vanished.error(None, Duration::ZERO, &self.target);
+            return if is_held { Ok(()) } else { Err(lost()) };
+        };
+        let Some(loss) = loss::now(held) else { return Ok(()) };
+        Err(loss.error(held.broken_as().as_deref(), held.age(), &self.target))
     }
 
     /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error.
@@ -129,7 +150,7 @@ impl Claim {
     /// When the lock could not be removed; the claim comes back with the error, still held.
     pub fn release(mut self) -> Result<(), NotReleased> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        match release(held, &self.dir, self.patience, &mut Unattended) {
+        match release(held, self.target.dir(), self.patience, &mut Unattended) {
             Ok(_) => Ok(()),
             Err(failed) => {
                 let (held, error) = *failed;
@@ -144,7 +165,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
             // Whoever wants to know calls `release`. The lock is stale when this process is gone.
-            let _ = release(held, &self.dir, Duration::from_secs(1), &mut Unattended);
+            let _ = release(held, self.target.dir(), Duration::from_secs(1), &mut Unattended);
         }
     }
 }
@@ -200,7 +221,6 @@ pub(crate) fn release(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words;
 
     fn database() -> (tempfile::TempDir, PathBuf) {
         let top = tempfile::tempdir().unwrap();
@@ -218,14 +238,28 @@ mod tests {
         assert_eq!(decision.record().unwrap().pid, i64::from(std::process::id()));
         assert_eq!(decision.record().unwrap().beadlock.as_ref().unwrap().id, claim.id());
         claim.release().unwrap();
-        assert!(!words::lock_path(&dir).exists());
+        assert!(!dir.join(".exclusive-lock").exists());
+    }
+
+    #[test]
+    fn a_claim_that_was_overwritten_is_no_longer_held() {
+        let (_top, dir) = database();
+        let claim = Hold::on(&dir).claim().unwrap();
+        let under_it = Environment::of(&[("BEADLOCK_ID", claim.id())]);
+        let nested = Hold::on(&dir).wait(Wait::No).claim_in(&under_it).unwrap();
+        claim.still_held().unwrap();
+        nested.still_held().unwrap();
+        std::fs::write(dir.join(".exclusive-lock"), "somebody else's").unwrap();
+        for claim in [&claim, &nested] {
+            assert_eq!(claim.still_held().unwrap_err().code(), Code::LockLost);
+        }
     }
 
     #[test]
     fn the_net_releases_too() {
         let (_top, dir) = database();
         drop(Hold::on(&dir).claim().unwrap());
-        assert!(!words::lock_path(&dir).exists());
+        assert!(!dir.join(".exclusive-lock").exists());
     }
 
     #[test]
@@ -240,24 +274,24 @@ mod tests {
         assert_eq!(inner.id(), outer.id());
         inner.release().unwrap();
         drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id())).unwrap());
-        assert!(words::lock_path(&dir).exists(), "it releases nothing");
+        assert!(dir.join(".exclusive-lock").exists(), "it releases nothing");
         let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"));
         assert_eq!(stranger.unwrap_err().code(), Code::LockHeld);
         outer.release().unwrap();
-        assert!(!words::lock_path(&dir).exists());
+        assert!(!dir.join(".exclusive-lock").exists());
     }
 
     #[test]
     fn a_live_lock_is_never_touched_and_its_holder_is_named() {
         let (_top, dir) = database();
         let first = Hold::on(&dir).holder("first").claim().unwrap();
-        let before = std::fs::read(words::lock_path(&dir)).unwrap();
+        let before = std::fs::read(dir.join(".exclusive-lock")).unwrap();
         let error = Hold::on(&dir).holder("second").wait(Wait::No).claim().unwrap_err();
         assert_eq!(error.code(), Code::LockHeld);
         let words = error.to_string();
         assert!(words.contains(&format!("held by first (PID {}", std::process::id())), "{words}");
         assert!(words.contains("did not wait"), "{words}");
-        assert_eq!(std::fs::read(words::lock_path(&dir)).unwrap(), before);
+        assert_eq!(std::fs::read(dir.join(".exclusive-lock")).unwrap(), before);
         first.release().unwrap();
     }
 
@@ -268,6 +302,6 @@ mod tests {
             let error = Hold::on(&dir).holder(name).claim().unwrap_err();
             assert_eq!(error.code(), Code::Usage, "{name:?}");
         }
-        assert!(!words::lock_path(&dir).exists());
+        assert!(!dir.join(".exclusive-lock").exists());
     }
 }

@@ -6,18 +6,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::database::Database;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::tree::Ending;
-use crate::words::lock_path;
+use crate::envelope::Request;
+use crate::failure::Error;
+use crate::settings::Common;
+use crate::target::Found;
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The database's directory.
-    pub target: Option<Database>,
+    /// The target's directory.
+    pub target: Option<Found>,
     /// The name in the record.
     pub holder: Option<String>,
     /// The claim's id; the outer one's when nested.
@@ -41,7 +45,7 @@ pub struct Report {
 impl Report {
     /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for who holds the lock.
     pub fn json(&self) -> Value {
-        let Some(database) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
+        let Some(target) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
             return Value::Null;
         };
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -51,8 +55,8 @@ impl Report {
             None => (None, None),
         };
         json!({
-            "target": format!("beads:{}", database.given),
-            "path": lock_path(&database.dir).to_string_lossy(),
+            "target": target.name(),
+            "path": target.path().to_string_lossy(),
             "holder": self.holder,
             "id": self.id,
             "nested": self.nested,
@@ -64,6 +68,27 @@ impl Report {
             "released": self.released,
             "left_behind": self.left,
         })
+    }
+}
+
+/// Says the error, and writes the file that `--report` names.
+pub fn conclude(
+    common: &Common,
+    request: &Request,
+    file: Option<&Path>,
+    report: &Report,
+    error: Option<&Error>,
+) {
+    common.talk.end_live();
+    if let Some(error) = error {
+        common.talk.error(&error.to_string());
+    }
+    if let Some(path) = file {
+        let envelope = request.envelope(report.json(), error, &common.talk.warnings());
+        if let Err(why) = write(path, &envelope) {
+            let (path, why) = (escaped_path(path), system_words(&why));
+            common.talk.warn(&format!("failed to write the report {path}: {why}"));
+        }
     }
 }
 

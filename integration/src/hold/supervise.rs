@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::process::{self, Stat};
 use beadlock_checker::sys::Starting;
+use beadlock_checker::take::Held;
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 use super::event::wait_for;
+use super::loss::{Loss, OnLoss, Watch};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use super::wait::Deadline;
@@ -35,8 +37,10 @@ pub struct Running {
     pub pid: i32,
     /// It leads a process group of its own.
     pub own_group: bool,
-    /// How long what is left after a signal may take.
+    /// How long what is left after a signal or a loss may take.
     pub kill_after: Duration,
+    /// What a loss of the lock means to it.
+    pub on_loss: OnLoss,
     /// Wait for all that the command started.
     pub wait_group: bool,
     /// What it has started.
@@ -52,6 +56,8 @@ pub struct Ended {
     pub left: Vec<Stat>,
     /// SIGINT came.
     pub interrupted: bool,
+    /// The lock was lost meanwhile.
+    pub lost: Option<Loss>,
 }
 
 /// What has come while it runs.
@@ -61,6 +67,7 @@ struct Came {
     /// When the terminal sent its last signal to the command.
     from_terminal: Option<Instant>,
     interrupted: bool,
+    lost: Option<Loss>,
     /// When the command was seen to have ended.
     ended: Option<Instant>,
     /// When what is left gets KILL, for the first time and again.
@@ -70,11 +77,17 @@ struct Came {
 }
 
 impl Running {
-    /// Waits for the command, passes signals on, and waits for the tree where that is asked for.
+    /// Waits for the command, passes signals on, watches the lock, and waits for the tree where that is asked for.
     ///
     /// # Errors
     /// What `execve` said of the command, which has not run then.
-    pub fn supervise(&self, starting: Starting, signals: &mut Signals, talk: &Talk) -> io::Result<Ended> {
+    pub fn supervise(
+        &self,
+        starting: Starting,
+        mut watch: Option<Watch<'_>>,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> io::Result<Ended> {
         let mut starting = Some(starting);
         let mut came = Came::default();
         let mut said_waiting = false;
@@ -89,7 +102,7 @@ impl Running {
                 let signalled = self.was_ended_by_a_signal(&mut came);
                 let left = self.left(signalled || self.wait_group);
                 if left.is_empty() || !(signalled || self.wait_group) {
-                    return Ok(Ended { ending, left, interrupted: came.interrupted });
+                    return Ok(Ended { ending, left, interrupted: came.interrupted, lost: came.lost });
                 }
                 if signalled {
                     came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
@@ -105,8 +118,21 @@ impl Running {
             }
             let net = if ending.is_some() { NET } else { Duration::MAX };
             let limit = came.deadline.map_or(net, |deadline| deadline.left().min(net));
-            let [_, has_started] =
-                wait_for([Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)], limit);
+            let limit = watch.as_ref().map_or(limit, |watch| watch.left().min(limit));
+            let [_, has_started, woken] = wait_for(
+                [
+                    Some(signals.as_fd()),
+                    starting.as_ref().map(AsFd::as_fd),
+                    watch.as_ref().and_then(Watch::fd),
+                ],
+                limit,
+            );
+            if let Some(watched) = &mut watch
+                && let Some(loss) = watched.look(woken)
+            {
+                self.lose(loss, watched.held(), &mut came, talk);
+                watch = None;
+            }
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
             }
@@ -194,12 +220,39 @@ impl Running {
         }
     }
 
+    /// The lock is lost: nobody is kept away any more.
+    fn lose(&self, loss: Loss, held: &Held, came: &mut Came, talk: &Talk) {
+        let cause = loss.cause(&held.path(), held.broken_as().as_deref());
+        came.lost = Some(loss);
+        match self.on_loss {
+            OnLoss::Kill => {
+                talk.warn(&format!("the lock is lost, ending the command: {cause}"));
+                came.passed_on = true;
+                self.end_tree();
+                came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
+            }
+            OnLoss::Warn => talk.warn(&format!("the lock is lost, the command runs on without it: {cause}")),
+        }
+    }
+
+    /// Asks all of it to end; who stands still has to go on for that.
+    fn end_tree(&self) {
+        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+            if self.own_group {
+                let _ = killpg(Pid::from_raw(self.pid), signal);
+            }
+            let is_elsewhere = |stat: &Stat| !self.own_group || stat.pgrp != self.pid;
+            let rest: Vec<Stat> = self.tree.living().into_iter().filter(is_elsewhere).collect();
+            tree::signal(&rest, signal);
+        }
+    }
+
     fn kill_all(&self, came: &mut Came, talk: &Talk) {
         let left = self.tree.living();
         let is_first = came.killed.is_none();
         if is_first && !left.is_empty() {
             let limit = shown(self.kill_after);
-            talk.warn(&format!("still running {limit} after the signal, killing: {}", tree::names(&left)));
+            talk.warn(&format!("still running {limit} after it was asked to end, killing: {}", tree::names(&left)));
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
             }

@@ -52,6 +52,11 @@ impl Deadline {
         Self(Instant::now().checked_add(limit))
     }
 
+    /// Whichever comes first.
+    pub fn sooner(self, other: Option<Self>) -> Self {
+        other.filter(|other| other.left() < self.left()).unwrap_or(self)
+    }
+
     pub fn left(self) -> Duration {
         self.0.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
     }

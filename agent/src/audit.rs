@@ -1,0 +1,91 @@
+//! The audit trail of the agent (DESIGN 8): what kept a cycle from running, and which stale locks were removed.
+//!
+//! A worker of its own writes it, as another writes the log: no cycle waits for a slow disk, and nothing is dropped.
+//! Whoever finds more lines in flight than there is room for, waits.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use beadlock_checker::audit::{Audit, Author, Entry, Event};
+use beadlock_checker::database::Database;
+use beadlock_checker::{Place, Removed, Skip, facts};
+
+use crate::log;
+
+/// Lines on their way to the disk before who writes one has to wait.
+const IN_FLIGHT: usize = 4096;
+
+/// How long the disk may take over them at the end.
+const LAST_LINES: Duration = Duration::from_secs(10);
+
+/// Where cycles put their events; without a worker they go nowhere.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    /// Each database's target and lock file, by its number in the settings.
+    locks: Vec<(String, PathBuf)>,
+    to: Option<SyncSender<(usize, Entry)>>,
+}
+
+/// The worker's end: what is told when its last line is written.
+#[must_use = "its last lines are waited for"]
+pub(crate) struct Worker {
+    ended: Receiver<()>,
+}
+
+impl Trail {
+    /// Starts the worker. The file has been opened once when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be written, in words that say what to do; when no thread can be had.
+    pub(crate) fn open(databases: &[Database], path: &Path) -> io::Result<(Self, Worker)> {
+        let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
+        let audit = Audit::open(path, author).map_err(io::Error::other)?;
+        let (to, entries) = mpsc::sync_channel::<(usize, Entry)>(IN_FLIGHT);
+        let (ending, ended) = mpsc::channel();
+        let work = move || {
+            for (database, entry) in entries {
+                if let Err(failed) = audit.write(&entry)
+                    && failed.is_news()
+                {
+                    log::line(database, failed);
+                }
+            }
+            let _ = ending.send(());
+        };
+        thread::Builder::new().name("audit".to_owned()).spawn(work)?;
+        let lock = |database: &Database| {
+            (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path())
+        };
+        Ok((Self { locks: databases.iter().map(lock).collect(), to: Some(to) }, Worker { ended }))
+    }
+
+    /// A cycle of the database with this number did not run.
+    pub(crate) fn blocked(&self, database: usize, skip: &Skip) {
+        self.put(database, Event::LockBlocked, |entry| entry.skip(skip));
+    }
+
+    /// A cycle of the database with this number has removed a stale lock.
+    pub(crate) fn removed(&self, database: usize, removed: &Removed) {
+        self.put(database, Event::LockStaleRemoved, |entry| entry.removed(removed));
+    }
+
+    fn put(&self, database: usize, event: Event, fill: impl FnOnce(Entry) -> Entry) {
+        let (Some(to), Some((name, path))) = (&self.to, self.locks.get(database)) else { return };
+        // Of a cycle there is one event at most, so this is the cycle's name.
+        let entry = Entry::new(event, &facts::random_id(), name, path);
+        // It fails when the worker is gone, and with it the trail.
+        let _ = to.send((database, fill(entry)));
+    }
+}
+
+impl Worker {
+    /// Waits for the lines still in flight, once there is no [`Trail`] any more.
+    pub(crate) fn close(self) {
+        if self.ended.recv_timeout(LAST_LINES).is_err() {
+            log::complain("the end of the audit trail is not written: the disk is too slow");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Who has a gate and who waits for it, as far as `/proc` shows (Linux).
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::sys::stat;
+
+use crate::gate::open_dir;
+use crate::process::{self, Stat};
+use crate::{namespace, runner};
+
+/// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
+#[derive(Debug, Default)]
+pub struct Gates {
+    /// By device and inode, from `/proc/PID/fdinfo`: whoever shares the open file.
+    holders: HashMap<(u64, u64), Vec<i32>>,
+    /// From `/proc/locks`, which also shows other users' processes and who waits.
+    lines: Vec<Line>,
+}
+
+impl Gates {
+    /// As it is now.
+    pub fn now() -> Self {
+        let mut holders: HashMap<(u64, u64), Vec<i32>> = HashMap::new();
+        for pid in process::pids() {
+            for inode in flocked_by(pid) {
+                let those = holders.entry(inode).or_default();
+                if !those.contains(&pid) {
+                    those.push(pid);
+                }
+            }
+        }
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        Self { holders, lines: locks.lines().filter_map(Line::parse).collect() }
+    }
+
+    /// Who had the gate of `dir`.
+    pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
+        let seen = fs::metadata(dir).ok().and_then(|meta| self.holders.get(&(meta.dev(), meta.ino())));
+        match seen {
+            Some(pids) => pids.iter().copied().map(GateHolder::of).collect(),
+            None => self.in_locks(dir, false),
+        }
+    }
+
+    /// Who waited for the gate of `dir`, blocked in flock(2).
+    pub fn waiters(&self, dir: &Path) -> Vec<GateHolder> {
+        self.in_locks(dir, true)
+    }
+
+    fn in_locks(&self, dir: &Path, waits: bool) -> Vec<GateHolder> {
+        let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
+        let number = meta.ino().to_string();
+        let alike = |line: &&Line| line.waits == waits && line.inode.rsplit(':').next() == Some(&number);
+        let mut alike = self.lines.iter().filter(alike).peekable();
+        let Some(inode) = alike.peek().and_then(|_| inode_in_locks(dir, &meta)) else { return Vec::new() };
+        alike.filter(|line| line.inode == inode).map(|line| GateHolder::of(line.pid)).collect()
+    }
+}
+
+/// A process that has the gate, or waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateHolder {
+    /// The process.
+    pub pid: i32,
+    /// Its command line; untrusted.
+    pub command: String,
+}
+
+/// What a process that has a gate has it for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// The runner of a cycle's command, and its daemon lives.
+    Runner {
+        /// The daemon.
+        daemon: i32,
+    },
+    /// The runner of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
+    Orphan {
+        /// The daemon that is gone.
+        daemon: i32,
+        /// The command.
+        work: Vec<GateHolder>,
+    },
+    /// Anything else: a daemon, a claim, a tool of somebody's own.
+    Other,
+}
+
+impl GateHolder {
+    pub(crate) fn of(pid: i32) -> Self {
+        Self { pid, command: process::command_line(pid).unwrap_or_default() }
+    }
+
+    /// What it has the gate for, as far as `/proc` shows now.
+    pub fn role(&self) -> Role {
+        let Some((daemon, stat)) = daemon_of_runner(self.pid).zip(Stat::read(self.pid)) else {
+            return Role::Other;
+        };
+        // The daemon's number is of the runner's namespace, its parent's of ours.
+        if stat.ppid == daemon || !namespace::is_of_ours(self.pid) {
+            return Role::Runner { daemon };
+        }
+        let is_work = |stat: &Stat| stat.ppid == self.pid && !stat.is_zombie();
+        let work = process::all().into_iter().filter(is_work).map(|stat| Self::of(stat.pid)).collect();
+        Role::Orphan { daemon, work }
+    }
+}
+
+/// The daemon that a runner was started by, from its arguments.
+fn daemon_of_runner(pid: i32) -> Option<i32> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    (words.next()? == runner::ARGUMENT.as_bytes()).then_some(())?;
+    std::str::from_utf8(words.next()?).ok()?.parse().ok()
+}
+
+/// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
+/// whatever else is open there might never answer.
+fn flocked_by(pid: i32) -> impl Iterator<Item = (u64, u64)> {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    infos.filter_map(move |info| {
+        let text = fs::read_to_string(info.path()).ok()?;
+        text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")).then_some(())?;
+        let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
+        Some((meta.dev(), meta.ino()))
+    })
+}
+
+/// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    waits: bool,
+    pid: i32,
+    /// `MAJOR:MINOR:INODE`.
+    inode: String,
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (waits, pid, inode) = match fields[..] {
+            [_, "->", "FLOCK", _, _, pid, inode, ..] => (true, pid, inode),
+            [_, "FLOCK", _, _, pid, inode, ..] => (false, pid, inode),
+            _ => return None,
+        };
+        let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
+        Some(Self { waits, pid, inode: inode.to_owned() })
+    }
+}
+
+/// The directory as `/proc/locks` names it.
+fn inode_in_locks(dir: &Path, meta: &fs::Metadata) -> Option<String> {
+    let fd = open_dir(dir).ok()?;
+    let by_stat = || (stat::major(meta.dev()), stat::minor(meta.dev()));
+    let (major, minor) = device_of_mount(&fd).unwrap_or_else(by_stat);
+    Some(format!("{major:02x}:{minor:02x}:{}", meta.ino()))
+}
+
+/// The device of the mount that a descriptor is on: on some file systems, such as btrfs, `stat` tells another one.
+/// `None` where the mount is not to be seen, as in a chroot.
+fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
+    let (major, minor) = line.split(' ').nth(2)?.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Gate;
+
+    #[test]
+    fn a_line_tells_who_has_it_from_who_waits() {
+        let line = |waits| Some(Line { waits, pid: 4242, inode: "fe:00:131".to_owned() });
+        assert_eq!(Line::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true));
+        assert_eq!(Line::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false));
+        for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {
+            assert_eq!(Line::parse(other), None, "{other}");
+        }
+    }
+
+    /// Where `/proc/PID/fdinfo` is not ours to read, `/proc/locks` still names who took it.
+    #[test]
+    fn proc_locks_names_the_holder_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = Gate::try_take(dir.path()).unwrap().unwrap();
+        let gates = Gates { holders: HashMap::new(), ..Gates::now() };
+        let me = GateHolder::of(std::process::id().cast_signed());
+        assert_eq!(gates.holders(dir.path()), std::slice::from_ref(&me));
+        assert_eq!(me.role(), Role::Other);
+        drop(gate);
+        assert_eq!(Gates::now().holders(dir.path()), []);
+    }
+}

@@ -1,0 +1,80 @@
+//! What lies at a lock's path, whatever it is: told by `stat`, never opened, no link followed.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
+
+use crate::dialect::beads::StartedAt;
+
+/// A directory entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDisk {
+    /// What kind of thing it is.
+    pub kind: FileKind,
+    /// In bytes.
+    pub size: u64,
+    /// When its content last changed, by the clock of the file system.
+    pub modified: StartedAt,
+    /// The user that it belongs to.
+    pub owner: u32,
+}
+
+/// Kinds of directory entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+}
+
+impl FileKind {
+    /// A word for it, e.g. `symlink`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symlink",
+            Self::Fifo => "fifo",
+            Self::Socket => "socket",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl OnDisk {
+    /// At `path`; `None` when nothing is there, or nothing that can be seen.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fstatat(AT_FDCWD, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| Self::of(&stat))
+    }
+
+    /// Behind a descriptor.
+    pub(crate) fn of_open(fd: impl AsFd) -> Option<Self> {
+        fstat(fd).ok().map(|stat| Self::of(&stat))
+    }
+
+    #[expect(clippy::unnecessary_cast, reason = "the width of st_mtime_nsec differs between platforms")]
+    fn of(stat: &FileStat) -> Self {
+        let kind = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFREG => FileKind::File,
+            SFlag::S_IFDIR => FileKind::Directory,
+            SFlag::S_IFLNK => FileKind::Symlink,
+            SFlag::S_IFIFO => FileKind::Fifo,
+            SFlag::S_IFSOCK => FileKind::Socket,
+            _ => FileKind::Device,
+        };
+        let nanos = u32::try_from(stat.st_mtime_nsec as i64).unwrap_or_default();
+        let modified = StartedAt::from_unix(stat.st_mtime as i64, nanos);
+        Self { kind, size: u64::try_from(stat.st_size).unwrap_or_default(), modified, owner: stat.st_uid }
+    }
+}

@@ -1,0 +1,3 @@
+module beadlock-daemon
+
+go 1.19

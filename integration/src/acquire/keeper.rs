@@ -1,0 +1,234 @@
+//! The keeper: the process that `acquire --detach` leaves behind. The lock names it, so that a keeper that was killed
+//! leaves a stale lock; it ends the claim when its time is over or it gets TERM, and itself when the lock has gone.
+//!
+//! It is the running binary again, forked before the claim and executed once the claim stands: own session, its
+//! streams on `/dev/null`, every other descriptor closed, working directory `/`, SIGHUP ignored. It keeps the
+//! environment, by which CI systems find what a job has left behind.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::sys::{Spawn, Waiting, fork_waiting, ignore};
+use beadlock_checker::system_words;
+use beadlock_checker::take::{Adopted, Held};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsid, setsid};
+
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Exit};
+use crate::failure::{Code, Error};
+use crate::hold::attend::Attending;
+use crate::hold::event::wait_for;
+use crate::hold::leaving::Leaving;
+use crate::hold::loss::Watch;
+use crate::hold::signals::Signals;
+use crate::hold::tree;
+use crate::hold::wait::Deadline;
+use crate::talk::{Color, Talk};
+use crate::target::Found;
+use crate::trail::Trail;
+use crate::words;
+
+/// The hidden first argument.
+pub const ARGUMENT: &str = "__keep";
+
+/// How long a keeper may take to leave its caller.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
+const LAST_PATIENCE: Duration = Duration::from_secs(130);
+
+/// What is to be kept.
+#[derive(Debug)]
+pub struct Order<'a> {
+    pub target: &'a Found,
+    pub id: &'a str,
+    pub holder: &'a str,
+    pub request: &'a str,
+    pub max_hold: Duration,
+}
+
+/// A keeper that waits for the claim to stand. Dropped before that it ends without having been one.
+#[derive(Debug)]
+pub struct Keeper {
+    pid: i32,
+    waiting: Option<Waiting>,
+}
+
+impl Order<'_> {
+    /// Forks it.
+    ///
+    /// # Errors
+    /// When the system has no process to give.
+    pub fn fork(
+        &self,
+        audit: Option<&Path>,
+        environment: &Environment,
+        mask: SigSet,
+    ) -> Result<Keeper, Error> {
+        let millis = self.max_hold.as_millis().to_string();
+        let audit = audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let target = self.target.absolute();
+        let words = ["beadlock", ARGUMENT].map(OsStr::new).into_iter().chain([
+            target.as_os_str(),
+            OsStr::new(&self.target.given),
+            OsStr::new(self.id),
+            OsStr::new(self.holder),
+            OsStr::new(self.request),
+            OsStr::new(&millis),
+            audit.as_ref().map_or(OsStr::new(""), |path| path.as_os_str()),
+        ]);
+        // No word of ours has a NUL.
+        let c_string = |word: &OsStr| CString::new(word.as_bytes()).unwrap_or_default();
+        let argv: Vec<CString> = words.map(c_string).collect();
+        let pair = |(name, value): (OsString, OsString)| c_string(&[name, value].join(OsStr::new("=")));
+        let envp: Vec<CString> = environment.with(&[]).into_iter().map(pair).collect();
+        let spawn = Spawn { program: c"/proc/self/exe", argv: &argv, envp: &envp, own_group: false, mask };
+        let waiting = fork_waiting(&spawn).map_err(|error| {
+            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
+        })?;
+        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting) })
+    }
+}
+
+impl Keeper {
+    /// The process that the claim is for.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Lets it begin, and waits until nothing that ends its caller ends it too.
+    ///
+    /// # Errors
+    /// When it did not come to that.
+    pub fn start(mut self) -> Result<(), Error> {
+        let failed = |why: &str| Error::new(Code::Io, format!("the keeper could not be started: {why}"));
+        if let Some(waiting) = self.waiting.take() {
+            let started = waiting.go().and_then(beadlock_checker::sys::Starting::result);
+            started.map_err(|error| failed(&system_words(&error)))?;
+        }
+        let deadline = Deadline::after(PATIENCE);
+        let pid = Pid::from_raw(self.pid);
+        while getsid(Some(pid)) != Ok(pid) {
+            if tree::ending(self.pid).is_some() {
+                return Err(failed("it has ended"));
+            }
+            if deadline.is_over() {
+                return Err(failed("it does not get away from its caller"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for Keeper {
+    /// What has not begun ends by itself, its pipe being closed; what has begun and failed is ended.
+    fn drop(&mut self) {
+        drop(self.waiting.take());
+        if tree::ending(self.pid).is_none() {
+            let _ = nix::sys::signal::kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+        tree::reap(self.pid);
+    }
+}
+
+/// The keeper's own life, with the arguments after [`ARGUMENT`].
+pub fn main(args: &[OsString]) -> End {
+    let failed = End::Code(Exit::Failed.code());
+    let [target, given, id, holder, request, millis, audit] = args else { return failed };
+    let (Some(given), Some(id), Some(holder), Some(request)) =
+        (given.to_str(), id.to_str(), holder.to_str(), request.to_str())
+    else {
+        return failed;
+    };
+    let Some(max_hold) = millis.to_str().and_then(|millis| millis.parse().ok()).map(Duration::from_millis) else {
+        return failed;
+    };
+    let deadline = Deadline::after(max_hold);
+    close_all();
+    let Ok(target) = Found::exact(target, given) else { return failed };
+    let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
+    let request = Request::called(request);
+    let talk = Talk::new(true, false, Color::Never, &Environment::default());
+    let Ok(mut signals) = Signals::block() else { return failed };
+    let Some(held) = adopt(&target, id) else { return failed };
+    // From here on nothing ends us that ends our caller: it is waiting for this.
+    if get_away().is_err() {
+        return failed;
+    }
+    let Some(reason) = keep(&held, deadline, &mut signals) else { return End::Code(Exit::Done.code()) };
+    let trail = Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
+        .or_else(|_| Trail::open(None, None, &target, &request, &talk));
+    let Ok(trail) = trail else { return failed };
+    let leaving = Leaving { target: &target, patience: LAST_PATIENCE, talk: &talk, trail: &trail };
+    let _ = leaving.end(held, None, reason, &mut Attending::wait_of(&mut signals, &talk, None));
+    End::Code(Exit::Done.code())
+}
+
+/// Keeps it until there is a reason to end the claim; `None`: it has ended, released by its id or lost.
+fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Option<&'static str> {
+    use std::os::fd::AsFd;
+    let mut watch = Watch::over(held);
+    let mut woken = false;
+    loop {
+        if watch.look(woken).is_some() {
+            return None;
+        }
+        while let Some(received) = signals.next() {
+            if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
+                return Some("signal");
+            }
+        }
+        if deadline.is_over() {
+            return Some("max_hold");
+        }
+        let limit = watch.left().min(deadline.left());
+        [_, woken] = wait_for([Some(signals.as_fd()), watch.fd()], limit);
+    }
+}
+
+/// The lock that was just claimed may be aside for a moment: somebody is looking at it.
+fn adopt(target: &Found, id: &str) -> Option<Held> {
+    let deadline = Deadline::after(Duration::from_secs(2));
+    loop {
+        if let Ok(Adopted::Held(held)) = Held::adopt(&target.place, id) {
+            return Some(held);
+        }
+        if deadline.is_over() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn close_all() {
+    let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let open: Vec<i32> = numbers.filter(|number| *number > 2).collect();
+    for number in open {
+        // The one that listed them is closed by now.
+        let _ = close(number);
+    }
+}
+
+fn get_away() -> std::io::Result<()> {
+    ignore(Signal::SIGHUP)?;
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = match null {
+        Err(error) if error.kind() == ErrorKind::NotFound => File::open("/")?,
+        null => null?,
+    };
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    chdir("/")?;
+    let _ = nix::sys::prctl::set_name(c"beadlock-keep"); // Started by way of /proc it is "exe".
+    setsid()?;
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! `beadlock acquire`: a claim that spans several commands (DESIGN 8).
+//!
+//! It is for a process that is there already (`--for`, the script that calls), and leaves nothing behind; or for a
+//! process of its own that keeps it, the keeper (`--detach`), for steps that share no process. What is printed is all
+//! that names the claim: when it cannot be printed, there is no claim.
+
+mod keeper;
+mod subject;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::duration::{self, shown};
+use beadlock_checker::escape::escaped;
+use beadlock_checker::facts::{Liveness, random_id};
+use beadlock_checker::process;
+use beadlock_checker::system_words;
+use beadlock_checker::take::Held;
+use clap::Args;
+use nix::sys::signal::Signal;
+
+use crate::cli;
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Exit};
+use crate::failure::{Code, Error};
+use crate::hold::attend::Attending;
+use crate::hold::claim::{Attendant, Claiming, Stopped};
+use crate::hold::command;
+use crate::hold::leaving::Leaving;
+use crate::hold::nested;
+use crate::hold::report::{self, Report};
+use crate::hold::signals::Signals;
+use crate::settings::{Claim, Common};
+use crate::target::Found;
+use crate::trail::Trail;
+use crate::words::quoted;
+
+pub use keeper::{ARGUMENT, main as keep};
+
+/// `beadlock acquire [TARGET]`
+#[derive(Debug, Args)]
+pub struct Typed {
+    /// The database's directory, [beads:]DIR, or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
+    /// shell]
+    #[arg(long = "for", value_name = "PID", conflicts_with = "detach")]
+    pub for_process: Option<i32>,
+    /// Leave a process that keeps the claim: for steps that share no process, as in CI
+    #[arg(long)]
+    pub detach: bool,
+    /// When that process ends the claim by itself [default: 6h]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, requires = "detach")]
+    pub max_hold: Option<Duration>,
+    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the process's name]
+    #[arg(long, value_name = "NAME")]
+    pub holder: Option<String>,
+    #[command(flatten)]
+    pub claim: cli::Claim,
+}
+
+/// For how long a keeper keeps a claim unless told otherwise.
+const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Claims, and prints what `release` needs.
+pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let replaced = typed.claim.replaced();
+    let mut report = Report::default();
+    let settings = Claim::resolve(&typed.claim, typed.holder.as_ref(), environment).map_err(Stopped::from);
+    let done = settings
+        .and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
+    let (end, error) = match done {
+        Ok(()) => (End::Code(Exit::Done.code()), None),
+        Err(Stopped::Failed(error)) => (End::Code(replaced.code(error.exit)), Some(error)),
+        Err(Stopped::Signalled(signal)) => {
+            let code = End::Code(Exit::Signal(signal as i32).code());
+            let error = Error::new(Code::Io, format!("ended by {signal}; nothing is claimed"));
+            (if signal == Signal::SIGINT { End::Interrupted } else { code }, Some(error))
+        }
+    };
+    report::conclude(common, request, typed.claim.report.as_deref(), &report, error.as_ref());
+    if common.json
+        && let Some(error) = &error
+    {
+        // Whoever cannot read it has the exit code.
+        let envelope = request.envelope(report.json(), Some(error), &common.talk.warnings());
+        let _ = print_all(&format!("{envelope}\n"));
+    }
+    end
+}
+
+fn acquire(
+    typed: &Typed,
+    settings: &Claim,
+    environment: &Environment,
+    (common, request): (&Common, &Request),
+    report: &mut Report,
+) -> Result<(), Stopped> {
+    let talk = &common.talk;
+    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    report.target = Some(target.clone());
+    nested::refuse_inside_a_cycle(&target, environment)?;
+    let subject = match (typed.detach, typed.for_process) {
+        (true, _) => None,
+        (false, Some(pid)) => Some(subject::named(pid)?),
+        (false, None) => Some(subject::caller()?),
+    };
+    let name = || subject::name(subject.unwrap_or_else(subject::parent));
+    let holder = settings.holder.clone().or_else(name).unwrap_or_else(|| command::holder_name(OsStr::new("")));
+    report.holder = Some(holder.clone());
+    let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
+    if let Some(outer) = nested::outer_claim(&target, environment) {
+        report.nested = true;
+        report.waited = Some(Duration::ZERO);
+        let id = nested::name_of(&outer);
+        report.id = Some(id.clone());
+        talk.say_more(&format!("{} is held by an outer claim ({outer}); this one releases nothing", target.given));
+        let pid = subject.unwrap_or_else(subject::parent);
+        return tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error).into());
+    }
+    let id = random_id();
+    report.id = Some(id.clone());
+    let mut signals = Signals::block()?;
+    let max_hold = typed.max_hold.unwrap_or(MAX_HOLD);
+    let keeper = match subject {
+        Some(_) => None,
+        None => {
+            let order = keeper::Order { target: &target, id: &id, holder: &holder, request: request.id(), max_hold };
+            Some(order.fork(settings.audit.as_deref(), environment, signals.mask_before())?)
+        }
+    };
+    let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
+    let begun = Instant::now();
+    let child = keeper.as_ref().map(keeper::Keeper::pid);
+    let mut attending = Attending::wait_of(&mut signals, talk, child);
+    let (wait, drain, options) = (settings.wait, settings.drain, settings.options);
+    let claiming = Claiming {
+        target: &target,
+        pid: pid.unsigned_abs(),
+        holder: &holder,
+        id: &id,
+        wait,
+        drain,
+        options,
+    };
+    let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
+    let finish = || -> Result<(), Stopped> {
+        if let Some(stopped) = attending.stopped() {
+            return Err(stopped);
+        }
+        if let Some(keeper) = keeper {
+            keeper.start()?;
+        } else if process::probe(i64::from(pid)) == Liveness::Gone {
+            return Err(subject::gone(pid).into());
+        }
+        report.waited = Some(begun.elapsed());
+        report.pid = Some(pid);
+        tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error).into())
+    };
+    match finish() {
+        Ok(()) => {
+            let until = match typed.detach {
+                true => format!("kept for at most {}", shown(max_hold)),
+                false => "for as long as that process lives".to_owned(),
+            };
+            let name = escaped(&holder);
+            talk.say(&format!("claimed {} for {name} (PID {pid}), {until}", target.given));
+            leave_it(held);
+            Ok(())
+        }
+        Err(stopped) => {
+            let leaving = Leaving { target: &target, patience: drain, talk, trail: &trail };
+            let _ = leaving.end(held, None, "not_handed_over", &mut attending);
+            Err(stopped)
+        }
+    }
+}
+
+/// The claim stands for as long as its process lives; the guard has no part in it any more.
+fn leave_it(held: Held) {
+    drop(held);
+}
+
+/// Prints what names the claim: fit for `eval`, and for a file of environment variables.
+fn tell(
+    common: &Common,
+    request: &Request,
+    report: &Report,
+    id: &str,
+    pid: i32,
+    target: &Found,
+) -> io::Result<()> {
+    if common.json {
+        let envelope = request.envelope(report.json(), None, &common.talk.warnings());
+        return print_all(&format!("{envelope}\n"));
+    }
+    let target = quoted(target.exported());
+    print_all(&format!("BEADLOCK_TARGET={target}\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n"))
+}
+
+/// Whoever reads it must have it: a pipe that is closed is a failure here.
+fn print_all(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+fn not_printed(error: &io::Error) -> Error {
+    let message = format!("failed to write to stdout, so nothing is claimed: {}", system_words(error));
+    Error::io(message, error.kind())
+}

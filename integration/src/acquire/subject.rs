@@ -1,0 +1,71 @@
+//! The process that a claim is for: its end ends the claim.
+
+use std::ffi::OsStr;
+use std::fs;
+
+use beadlock_checker::facts::Liveness;
+use beadlock_checker::process::{self, Stat};
+use nix::unistd::getppid;
+
+use crate::failure::{Code, Error};
+use crate::hold::command;
+
+/// Shells: a copy that one of them makes of itself is a part of the same script.
+const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
+
+/// A process that was named on the command line.
+///
+/// # Errors
+/// Exit 2 for a number that is no process's, exit 1 for a process that is gone.
+pub fn named(pid: i32) -> Result<i32, Error> {
+    if pid <= 0 {
+        return Err(Error::usage(format!("--for {pid}: a PID is above 0")));
+    }
+    match process::probe(i64::from(pid)) {
+        Liveness::Gone => Err(gone(pid)),
+        _ => Ok(pid),
+    }
+}
+
+/// There is no such process any more.
+pub fn gone(pid: i32) -> Error {
+    Error::new(Code::Io, format!("PID {pid} is gone: nothing is claimed for a process that has ended"))
+}
+
+/// Who called. A shell's copy of itself, as in `$(…)` or a pipe, ends with the line it is in: the shell it is a copy
+/// of is meant, as by `$$`.
+///
+/// # Errors
+/// Exit 2 when it is not to be seen, or never ends.
+pub fn caller() -> Result<i32, Error> {
+    let mut pid = parent();
+    while let Some(above) = Stat::read(pid).map(|stat| stat.ppid)
+        && above > 0
+        && is_shell(pid)
+        && process::is_forked_copy(pid, above)
+    {
+        pid = above;
+    }
+    let what = match pid {
+        0 => "the process that called is not of this PID namespace",
+        1 if process::is_initial_namespace() => "the process that called is init, which never ends",
+        _ => return Ok(pid),
+    };
+    Err(Error::usage(format!("{what}; name the one that the claim is for: --for PID, or --detach")))
+}
+
+/// Who called, as the kernel has it.
+pub fn parent() -> i32 {
+    getppid().as_raw()
+}
+
+/// What a process is called, as a holder's name.
+pub fn name(pid: i32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(command::holder_name(OsStr::new(name.trim_end())))
+}
+
+fn is_shell(pid: i32) -> bool {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    program.file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name))
+}

@@ -1,0 +1,27 @@
+//! `beadlock cycle [TARGET] -- CMD`: gate, check, run, leave; a sync cycle for daemons that cannot link Rust
+//! (DESIGN 5).
+//!
+//! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
+//! [guardian](beadlock_checker::guardian) that waits for the command's end, so that a kill of either leaves it shut.
+//! The command itself has no descriptor of it: what it leaves behind keeps nothing.
+
+mod run;
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+pub use run::run;
+
+/// `beadlock cycle [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct Typed {
+    /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// Remove a lock also when its holder is proved dead by more than its PID
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+    /// The command and its arguments; it has BEADS_DIR and BEADLOCK_CYCLE
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}

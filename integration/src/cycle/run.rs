@@ -1,0 +1,217 @@
+//! One cycle: the order of things is the contract here.
+
+use std::ffi::OsStr;
+use std::io;
+use std::time::Duration;
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::guardian::Guardian;
+use beadlock_checker::sys::Waiting;
+use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict, duration, look, system_words};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::Typed;
+use crate::check::Checked;
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Exit};
+use crate::failure::{Code, Error};
+use crate::hold::claim::Stopped;
+use crate::hold::command::Command;
+use crate::hold::nested;
+use crate::hold::run::{Child, has_terminal};
+use crate::hold::signals::Signals;
+use crate::hold::supervise::{Ended, Running};
+use crate::hold::tree::{self, Ending, Tree};
+use crate::settings::Common;
+use crate::talk::{Talk, print};
+use crate::target::Found;
+use crate::words;
+
+/// How long what is left after a signal may take, unless `$BEADLOCK_KILL_AFTER` says otherwise.
+const KILL_AFTER: Duration = Duration::from_secs(10);
+
+/// Runs the command as a cycle, and says how the program is to end.
+pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let (end, error, data) = match cycle(typed, environment, &common.talk) {
+        Ok(end) => return end,
+        Err(NotRun::Skipped(skipped)) => {
+            let error = skipped.error();
+            common.talk.say(&error.to_string());
+            let data = if common.json { skipped.json() } else { Value::Null };
+            (End::Code(error.exit.code()), error, data)
+        }
+        Err(NotRun::Stopped(Stopped::Failed(error))) => {
+            common.talk.error(&error.to_string());
+            (End::Code(error.exit.code()), error, Value::Null)
+        }
+        Err(NotRun::Stopped(Stopped::Signalled(signal))) => {
+            let error = Error::new(Code::Io, format!("ended by {signal} before the command was started"));
+            common.talk.error(&error.to_string());
+            let code = End::Code(Exit::Signal(signal as i32).code());
+            (if signal == Signal::SIGINT { End::Interrupted } else { code }, error, Value::Null)
+        }
+    };
+    if common.json {
+        let envelope = request.envelope(data, Some(&error), &common.talk.warnings());
+        if let Err(why) = print(&format!("{envelope}\n")) {
+            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
+        }
+    }
+    end
+}
+
+/// Why the command has not run.
+enum NotRun {
+    /// The database is to be left alone this time.
+    Skipped(Box<Skipped>),
+    /// It failed, or a signal came.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for NotRun {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+impl From<Error> for NotRun {
+    fn from(error: Error) -> Self {
+        Self::Stopped(error.into())
+    }
+}
+
+struct Skipped {
+    target: Found,
+    decision: Decision,
+}
+
+impl Skipped {
+    /// The log line, under the code that says what kind of skip it is.
+    fn error(&self) -> Error {
+        let code = match (self.decision.reason(), self.decision.verdict()) {
+            (Reason::GateBusy, _) => Code::DrainTimeout,
+            (_, Verdict::Held(_)) => Code::LockHeld,
+            (Reason::RemovalFailed, _) => Code::LockStale,
+            _ => Code::LockUnreadable,
+        };
+        Error::new(code, self.decision.to_string()).retry_after(Duration::from_secs(5))
+    }
+
+    /// As `check` has it.
+    fn json(self) -> Value {
+        let before = look(&self.target.place, &Options::default());
+        Checked { target: self.target, before, decision: self.decision }.json(false)
+    }
+}
+
+fn cycle(typed: Typed, environment: &Environment, talk: &Talk) -> Result<End, NotRun> {
+    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    if !target.has_cycles() {
+        let message = format!(
+            "{} has no sync cycles, only a beads database has; to run a command under this lock, type: \
+             beadlock hold {} -- CMD",
+            target.given,
+            target.typed()
+        );
+        return Err(Error::usage(message).into());
+    }
+    let kill_after = environment.parsed("BEADLOCK_KILL_AFTER", duration::parse)?.unwrap_or(KILL_AFTER);
+    let command = Command::find(typed.command, environment.get("PATH"))?;
+    let mut signals = Signals::block()?;
+    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false };
+    let cycle = match Cycle::enter_with(target.dir(), &options) {
+        Entered::Cycle(cycle) => cycle,
+        Entered::Skipped(decision) => {
+            if decision.reason() == Reason::GateBusy && nested::is_inside_a_cycle(&target, environment) {
+                return Err(inside_itself(&target).into());
+            }
+            return Err(NotRun::Skipped(Box::new(Skipped { target, decision })));
+        }
+    };
+    if cycle.decision().removed().is_some() {
+        talk.say(&cycle.decision().to_string());
+    }
+    if let Some(why) = cycle.no_gate() {
+        talk.warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
+    }
+
+    set_child_subreaper(true).map_err(|errno| no_subreaper(errno.into()))?;
+    let tree = Tree::from_now_on();
+    let own_group = !has_terminal();
+    let of_cycle = [("BEADS_DIR", target.dir().into()), ("BEADLOCK_CYCLE", target.dir().into())];
+    let waiting = command.fork(&environment.with(&of_cycle), own_group, signals.mask_before())?;
+    let pid = waiting.pid();
+    let child = Child(pid);
+    let guardian = match cycle.gate() {
+        Some(gate) => {
+            Some(Guardian::start(gate, pid, OsStr::new(&command.holder_name())).map_err(no_guardian)?)
+        }
+        None => None,
+    };
+    let tree = guardian.iter().fold(tree, |tree, guardian| tree.without(guardian.pid()));
+    let running = Running { pid, own_group, kill_after, wait_group: false, tree };
+    let worked = work(&running, waiting, &mut signals, talk);
+    if let Ok(Worked::Ended(Ended { left, .. })) = &worked
+        && !left.is_empty()
+    {
+        talk.warn(&format!(
+            "the command left processes behind, and the gate is let go now: {}",
+            tree::names(left)
+        ));
+    }
+    cycle.leave();
+    // The command's process has ended, and so it ends too.
+    if let Some(guardian) = guardian {
+        guardian.end();
+    }
+    drop(child);
+    let ended = match worked {
+        Ok(Worked::Ended(ended)) => ended,
+        Ok(Worked::Signalled(signal)) => return Err(Stopped::Signalled(signal).into()),
+        Err(error) => return Err(command.not_executed(&error).into()),
+    };
+    Ok(match ended.ending {
+        Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,
+        Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
+        Ending::Exited(code) => End::Code(Exit::Command(code).code()),
+    })
+}
+
+enum Worked {
+    Ended(Ended),
+    /// Before the command was started.
+    Signalled(Signal),
+}
+
+/// From the last moment before the command executes to its end. Ended early, its process has not executed.
+fn work(running: &Running, waiting: Waiting, signals: &mut Signals, talk: &Talk) -> io::Result<Worked> {
+    while let Some(received) = signals.next() {
+        if received.signal != Signal::SIGCHLD {
+            return Ok(Worked::Signalled(received.signal));
+        }
+    }
+    running.supervise(waiting.go()?, signals, talk).map(Worked::Ended)
+}
+
+fn inside_itself(target: &Found) -> Error {
+    let path = escaped_path(target.dir());
+    let message = format!(
+        "this runs inside a sync cycle of {path}, which has the gate: a cycle inside it would skip for ever; leave \
+         it out here, or run it outside of the cycle"
+    );
+    Error::new(Code::DrainTimeout, message)
+}
+
+fn no_subreaper(error: io::Error) -> Error {
+    let why = system_words(&error);
+    Error::io(format!("failed to become the subreaper of the command: {why}"), error.kind())
+}
+
+fn no_guardian(error: io::Error) -> Error {
+    let why = words::of_no_process(&error);
+    Error::io(format!("failed to start the process that keeps the gate with us: {why}"), error.kind())
+        .ending(Exit::NotStarted)
+}

@@ -1,0 +1,193 @@
+//! The bench: a private directory inside the one that is examined, where everything is tried. It is empty again and
+//! gone at the end; what a crash leaves is swept by the next one, once its process is dead.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it removes the files and directories that it has made, by their own names"
+)]
+
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::facts::{Ids, Liveness, hostname, random_id};
+use beadlock_checker::process;
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+/// Agents and git ignore what is called so, as they do the lock file itself.
+pub const PREFIX: &str = ".exclusive-lock.doctor-";
+/// A directory on it: the stand-in for the one that a gate is taken on.
+pub const GATE: &CStr = c"gate";
+/// Who made it: a PID is of one machine and one PID namespace.
+const MARK: &CStr = c"made-by";
+/// What somebody else's process must have left for so long that nobody can be at it any more.
+const OLD: i64 = 3600;
+/// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const DIRECTORY: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// A private directory; dropped, it is removed.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    above: BorrowedFd<'a>,
+    name: String,
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl<'a> Bench<'a> {
+    /// Makes one in `above`, whose path is `path`, and sweeps there what dead ones have left.
+    ///
+    /// # Errors
+    /// Where nothing can be made.
+    pub fn make(above: BorrowedFd<'a>, path: &Path) -> nix::Result<Self> {
+        let name = format!("{PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
+        mkdirat(above, name.as_str(), Mode::S_IRWXU)?;
+        let opened = openat(above, name.as_str(), DIRECTORY, Mode::empty());
+        let dir = opened.inspect_err(|_| {
+            let _ = unlinkat(above, name.as_str(), UnlinkatFlags::RemoveDir);
+        })?;
+        let bench = Self { above, path: path.join(&name), name, dir };
+        mkdirat(&bench.dir, GATE, Mode::S_IRWXU)?;
+        // On a full disk there is none; then nothing is swept by its PID.
+        if let Ok(mut mark) = bench.create(MARK) {
+            let _ = mark.write_all(here().as_bytes());
+        }
+        bench.sweep();
+        Ok(bench)
+    }
+
+    /// Where it is, for who needs a path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates a file that is not there yet, for reading and writing.
+    ///
+    /// # Errors
+    /// EEXIST when it is.
+    pub fn create(&self, name: &CStr) -> nix::Result<File> {
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        openat(&self.dir, name, flags, Mode::from_bits_truncate(0o644)).map(File::from)
+    }
+
+    /// Opens what is there for reading: a file or a directory.
+    ///
+    /// # Errors
+    /// What `openat(2)` said.
+    pub fn open(&self, name: &CStr) -> nix::Result<File> {
+        openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+            .map(File::from)
+    }
+
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn read(&self, name: &CStr) -> std::io::Result<String> {
+        let mut text = String::new();
+        self.open(name)?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// ENOENT when there is none.
+    pub fn remove(&self, name: &CStr) -> nix::Result<()> {
+        unlinkat(&self.dir, name, UnlinkatFlags::NoRemoveDir)
+    }
+
+    /// Removes all of it.
+    ///
+    /// # Errors
+    /// What the system said of the last attempt.
+    pub fn clear(&self) -> nix::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match remove(self.above, &self.name) {
+                Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+                Err(errno) if Instant::now() >= deadline => return Err(errno),
+                Err(_) => sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Removes what dead processes of this machine have left, and what is an hour older than this one.
+    fn sweep(&self) {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let Ok(mut above) = Dir::openat(self.above, c".", flags, Mode::empty()) else { return };
+        let Ok(now) = fstat(&self.dir) else { return };
+        for entry in above.iter() {
+            // An error is not passed by reading on.
+            let Ok(entry) = entry else { return };
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+            let is_dead =
+                pid.is_some_and(|pid| pid.parse().is_ok_and(|pid| process::probe(pid) == Liveness::Gone));
+            if is_dead && self.is_left_over(name, &now) {
+                let _ = remove(self.above, name);
+            }
+        }
+    }
+
+    fn is_left_over(&self, name: &str, now: &FileStat) -> bool {
+        let Ok(stat) = fstatat(self.above, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return false };
+        let is_dir = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
+        let mark = || {
+            let dir = openat(self.above, name, DIRECTORY, Mode::empty()).ok()?;
+            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+            let mut text = String::new();
+            let file = File::from(openat(&dir, MARK, flags, Mode::empty()).ok()?);
+            file.take(4096).read_to_string(&mut text).ok()?;
+            Some(text)
+        };
+        let is_old = now.st_mtime.saturating_sub(stat.st_mtime) > OLD;
+        is_dir && stat.st_uid == geteuid().as_raw() && (is_old || mark() == Some(here()))
+    }
+}
+
+impl AsFd for Bench<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+impl Drop for Bench<'_> {
+    fn drop(&mut self) {
+        let _ = self.clear();
+    }
+}
+
+/// Where a PID means what it means here.
+fn here() -> String {
+    let (ids, host) = (Ids::current(), hostname());
+    format!("{host:?} {:?} {:?} {:?}", ids.machine_id, ids.boot_id, ids.pid_ns)
+}
+
+/// Removes the directory and what lies in it: files, and empty directories. Follows nothing.
+fn remove(above: BorrowedFd<'_>, name: &str) -> nix::Result<()> {
+    let mut dir = Dir::openat(above, name, DIRECTORY, Mode::empty())?;
+    let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+    for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
+        if unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir).is_err() {
+            let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir);
+        }
+    }
+    unlinkat(above, name, UnlinkatFlags::RemoveDir)
+}
+
+/// True in a bench: where the second process may work.
+pub fn is_bench(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| OsStr::as_bytes(name).starts_with(PREFIX.as_bytes()))
+}

@@ -1,0 +1,114 @@
+//! What the doctor has to say: for people, a line for each trial and each promise, and in JSON.
+
+use beadlock_checker::escape::{escaped, escaped_path};
+use serde_json::{Value, json};
+
+use super::guarantee::{Guarantees, Holds};
+use super::subject::Subject;
+use super::trial::Trials;
+use crate::exit::Exit;
+use crate::talk::Talk;
+
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+
+/// All that was found out about one directory.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// Which.
+    pub subject: &'a Subject,
+    /// What was tried.
+    pub trials: Trials,
+    /// What follows.
+    pub guarantees: Guarantees,
+}
+
+impl Report<'_> {
+    /// 5: nothing can be locked; 1: something is missing, or not known; 0: all is there.
+    pub fn exit(&self) -> Exit {
+        match (self.guarantees.cannot_lock(), self.trials.not_ok()) {
+            (Some(_), _) => Exit::Unreadable,
+            (None, 0) => Exit::Done,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn summary(&self) -> (&'static str, String) {
+        match (self.guarantees.cannot_lock(), self.trials.not_ok()) {
+            (Some(why), _) => (RED, format!("NO, nothing can be locked here: {}", escaped(why))),
+            (None, 0) => (GREEN, "yes, locks hold here".to_owned()),
+            (None, count) => (
+                YELLOW,
+                format!("locks hold here; {count} of {} trials did not end well", self.trials.0.len()),
+            ),
+        }
+    }
+
+    /// The lines.
+    pub fn text(&self, talk: &Talk) -> String {
+        let Subject { path, given, above, .. } = self.subject;
+        let above = above.as_ref().map(|above| format!(" (the database in {above})")).unwrap_or_default();
+        let (color, summary) = self.summary();
+        let mut text = format!("{given}{above}: {}\n", talk.painted_data(&summary, color));
+        text.push_str(&format!("  directory: {}\n", escaped_path(path)));
+        for trial in &self.trials.0 {
+            let (word, color) = match trial.ok {
+                Some(true) => ("ok", GREEN),
+                Some(false) => ("no", RED),
+                None => ("unknown", YELLOW),
+            };
+            let word = talk.painted_data(&format!("{word:<7}"), color);
+            let name = trial.kind.as_str().replace('_', " ");
+            text.push_str(&format!("  {word}  {name:<17}  {}; {}\n", trial.detail, trial.means()));
+        }
+        text.push_str("What is promised here:\n");
+        for guarantee in &self.guarantees.0 {
+            let (word, color) = match guarantee.holds {
+                Holds::Yes => ("yes", GREEN),
+                Holds::Limited => ("limited", YELLOW),
+                Holds::No => ("NO", RED),
+            };
+            let word = talk.painted_data(&format!("{word:<7}"), color);
+            text.push_str(&format!("  {word}  {}: {}\n", guarantee.promise, guarantee.how));
+        }
+        text
+    }
+
+    /// The `data` of the envelope.
+    pub fn json(&self) -> Value {
+        let trials: Vec<Value> = self
+            .trials
+            .0
+            .iter()
+            .map(|trial| {
+                json!({
+                    "name": trial.kind.as_str(),
+                    "ok": trial.ok,
+                    "detail": trial.detail,
+                    "means": trial.means(),
+                })
+            })
+            .collect();
+        let guarantees: Vec<Value> = self
+            .guarantees
+            .0
+            .iter()
+            .map(|guarantee| {
+                json!({
+                    "name": guarantee.name,
+                    "holds": guarantee.holds.as_str(),
+                    "promise": guarantee.promise,
+                    "how": guarantee.how,
+                })
+            })
+            .collect();
+        json!({
+            "path": self.subject.path.to_string_lossy(),
+            "can_lock": self.guarantees.cannot_lock().is_none(),
+            "message": self.summary().1,
+            "trials": trials,
+            "guarantees": guarantees,
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! The watch over a lock that is held: vanished, or changed (DESIGN 7, "Loss").
+//!
+//! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
+//! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::take::{Held, Whereabouts};
+use clap::ValueEnum;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::wait::Deadline;
+use crate::failure::{Code, Error};
+use crate::target::Found;
+
+/// The pause between the two looks.
+pub const CONFIRM: Duration = Duration::from_millis(100);
+/// How often it looks by the clock; with the second look well within a second.
+const NET: Duration = Duration::from_millis(750);
+/// The same where nothing wakes it.
+const NET_ALONE: Duration = Duration::from_millis(250);
+
+/// What a loss of the lock means to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OnLoss {
+    /// It is ended, with all that it has started.
+    #[default]
+    Kill,
+    /// It runs on, and the loss is said.
+    Warn,
+}
+
+/// How a lock was lost.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loss {
+    /// It is gone.
+    Vanished,
+    /// Another one is in its place; its record where it has one.
+    Changed(Option<Box<Record>>),
+}
+
+impl Loss {
+    /// In a word, for the audit.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished",
+            Self::Changed(_) => "changed",
+        }
+    }
+
+    /// What happened to the lock at `path`, and its likely cause; `kept` is where somebody who broke it keeps it.
+    pub fn cause(&self, path: &Path, kept: Option<&Path>) -> String {
+        let path = escaped_path(path);
+        if let Some(kept) = kept {
+            return format!("{path} was broken by somebody; its record is kept in {}", escaped_path(kept));
+        }
+        match self {
+            Self::Vanished => format!(
+                "{path} vanished; `git clean -x`, `git stash -u`, rm and tools that clear up after others do that"
+            ),
+            Self::Changed(Some(record)) => {
+                let (holder, host) = (escaped(&record.holder), escaped(&record.hostname));
+                format!("{path} is {holder}'s now (PID {}, on {host}), who did not ask whether it was free", record.pid)
+            }
+            Self::Changed(None) => format!("{path} was overwritten with something that is no lock"),
+        }
+    }
+
+    /// The error that a hold ends with.
+    pub fn error(&self, kept: Option<&Path>, age: Duration, target: &Found) -> Error {
+        let (name, age, path) = (&target.given, shown(age), target.path());
+        let cause = self.cause(&path, kept);
+        let message = format!(
+            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then \
+             beadlock status {}",
+            target.typed()
+        );
+        Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(&path)))
+    }
+}
+
+/// Whether it is lost now, seen twice.
+pub fn now(held: &Held) -> Option<Loss> {
+    seen(held)?;
+    sleep(CONFIRM);
+    seen(held)
+}
+
+fn seen(held: &Held) -> Option<Loss> {
+    match held.whereabouts() {
+        Whereabouts::InPlace | Whereabouts::Aside => None,
+        Whereabouts::Vanished => Some(Loss::Vanished),
+        Whereabouts::Changed(record) => Some(Loss::Changed(record)),
+    }
+}
+
+/// The watch over one lock.
+#[derive(Debug)]
+pub struct Watch<'h> {
+    held: &'h Held,
+    events: Option<Inotify>,
+    /// When to look again.
+    again: Deadline,
+    /// It was not there at the last look.
+    suspected: bool,
+}
+
+impl<'h> Watch<'h> {
+    /// Begins now.
+    pub fn over(held: &'h Held) -> Self {
+        let flags = AddWatchFlags::IN_ATTRIB
+            | AddWatchFlags::IN_MODIFY
+            | AddWatchFlags::IN_MOVE_SELF
+            | AddWatchFlags::IN_DELETE_SELF;
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
+        let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
+        let events = events.filter(|events| {
+            [by_number, held.path()].iter().any(|path| events.add_watch(path, flags).is_ok())
+        });
+        Self { held, events, again: Deadline::after(Duration::ZERO), suspected: false }
+    }
+
+    /// The lock that is watched.
+    pub fn held(&self) -> &'h Held {
+        self.held
+    }
+
+    /// Readable when something has happened to the lock.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().map(AsFd::as_fd)
+    }
+
+    /// How long it may be left alone.
+    pub fn left(&self) -> Duration {
+        self.again.left()
+    }
+
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        let is_time = self.again.is_over();
+        if woken && let Some(events) = &self.events {
+            while events.read_events().is_ok_and(|events| !events.is_empty()) {}
+        }
+        if !is_time && (!woken || self.suspected) {
+            return None;
+        }
+        let net = if self.events.is_some() { NET } else { NET_ALONE };
+        let (is_lost, pause) = match self.held.whereabouts() {
+            Whereabouts::InPlace => (None, net),
+            Whereabouts::Aside => (None, CONFIRM),
+            Whereabouts::Vanished => (Some(Loss::Vanished), CONFIRM),
+            Whereabouts::Changed(record) => (Some(Loss::Changed(record)), CONFIRM),
+        };
+        self.again = Deadline::after(pause);
+        let was_suspected = std::mem::replace(&mut self.suspected, is_lost.is_some());
+        is_lost.filter(|_| was_suspected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::event::wait_for;
+    use beadlock_checker::take::{Attempt, Site};
+    use beadlock_checker::{Gate, Options};
+    use std::fs;
+    use std::time::Instant;
+
+    fn claim(dir: &Path) -> Held {
+        let gate = Gate::try_take(dir).unwrap().unwrap();
+        let record = Record::new("test", "1").unwrap();
+        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap() else {
+            panic!("not claimed")
+        };
+        held
+    }
+
+    fn await_loss(watch: &mut Watch<'_>, limit: Duration) -> Option<Loss> {
+        let end = Instant::now() + limit;
+        let mut woken = false;
+        while Instant::now() < end {
+            if let Some(loss) = watch.look(woken) {
+                return Some(loss);
+            }
+            [woken] = wait_for([watch.fd()], watch.left());
+        }
+        None
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "somebody removes the lock")]
+    fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = claim(dir.path());
+        let mut watch = Watch::over(&held);
+        fs::read(held.path()).unwrap();
+        assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
+        let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
+        fs::write(held.path(), foreign).unwrap();
+        let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
+        assert!(loss.cause(&held.path(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
+        fs::remove_file(held.path()).unwrap();
+        assert_eq!(await_loss(&mut Watch::over(&held), Duration::from_secs(20)), Some(Loss::Vanished));
+    }
+
+    #[test]
+    fn a_lock_that_is_put_back_at_once_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = claim(dir.path());
+        let mut watch = Watch { suspected: true, ..Watch::over(&held) };
+        assert_eq!(watch.look(true), None);
+        assert!(!watch.suspected);
+    }
+}

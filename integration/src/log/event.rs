@@ -1,0 +1,337 @@
+//! What a message means: the agent's own lines, and those of the original daemon, to the letter.
+
+/// What one line of a log says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The first line of each of the agent's files.
+    Header(Agent<'a>),
+    /// A daemon starts.
+    Started(Agent<'a>),
+    /// A daemon is told to end: by which signal.
+    Ending(&'a str),
+    /// A daemon ends in order; the original daemon does not say which.
+    Stopped(Option<Agent<'a>>),
+    /// A cycle begins. The original daemon says so before it looks at the lock.
+    Begun,
+    /// A cycle did its work, or found that there was none.
+    Complete,
+    /// A cycle failed: how.
+    Failed(&'a str),
+    /// A cycle was ended because it took too long: its time.
+    TimedOut(&'a str),
+    /// What ends a cycle of the original daemon early, unless it goes on all the same.
+    Trouble(&'a str),
+    /// Skipped: held by this holder.
+    Locked(&'a str),
+    /// Skipped: somebody has the gate.
+    Busy,
+    /// Skipped: the lock could not be checked, or a stale one not removed.
+    Unreadable(&'a str),
+    /// This holder's stale lock was removed.
+    Removed(&'a str),
+    /// Who holds it, said once in a streak of skips.
+    Held(Held<'a>),
+    /// A streak of skips has ended.
+    Resumed,
+    /// A limit or a warning of the daemon that explains why less happens than expected.
+    Notice,
+    /// Anything else, such as the output of a cycle's command.
+    Other,
+}
+
+/// Who writes a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agent<'a> {
+    /// `beadlock-agent 0.1.0`, or `bd daemon`.
+    pub program: &'a str,
+    /// Its PID, where it says so.
+    pub pid: Option<i64>,
+    /// Its host, where it says so.
+    pub host: Option<&'a str>,
+}
+
+/// `Held since SINCE by PID PID on HOST (REASON)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// When the lock was acquired, RFC 3339.
+    pub since: &'a str,
+    /// The holder's PID.
+    pub pid: i64,
+    /// The holder's host.
+    pub host: &'a str,
+    /// A word of the closed list.
+    pub reason: &'a str,
+}
+
+/// How the original daemon calls what it does in a cycle.
+const MODES: [&str; 6] =
+    ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
+
+const COMPLETE: [&str; 7] = [
+    "Sync cycle complete",
+    "Local sync cycle complete",
+    "Local local sync cycle complete",
+    "Export complete",
+    "Local export complete",
+    "Auto-import complete",
+    "Local auto-import complete",
+];
+
+impl<'a> Event<'a> {
+    /// Of a message without its time and database. Never fails: what is not known is [`Event::Other`].
+    pub fn parse(message: &'a str) -> Self {
+        // By the first letter: most lines of a big log are settled by one comparison.
+        let parsed = match message.as_bytes().first() {
+            Some(b'S') => started_or_skipped(message),
+            Some(b'R') => removed_or_resumed(message),
+            Some(b'H') => held(message).map(Self::Held),
+            Some(b'b') => header(message).map(Self::Header),
+            Some(b'A' | b'L') => started_or_stopped(message),
+            Some(b'E') => ended(message),
+            Some(b'N') => starts(message, &["No gate (", "Not pushing: "]).then_some(Self::Notice),
+            Some(b'C') => starts(message, &["Cannot watch for changes ("]).then_some(Self::Notice),
+            _ => None,
+        };
+        parsed.or_else(|| of_original(message)).unwrap_or(Self::Other)
+    }
+
+    /// A cycle begins, ends or is skipped: its daemon lives.
+    pub fn is_of_a_cycle(&self) -> bool {
+        !matches!(
+            self,
+            Self::Header(_)
+                | Self::Started(_)
+                | Self::Stopped(_)
+                | Self::Ending(_)
+                | Self::Notice
+                | Self::Other
+                | Self::Trouble(_)
+        )
+    }
+}
+
+fn starts(message: &str, fronts: &[&str]) -> bool {
+    fronts.iter().any(|front| message.starts_with(front))
+}
+
+fn started_or_skipped(message: &str) -> Option<Event<'_>> {
+    if let Some(mode) = message.strip_prefix("Starting ").and_then(|rest| rest.strip_suffix("...")) {
+        return MODES.contains(&mode).then_some(Event::Begun);
+    }
+    if let Some(rest) = message.strip_prefix("Skipping ") {
+        return skipped(rest);
+    }
+    let rest = message.strip_prefix("Sync cycle ")?;
+    if let Some(why) = rest.strip_prefix("failed: ") {
+        return Some(Event::Failed(why));
+    }
+    if let Some(rest) = rest.strip_prefix("timed out after ") {
+        return Some(Event::TimedOut(rest.strip_suffix("; command ended").unwrap_or(rest)));
+    }
+    (rest == "complete").then_some(Event::Complete)
+}
+
+fn skipped(rest: &str) -> Option<Event<'_>> {
+    let after = |front: &str| {
+        let mode = rest.split(front).next().unwrap_or_default();
+        (mode == "database" || MODES.contains(&mode)).then(|| rest.get(mode.len()..)?.strip_prefix(front))?
+    };
+    // A holder's name that was cut in two by a line end of its own has no bracket.
+    let inside = |front: &str| after(front).map(|text| text.strip_suffix(')').unwrap_or(text));
+    if let Some(holder) = inside(" (locked by ") {
+        return Some(Event::Locked(holder));
+    }
+    if let Some(why) = inside(" (lock check failed: ") {
+        return Some(Event::Unreadable(why));
+    }
+    if inside(" (a sync cycle or a claim is in progress").is_some() {
+        return Some(Event::Busy);
+    }
+    match after(": ")? {
+        "JSONL content unchanged" => Some(Event::Complete),
+        _ => Some(Event::Notice),
+    }
+}
+
+fn removed_or_resumed(message: &str) -> Option<Event<'_>> {
+    if let Some(rest) = message.strip_prefix("Removed stale lock (") {
+        // The last one: a name may have the words in it.
+        let end = rest.rfind("), proceeding")?;
+        return Some(Event::Removed(&rest[..end]));
+    }
+    message.strip_prefix("Resumed after ")?.split_once(" skips in ").map(|_| Event::Resumed)
+}
+
+fn held(message: &str) -> Option<Held<'_>> {
+    let (since, rest) = message.strip_prefix("Held since ")?.split_once(" by PID ")?;
+    let (pid, rest) = rest.split_once(" on ")?;
+    let (host, reason) = rest.strip_suffix(')')?.rsplit_once(" (")?;
+    Some(Held { since, pid: pid.parse().ok()?, host, reason })
+}
+
+fn header(message: &str) -> Option<Agent<'_>> {
+    agent(message.strip_suffix(", times in UTC")?)
+}
+
+fn agent(text: &str) -> Option<Agent<'_>> {
+    let (program, rest) = text.split_once(", PID ")?;
+    let (pid, host) = rest.split_once(", host ")?;
+    program.starts_with("beadlock-agent ").then_some(())?;
+    Some(Agent { program, pid: Some(pid.parse().ok()?), host: Some(host) })
+}
+
+fn started_or_stopped(message: &str) -> Option<Event<'_>> {
+    if let Some(rest) = message.strip_prefix("Agent started: ") {
+        return agent(rest).map(Event::Started);
+    }
+    if let Some(rest) = message.strip_prefix("Agent stopped: ") {
+        return agent(rest).map(|agent| Event::Stopped(Some(agent)));
+    }
+    COMPLETE.contains(&message).then_some(Event::Complete)
+}
+
+fn ended(message: &str) -> Option<Event<'_>> {
+    if let Some(rest) = message.strip_prefix("Ending on ") {
+        let signal = rest.split(' ').next()?;
+        return signal.starts_with("SIG").then_some(Event::Ending(signal));
+    }
+    (message == "Export complete").then_some(Event::Complete)
+}
+
+/// The original daemon's other lines, older and newer wordings.
+fn of_original(message: &str) -> Option<Event<'_>> {
+    const BD: Agent<'_> = Agent { program: "bd daemon", pid: None, host: None };
+    if message.starts_with("Daemon started (interval: ") {
+        return Some(Event::Started(BD));
+    }
+    let is_end = starts(message, &["Received signal"]) && message.contains("shutting down")
+        || starts(message, &["Context canceled, shutting down", "Parent process died, shutting down"])
+        || matches!(message, "Global daemon stopped" | "Daemon stopped");
+    if is_end {
+        return Some(Event::Stopped(None));
+    }
+    // `Warning: …` goes on; these do not.
+    let front = message.split(": ").next()?;
+    let is_trouble = message.len() > front.len()
+        && (front.ends_with(" failed") && front.len() < 40 && !front.starts_with("Warning")
+            || front == "Error"
+            || starts(message, &["Error checking git status: ", "Failed to count issues "]));
+    is_trouble.then_some(Event::Trouble(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_the_agent() {
+        let me = Agent { program: "beadlock-agent 0.1.0", pid: Some(77), host: Some("ci-3") };
+        let cases = [
+            ("beadlock-agent 0.1.0, PID 77, host ci-3, times in UTC", Event::Header(me)),
+            ("Agent started: beadlock-agent 0.1.0, PID 77, host ci-3", Event::Started(me)),
+            ("Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3", Event::Stopped(Some(me))),
+            ("Ending on SIGTERM", Event::Ending("SIGTERM")),
+            ("Ending on SIGINT after 2 running cycles", Event::Ending("SIGINT")),
+            ("Starting sync cycle...", Event::Begun),
+            ("Sync cycle complete", Event::Complete),
+            ("Sync cycle failed: exit code 3 after 1.2s", Event::Failed("exit code 3 after 1.2s")),
+            ("Sync cycle timed out after 2m; command ended", Event::TimedOut("2m")),
+            ("Skipping database (locked by vc-executor)", Event::Locked("vc-executor")),
+            ("Skipping database (locked by a (b))", Event::Locked("a (b)")),
+            ("Skipping database (a sync cycle or a claim is in progress)", Event::Busy),
+            (
+                "Skipping database (lock check failed: malformed lock file: unexpected EOF)",
+                Event::Unreadable("malformed lock file: unexpected EOF"),
+            ),
+            ("Removed stale lock (vc-executor), proceeding with sync", Event::Removed("vc-executor")),
+            (
+                "Held since 2025-10-25T12:00:00Z by PID 77 on ci-3 (pid_alive)",
+                Event::Held(Held {
+                    since: "2025-10-25T12:00:00Z",
+                    pid: 77,
+                    host: "ci-3",
+                    reason: "pid_alive",
+                }),
+            ),
+            ("Resumed after 5 skips in 4.7s", Event::Resumed),
+            ("Cannot watch for changes (x); cycles start by the clock", Event::Notice),
+            ("No gate (x); a claim does not wait for a running cycle here", Event::Notice),
+        ];
+        for (message, event) in cases {
+            assert_eq!(Event::parse(message), event, "{message}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_original_daemon() {
+        let cases = [
+            ("Daemon started (interval: 5s, auto-commit: true, auto-push: false)", "Started"),
+            ("Starting local sync cycle...", "Begun"),
+            ("Starting auto-import...", "Begun"),
+            ("Skipping export (locked by vc)", "Locked(\"vc\")"),
+            ("Skipping local export (lock check failed: x)", "Unreadable(\"x\")"),
+            ("Skipping auto-import: JSONL content unchanged", "Complete"),
+            (
+                "Skipping sync cycle: sync-branch 'x' is your current branch. Use a dedicated sync branch.",
+                "Notice",
+            ),
+            ("Removed stale lock (vc), proceeding", "Removed(\"vc\")"),
+            ("Removed stale lock (vc), proceeding with sync cycle", "Removed(\"vc\")"),
+            ("Local local sync cycle complete", "Complete"),
+            ("Export complete", "Complete"),
+            ("Auto-import complete", "Complete"),
+            ("Pull failed: git pull failed: exit status 128", "Trouble"),
+            ("Error: JSONL path not found", "Trouble"),
+            ("Failed to count issues before import: x", "Trouble"),
+            ("Received signal terminated, shutting down gracefully...", "Stopped(None)"),
+            ("Context canceled, shutting down", "Stopped(None)"),
+            ("Warning: events export failed: x", "Other"),
+            ("Exported to JSONL", "Other"),
+            ("Received reload signal, ignoring (daemon continues running)", "Other"),
+        ];
+        for (message, event) in cases {
+            let parsed = format!("{:?}", Event::parse(message));
+            assert!(parsed.starts_with(event), "{message}: {parsed}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_so_is_other() {
+        for message in [
+            "",
+            " ",
+            "Starting",
+            "Starting ...",
+            "Starting up...",
+            "Skipping",
+            "Skipping database",
+            "Skipping tests (locked by x)",
+            "Sync cycle",
+            "Sync cycle completed",
+            "Held since x",
+            "Held since x by PID y on z (w)",
+            "Removed stale lock (",
+            "Removed stale lock (x)",
+            "Resumed after lunch",
+            "Agent started: make, PID 1, host x",
+            "Ending on a good note",
+            "beadlock-agent 0.1.0",
+            "failed: x",
+            "Error",
+            "\u{feff}Starting sync cycle...",
+            "é",
+            "Export completely",
+        ] {
+            assert_eq!(Event::parse(message), Event::Other, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_name_cut_in_two_by_its_own_line_end_is_still_a_name() {
+        assert_eq!(Event::parse("Skipping database (locked by a"), Event::Locked("a"));
+        assert_eq!(
+            Event::parse("Removed stale lock (a), proceeding b), proceeding with sync"),
+            Event::Removed("a), proceeding b")
+        );
+    }
+}

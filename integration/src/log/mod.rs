@@ -1,0 +1,173 @@
+//! `beadlock log`: what a daemon's log says, summed up for whoever has only the log (DESIGN 8).
+//!
+//! Lines come from [`input`], are taken apart in [`line`] and understood in [`event`]; [`stream`] brings them to the
+//! [`story`] of their database. At the end [`answer`] says what it amounts to, and [`report`] and [`text`] how.
+
+mod agents;
+mod answer;
+mod event;
+mod holders;
+mod input;
+mod line;
+mod report;
+mod rhythm;
+mod slog;
+mod story;
+mod stream;
+mod table;
+mod text;
+mod time;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::database::Database;
+use beadlock_checker::facts;
+use clap::Args;
+
+use crate::environment::Environment;
+use crate::exit::Exit;
+use crate::failure::{Code, Error};
+use crate::program::Answers;
+use crate::talk::Talk;
+use crate::target;
+use crate::words::{self, quoted_path};
+use answer::{Around, answer};
+use input::{Heard, Source};
+use report::Report;
+use stream::{Stream, Window};
+use time::{At, Moment, parse_moment};
+
+/// `beadlock log [FILE…]`
+#[derive(Debug, Args)]
+pub struct Log {
+    /// The logs, each with its older files beside it; - is standard input [default: the found database's daemon.log]
+    pub files: Vec<OsString>,
+    /// Only what was from T on: 2026-02-01, '2026-02-01 13:30' (UTC), RFC 3339, or 2h, 3d back from now
+    #[arg(long, value_name = "T", value_parser = parse_moment, allow_hyphen_values = true)]
+    since: Option<Moment>,
+    /// Only what was up to T
+    #[arg(long, value_name = "T", value_parser = parse_moment, allow_hyphen_values = true)]
+    until: Option<Moment>,
+}
+
+/// Reads every log and sums it up; one that cannot be read does not stop the others.
+pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
+    let mut answers = Answers::default();
+    let now = At::now();
+    let window = Window {
+        since: typed.since.map(|since| since.at(now)),
+        until: typed.until.map(|until| until.at(now)),
+    };
+    if let (Some(since), Some(until)) = (window.since, window.until)
+        && since > until
+    {
+        let message = format!("--since {since} is after --until {until}");
+        answers.failed(Error::usage(message));
+        return answers;
+    }
+    let sources = match typed.files.is_empty() {
+        true => vec![found(environment)],
+        false => Source::named(&typed.files)
+            .into_iter()
+            .map(|source| source.map(|source| (source, None)))
+            .collect(),
+    };
+    for source in sources {
+        match source.and_then(|(source, database)| summed_up(source, database.as_ref(), window, now, talk)) {
+            Ok((report, error)) => {
+                answers.exits.push(Exit::Done);
+                answers.data.push(report.json());
+                if !answers.text.is_empty() {
+                    answers.text.push('\n');
+                }
+                answers.text.push_str(&report.text(talk));
+                error.into_iter().for_each(|error| answers.failed(error));
+            }
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+/// The log of the database that is found from here.
+fn found(environment: &Environment) -> Result<(Source, Option<Database>), Error> {
+    let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
+    let path = database.dir.join("daemon.log");
+    match Source::with_older(&path) {
+        Ok(source) => Ok((source, Some(database))),
+        Err(error) if error.code() == Code::NoTarget => {
+            let message = format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
+            Err(Error::new(Code::NoTarget, message))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The report, and what went wrong on the way.
+fn summed_up(
+    source: Source,
+    database: Option<&Database>,
+    window: Window,
+    now: At,
+    talk: &Talk,
+) -> Result<(Report, Option<Error>), Error> {
+    if source.path.is_none() && io::stdin().is_terminal() {
+        talk.say("reading the log from the terminal; Ctrl-D ends it");
+    }
+    let (name, path, files) = (source.name(), source.path.clone(), source.files());
+    let compressed = source.compressed.clone();
+    let mut stream = Stream::new(window);
+    let read = source.read(|heard| match heard {
+        Heard::Beginning(head) => stream.begin(head),
+        Heard::Line { bytes, is_cut } => stream.hear(bytes, is_cut),
+    });
+    let error = match read {
+        Ok(()) => None,
+        // Nothing was read: there is nothing to say.
+        Err(error) if stream.lines.all == 0 => return Err(error),
+        Err(error) => Some(error),
+    };
+    let end = window.until.map_or(now, |until| until.min(now));
+    let stories = stream.finish(end);
+    let around = Around {
+        end,
+        target: target_of(database, path.as_deref()),
+        file: path.as_deref().map(quoted_path),
+        host: facts::hostname(),
+        writer: stream.writer,
+    };
+    let databases = stories.into_iter().map(|story| {
+        let target = story.name.as_ref().map(|name| quoted_path(Path::new(name)));
+        let around = Around { target: target.or_else(|| around.target.clone()), ..around.clone() };
+        let answer = answer(&story, &stream.agents, &around);
+        (story, answer)
+    });
+    let report = Report {
+        name,
+        path,
+        files,
+        compressed,
+        writer: stream.writer,
+        local_zone: stream.local_zone(),
+        window,
+        lines: stream.lines,
+        databases: databases.collect(),
+        agents: stream.agents,
+        end,
+    };
+    Ok((report, error))
+}
+
+/// The database as it is to be typed, where the log is one that lies in it.
+fn target_of(database: Option<&Database>, path: Option<&Path>) -> Option<String> {
+    if let Some(database) = database {
+        return Some(words::target(database));
+    }
+    let path: PathBuf = path?.to_owned();
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let is_daemon_log = path.file_name()?.to_str()?.starts_with("daemon.log");
+    (is_daemon_log && dir.is_some_and(|dir| dir.file_name().is_some_and(|name| name == ".beads")))
+        .then(|| quoted_path(dir.unwrap_or(Path::new("."))))
+}

@@ -1,0 +1,190 @@
+//! The lines of one log on their way to the databases that they are about.
+
+use std::collections::HashMap;
+
+use super::agents::Agents;
+use super::event::Event;
+use super::line::{Line, Writer};
+use super::story::Story;
+use super::time::{At, Clock};
+
+/// As many databases in one log are told apart.
+const DATABASES: usize = 4096;
+
+/// The time that is asked for; both ends belong to it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Window {
+    pub since: Option<At>,
+    pub until: Option<At>,
+}
+
+/// How many lines, and of what kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// All in the time that is asked for.
+    pub all: u64,
+    /// Of no known meaning, such as a command's output.
+    pub other: u64,
+    /// Longer than what is read of a line.
+    pub cut: u64,
+    /// Before and after the time that is asked for.
+    pub outside: u64,
+}
+
+/// What a log says.
+#[derive(Debug)]
+pub struct Stream {
+    pub agents: Agents,
+    pub lines: LineCounts,
+    pub writer: Option<Writer>,
+    clock: Clock,
+    window: Window,
+    is_open: bool,
+    last: Option<At>,
+    /// The first is that of lines without a database.
+    stories: Vec<Story>,
+    names: HashMap<String, usize>,
+}
+
+impl Stream {
+    pub fn new(window: Window) -> Self {
+        Self {
+            agents: Agents::default(),
+            lines: LineCounts::default(),
+            writer: None,
+            clock: Clock::new(),
+            window,
+            is_open: window.since.is_none(),
+            last: None,
+            stories: vec![Story::new(None)],
+            names: HashMap::new(),
+        }
+    }
+
+    /// The zone that times without one were taken in, where there were such.
+    pub fn local_zone(&self) -> Option<String> {
+        self.clock.used_local.then(|| self.clock.local_name())
+    }
+
+    /// A file begins so: who writes it?
+    pub fn begin(&mut self, head: &[u8]) {
+        self.writer = Writer::guess(head).or(self.writer);
+    }
+
+    /// One line without its end.
+    pub fn hear(&mut self, raw: &[u8], is_cut: bool) {
+        let line = Line::parse(raw, &mut self.clock, self.writer);
+        self.writer = line.writer.or(self.writer);
+        if raw.is_empty() {
+            return;
+        }
+        // A line without a time belongs to the one before it.
+        let Some(at) = line.at.or(self.last) else {
+            self.lines.all += u64::from(self.is_open);
+            self.lines.other += u64::from(self.is_open);
+            return;
+        };
+        self.last = Some(at);
+        if self.window.until.is_some_and(|until| at > until) {
+            self.lines.outside += 1;
+            return;
+        }
+        if let Some(since) = self.window.since
+            && !self.is_open
+            && at >= since
+        {
+            self.open(since);
+        }
+        let (database, event, message) = self.about(&line);
+        self.lines.all += 1;
+        self.lines.cut += u64::from(is_cut);
+        self.lines.other += u64::from(event == Event::Other);
+        match &event {
+            Event::Header(agent) => {
+                self.writer = Some(Writer::Agent);
+                self.agents.header(agent, at);
+            }
+            Event::Started(agent) => {
+                self.writer = Some(if agent.pid.is_some() { Writer::Agent } else { Writer::Original });
+                self.agents.started(agent, at);
+            }
+            Event::Ending(signal) => self.agents.ending(signal, at),
+            Event::Stopped(agent) => self.agents.stopped(agent.as_ref(), at),
+            event if event.is_of_a_cycle() => self.agents.alive(at),
+            _ => {}
+        }
+        let is_everyones = database.is_none() && !event.is_of_a_cycle() && event != Event::Other;
+        let whose = if is_everyones {
+            0..self.stories.len()
+        } else {
+            database.unwrap_or(0)..database.unwrap_or(0) + 1
+        };
+        for story in &mut self.stories[whose] {
+            story.hear(at, &event, message, &line.extra, self.writer);
+        }
+    }
+
+    /// The end of the log: what it says of each database up to `end`.
+    pub fn finish(&mut self, end: At) -> Vec<Story> {
+        if let Some(since) = self.window.since
+            && !self.is_open
+        {
+            self.open(since);
+        }
+        self.agents.finish();
+        let mut stories = std::mem::take(&mut self.stories);
+        if stories.len() > 1 && stories.first().is_some_and(Story::is_blank) {
+            stories.remove(0);
+        }
+        for story in &mut stories {
+            story.finish(end);
+        }
+        stories
+    }
+
+    /// What is asked for begins.
+    fn open(&mut self, since: At) {
+        self.is_open = true;
+        self.lines = LineCounts { outside: self.lines.all + self.lines.outside, ..LineCounts::default() };
+        self.agents.forget();
+        for story in &mut self.stories {
+            story.forget(since);
+        }
+    }
+
+    /// The database that a line is about, where it names one, and what it says of it.
+    fn about<'a>(&mut self, line: &'a Line<'_>) -> (Option<usize>, Event<'a>, &'a str) {
+        let message: &str = &line.message;
+        if let Some(name) = &line.database {
+            return (Some(self.story(name)), Event::parse(message), message);
+        }
+        if message.starts_with('/') && self.writer != Some(Writer::Original) {
+            // `DIR: message`, where the log is of several databases. A path may have a colon in it.
+            for (colon, _) in message.match_indices(": ") {
+                let (name, text) = (&message[..colon], &message[colon + 2..]);
+                let event = Event::parse(text);
+                let is_known = self.names.contains_key(name);
+                if is_known || !matches!(event, Event::Other | Event::Trouble(_) | Event::Complete) {
+                    return (Some(self.story(name)), event, text);
+                }
+            }
+        }
+        (None, Event::parse(message), message)
+    }
+
+    fn story(&mut self, name: &str) -> usize {
+        if let Some(number) = self.names.get(name) {
+            return *number;
+        }
+        if self.stories.len() > DATABASES {
+            return 0;
+        }
+        let mut story = Story::new(Some(name.to_owned()));
+        if let Some(since) = self.window.since.filter(|_| self.is_open) {
+            story.forget(since);
+        }
+        self.names.insert(name.to_owned(), self.stories.len());
+        self.stories.push(story);
+        self.stories.len() - 1
+    }
+}

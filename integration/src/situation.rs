@@ -1,0 +1,481 @@
+//! Which situation a lock is in: one pure judgement, from which `status`, `list` and `check --explain` take their
+//! words. The verdict says what a daemon does; the situation says what a person is looking at.
+
+use std::time::Duration;
+
+use beadlock_checker::dialect::beads::{Record, StartedAt, judge};
+use beadlock_checker::facts::{Facts, Liveness};
+use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
+
+/// For how long somebody may be in the middle of writing a lock file (DESIGN 7, "Waiting").
+pub const WRITING: Duration = Duration::from_secs(2);
+
+/// The longest lock file that is read, in bytes (DESIGN 4).
+const LIMIT: u64 = 64 * 1024;
+
+/// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
+const TICK: u64 = 1;
+
+/// What a person is looking at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Situation {
+    /// There is no lock.
+    Free,
+    /// There is no lock but one that was set aside: by a removal that goes on, or that has crashed.
+    SetAside,
+    /// Its process lives here.
+    Alive,
+    /// Its process lives here and is another user's.
+    AliveOfAnotherUser,
+    /// Its process has ended, and its parent has not asked how.
+    Zombie,
+    /// Its PID is another process now.
+    Recycled,
+    /// This machine has booted since, and its PID is in use again.
+    Rebooted {
+        /// `--reap-proven-dead` takes it for dead; not on a file system that other machines may write.
+        proved: bool,
+    },
+    /// Its process is gone: the next check removes it.
+    Gone {
+        /// This machine has booted since.
+        rebooted: bool,
+    },
+    /// No process can have its PID.
+    NoSuchPid,
+    /// The system gives no answer about its PID.
+    Unanswered,
+    /// This machine, this boot, these PIDs; another name, or another machine id.
+    Renamed(Here),
+    /// A container of this machine.
+    Container(Inside),
+    /// A container of this machine in which nobody lives any more.
+    ContainerGone {
+        /// The record has this host's name, so `--reap-proven-dead` counts it.
+        proved: bool,
+    },
+    /// Another host.
+    Remote {
+        /// It has this machine's id, and another boot: renamed and booted since, or a copy of this machine's disk.
+        same_machine: bool,
+    },
+    /// Another machine of this name.
+    Namesake,
+    /// This machine has no name to compare with.
+    Nameless,
+    /// An empty file.
+    Empty {
+        /// Written a moment ago: the rest may come.
+        fresh: bool,
+    },
+    /// Not JSON, or of the wrong types.
+    Malformed {
+        /// Written a moment ago: the rest may come.
+        fresh: bool,
+    },
+    /// JSON without a value that is needed.
+    Invalid,
+    /// Something that is no regular file.
+    NotAFile(FileKind),
+    /// Larger than any lock.
+    TooLarge,
+    /// A regular file that the system does not let us read.
+    Unread,
+}
+
+/// What became of a process of this machine that the rule does not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Here {
+    /// It lives.
+    Lives,
+    /// Its PID is another process now.
+    Recycled,
+    /// There is no such process.
+    Gone,
+    /// There is no telling.
+    Unknown,
+}
+
+/// What is to be seen of a process in a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// Its PID as it is here.
+    Process(i32),
+    /// Only others of its container, one of which is this.
+    Others(i32),
+    /// Nothing.
+    Nothing,
+}
+
+/// What was asked beyond the facts of the verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked<'a> {
+    /// The wall clock.
+    pub now: StartedAt,
+    /// What `kill(pid, 0)` says of the recorded PID here, when the rule does not ask.
+    pub liveness: Liveness,
+    /// Who lives in the recorded PID namespace, when it is not ours.
+    pub members: &'a [Member],
+}
+
+impl Situation {
+    /// Of a look.
+    pub fn of(look: &Look, asked: &Asked<'_>) -> Self {
+        match (look.verdict, &look.record, &look.facts) {
+            (Verdict::Free, ..) if look.side_file => Self::SetAside,
+            (Verdict::Free, ..) => Self::Free,
+            (Verdict::Unreadable(reason), ..) => unreadable(reason, look, asked.now),
+            (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => {
+                of_record(reason, record, facts, asked)
+            }
+            (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
+        }
+    }
+
+    /// A word for it, e.g. `container_gone`; for JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::SetAside => "set_aside",
+            Self::Alive | Self::AliveOfAnotherUser => "alive",
+            Self::Zombie => "zombie",
+            Self::Recycled => "pid_recycled",
+            Self::Rebooted { .. } => "rebooted",
+            Self::Gone { .. } => "gone",
+            Self::NoSuchPid | Self::Unanswered => "pid_unknown",
+            Self::Renamed(_) => "renamed",
+            Self::Container(_) => "container",
+            Self::ContainerGone { .. } => "container_gone",
+            Self::Remote { .. } => "remote",
+            Self::Namesake => "namesake",
+            Self::Nameless => "nameless",
+            Self::Empty { .. } => "empty",
+            Self::Malformed { .. } => "malformed",
+            Self::Invalid => "invalid",
+            Self::NotAFile(_) => "not_a_file",
+            Self::TooLarge => "too_large",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
+    let age = look.on_disk.map(|on_disk| on_disk.modified.age(now));
+    let fresh = age.and_then(|age| Duration::try_from(age).ok()).is_some_and(|age| age < WRITING);
+    match (reason, look.on_disk) {
+        (Reason::Malformed, Some(on_disk)) if on_disk.size == 0 => Situation::Empty { fresh },
+        (Reason::Malformed, _) => Situation::Malformed { fresh },
+        (Reason::Invalid, _) => Situation::Invalid,
+        (_, Some(on_disk)) if on_disk.kind != FileKind::File => Situation::NotAFile(on_disk.kind),
+        (_, Some(on_disk)) if on_disk.size > LIMIT => Situation::TooLarge,
+        _ => Situation::Unread,
+    }
+}
+
+fn of_record(reason: Reason, record: &Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+    let proof = match judge(record, facts, true) {
+        Verdict::Stale(proof) => Some(proof),
+        _ => None,
+    };
+    let rebooted = facts.other_boot(record) == Some(true);
+    match (proof, reason) {
+        (Some(Reason::PidGone), _) => Situation::Gone { rebooted },
+        (Some(Reason::OtherBoot), _) => Situation::Rebooted { proved: true },
+        (Some(Reason::PidReused), _) => Situation::Recycled,
+        (Some(Reason::Zombie), _) => Situation::Zombie,
+        (Some(Reason::NamespaceGone), _) => Situation::ContainerGone { proved: true },
+        (_, Reason::OtherPidNamespace) => inside(record, facts, asked),
+        (_, Reason::OtherHost | Reason::OtherMachine) if facts.other_boot(record) == Some(false) => {
+            match record.pid_ns().zip(facts.ids.pid_ns.as_deref()) {
+                Some((theirs, ours)) if theirs == ours => Situation::Renamed(here(record, facts, asked)),
+                Some(_) => inside(record, facts, asked),
+                None => elsewhere(reason, record, facts),
+            }
+        }
+        (_, Reason::OtherHost | Reason::OtherMachine) => elsewhere(reason, record, facts),
+        (_, Reason::HostUnknown) => Situation::Nameless,
+        (_, Reason::PidAlive | Reason::PidNotPermitted | Reason::PidUnknown) if rebooted => {
+            Situation::Rebooted { proved: false }
+        }
+        (_, Reason::PidAlive) => Situation::Alive,
+        (_, Reason::PidNotPermitted) => Situation::AliveOfAnotherUser,
+        _ if i32::try_from(record.pid).is_err() => Situation::NoSuchPid,
+        _ => Situation::Unanswered,
+    }
+}
+
+fn elsewhere(reason: Reason, record: &Record, facts: &Facts) -> Situation {
+    match reason {
+        Reason::OtherMachine => Situation::Namesake,
+        _ => Situation::Remote { same_machine: facts.other_machine(record) == Some(false) },
+    }
+}
+
+fn inside(record: &Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+    if facts.proof.as_ref().is_some_and(|proof| proof.namespace_gone) {
+        return Situation::ContainerGone { proved: false };
+    }
+    let is_it = |member: &&Member| i64::from(member.pid_there) == record.pid;
+    Situation::Container(match (asked.members.iter().find(is_it), asked.members.first()) {
+        (Some(member), _) => Inside::Process(member.pid),
+        (None, Some(other)) => Inside::Others(other.pid),
+        (None, None) => Inside::Nothing,
+    })
+}
+
+fn here(record: &Record, facts: &Facts, asked: &Asked<'_>) -> Here {
+    let proof = facts.proof.as_ref();
+    let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
+    let now = proof.and_then(|proof| proof.start_ticks);
+    match (asked.liveness, recorded.zip(now)) {
+        (Liveness::Gone, _) => Here::Gone,
+        (_, Some((then, now))) if then.abs_diff(now) > TICK => Here::Recycled,
+        _ if proof.is_some_and(|proof| proof.zombie) => Here::Gone,
+        (Liveness::Alive | Liveness::NotPermitted, _) => Here::Lives,
+        (Liveness::Unknown | Liveness::NotAsked, _) => Here::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use beadlock_checker::OnDisk;
+    use beadlock_checker::facts::{Ids, Proof};
+
+    use super::*;
+
+    fn now() -> StartedAt {
+        StartedAt::from_unix(1_800_000_000, 0)
+    }
+
+    /// What a lock of this host's, with the id of everything known, looks like after `change`.
+    fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Look {
+        let json = br#"{"holder":"vc","pid":77,"hostname":"vm","started_at":"2026-02-01T10:11:12Z","beadlock":
+            {"id":"i","machine_id":"m","boot_id":"b","pid_ns":"pid:[1]","time_ns":"time:[1]","start_ticks":1000}}"#;
+        let mut record = Record::parse(json).unwrap();
+        let some = |word: &str| Some(word.to_owned());
+        let ids = Ids {
+            machine_id: some("m"),
+            boot_id: some("b"),
+            pid_ns: some("pid:[1]"),
+            time_ns: some("time:[1]"),
+        };
+        let proof = Proof { local_file_system: true, start_ticks: Some(1000), ..Proof::default() };
+        let mut facts = Facts {
+            now: now(),
+            hostname: some("vm"),
+            ids: Arc::new(ids),
+            liveness: Liveness::Alive,
+            proof: Some(proof),
+        };
+        change(&mut record, &mut facts);
+        let verdict = judge(&record, &facts, false);
+        let (record, facts) = (Some(record), Some(facts));
+        Look { verdict, record, facts, ..nothing() }
+    }
+
+    fn nothing() -> Look {
+        Look {
+            verdict: Verdict::Free,
+            record: None,
+            detail: String::new(),
+            id: None,
+            facts: None,
+            side_file: false,
+            on_disk: None,
+        }
+    }
+
+    fn of(look: &Look) -> Situation {
+        Situation::of(look, &Asked { now: now(), liveness: Liveness::NotAsked, members: &[] })
+    }
+
+    fn mark(record: &mut Record) -> &mut beadlock_checker::dialect::beads::Mark {
+        record.beadlock.as_mut().unwrap()
+    }
+
+    fn proof(facts: &mut Facts) -> &mut Proof {
+        facts.proof.as_mut().unwrap()
+    }
+
+    fn ids(facts: &mut Facts) -> &mut Ids {
+        Arc::get_mut(&mut facts.ids).unwrap()
+    }
+
+    type Change = fn(&mut Record, &mut Facts);
+
+    #[test]
+    fn of_a_lock_of_this_host() {
+        let table: [(&str, Change, Situation); 13] = [
+            ("lives", |_, _| {}, Situation::Alive),
+            ("EPERM", |_, f| f.liveness = Liveness::NotPermitted, Situation::AliveOfAnotherUser),
+            ("ESRCH", |_, f| f.liveness = Liveness::Gone, Situation::Gone { rebooted: false }),
+            (
+                "ESRCH, booted since",
+                |_, f| {
+                    f.liveness = Liveness::Gone;
+                    ids(f).boot_id = Some("c".to_owned());
+                },
+                Situation::Gone { rebooted: true },
+            ),
+            ("zombie", |_, f| proof(f).zombie = true, Situation::Zombie),
+            ("recycled", |_, f| proof(f).start_ticks = Some(2000), Situation::Recycled),
+            (
+                "booted since",
+                |_, f| ids(f).boot_id = Some("c".to_owned()),
+                Situation::Rebooted { proved: true },
+            ),
+            (
+                "booted since, on NFS",
+                |_, f| {
+                    ids(f).boot_id = Some("c".to_owned());
+                    proof(f).local_file_system = false;
+                },
+                Situation::Rebooted { proved: false },
+            ),
+            (
+                "too large a PID",
+                |r, f| {
+                    r.pid = 1 << 40;
+                    f.liveness = Liveness::Unknown;
+                },
+                Situation::NoSuchPid,
+            ),
+            ("no answer", |_, f| f.liveness = Liveness::Unknown, Situation::Unanswered),
+            ("no own name", |_, f| f.hostname = None, Situation::Nameless),
+            (
+                "container",
+                |_, f| ids(f).pid_ns = Some("pid:[2]".to_owned()),
+                Situation::Container(Inside::Nothing),
+            ),
+            (
+                "container gone",
+                |_, f| {
+                    ids(f).pid_ns = Some("pid:[2]".to_owned());
+                    proof(f).namespace_gone = true;
+                },
+                Situation::ContainerGone { proved: true },
+            ),
+        ];
+        for (name, change, expected) in table {
+            assert_eq!(of(&seen(change)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_lock_of_another_name() {
+        let table: [(&str, Change, Situation); 7] = [
+            (
+                "its own boot",
+                |r, _| mark(r).boot_id = Some("c".to_owned()),
+                Situation::Remote { same_machine: true },
+            ),
+            ("not ours", |r, _| r.beadlock = None, Situation::Remote { same_machine: false }),
+            (
+                "its own machine and boot",
+                |r, _| {
+                    mark(r).boot_id = Some("c".to_owned());
+                    mark(r).machine_id = Some("n".to_owned());
+                },
+                Situation::Remote { same_machine: false },
+            ),
+            (
+                "this boot, PIDs unknown",
+                |r, _| mark(r).pid_ns = None,
+                Situation::Remote { same_machine: true },
+            ),
+            ("this boot and these PIDs", |_, _| {}, Situation::Renamed(Here::Unknown)),
+            (
+                "a container",
+                |r, _| mark(r).pid_ns = Some("pid:[2]".to_owned()),
+                Situation::Container(Inside::Nothing),
+            ),
+            (
+                "a container that is gone",
+                |r, f| {
+                    mark(r).pid_ns = Some("pid:[2]".to_owned());
+                    proof(f).namespace_gone = true;
+                },
+                Situation::ContainerGone { proved: false },
+            ),
+        ];
+        for (name, change, expected) in table {
+            let look = seen(|record, facts| {
+                record.hostname = "other".to_owned();
+                facts.liveness = Liveness::NotAsked;
+                change(record, facts);
+            });
+            assert_eq!(of(&look), expected, "{name}");
+        }
+        let namesake = seen(|record, _| {
+            mark(record).machine_id = Some("n".to_owned());
+            mark(record).boot_id = Some("c".to_owned());
+        });
+        assert_eq!(of(&namesake), Situation::Namesake);
+    }
+
+    #[test]
+    fn of_a_renamed_machine_by_what_its_pid_is_now() {
+        let table: [(Liveness, Option<u64>, bool, Here); 6] = [
+            (Liveness::Alive, Some(1001), false, Here::Lives),
+            (Liveness::NotPermitted, None, false, Here::Lives),
+            (Liveness::Alive, Some(2000), false, Here::Recycled),
+            (Liveness::Alive, Some(1000), true, Here::Gone),
+            (Liveness::Gone, None, false, Here::Gone),
+            (Liveness::Unknown, None, false, Here::Unknown),
+        ];
+        for (liveness, start, zombie, expected) in table {
+            let look = seen(|record, facts| {
+                record.hostname = "before".to_owned();
+                proof(facts).start_ticks = start;
+                proof(facts).zombie = zombie;
+            });
+            let asked = Asked { now: now(), liveness, members: &[] };
+            assert_eq!(Situation::of(&look, &asked), Situation::Renamed(expected), "{liveness:?} {start:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_container_by_who_lives_there() {
+        let look = seen(|record, _| mark(record).pid_ns = Some("pid:[2]".to_owned()));
+        let (other, it) = (Member { pid: 4710, pid_there: 1 }, Member { pid: 4711, pid_there: 77 });
+        for (members, expected) in [
+            (&[other, it][..], Inside::Process(4711)),
+            (&[other], Inside::Others(4710)),
+            (&[], Inside::Nothing),
+        ] {
+            let asked = Asked { now: now(), liveness: Liveness::NotAsked, members };
+            assert_eq!(Situation::of(&look, &asked), Situation::Container(expected));
+        }
+    }
+
+    #[test]
+    fn of_what_cannot_be_understood() {
+        let file = |kind, size, millis| {
+            let modified = StartedAt(now().0 - jiff::SignedDuration::from_millis(millis));
+            Some(OnDisk { kind, size, modified, owner: 0 })
+        };
+        use FileKind::{Fifo, File, Symlink};
+        let table = [
+            (Reason::Malformed, file(File, 0, 1999), Situation::Empty { fresh: true }),
+            (Reason::Malformed, file(File, 0, 2000), Situation::Empty { fresh: false }),
+            (Reason::Malformed, file(File, 0, -1), Situation::Empty { fresh: false }),
+            (Reason::Malformed, file(File, 9, 10), Situation::Malformed { fresh: true }),
+            (Reason::Malformed, file(File, 9, 9000), Situation::Malformed { fresh: false }),
+            (Reason::Malformed, None, Situation::Malformed { fresh: false }),
+            (Reason::Invalid, file(File, 9, 10), Situation::Invalid),
+            (Reason::Unreadable, file(Symlink, 9, 10), Situation::NotAFile(Symlink)),
+            (Reason::Unreadable, file(Fifo, 0, 10), Situation::NotAFile(Fifo)),
+            (Reason::Unreadable, file(File, LIMIT + 1, 10), Situation::TooLarge),
+            (Reason::Unreadable, file(File, LIMIT, 10), Situation::Unread),
+            (Reason::Unreadable, None, Situation::Unread),
+        ];
+        for (reason, on_disk, expected) in table {
+            let look = Look { verdict: Verdict::Unreadable(reason), on_disk, ..nothing() };
+            assert_eq!(of(&look), expected, "{reason} {on_disk:?}");
+        }
+        assert_eq!(of(&nothing()), Situation::Free);
+        assert_eq!(of(&Look { side_file: true, ..nothing() }), Situation::SetAside);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
+
+use std::path::Path;
+
+use beadlock_checker::{GateHolder, Gates, Role};
+use serde_json::{Value, json};
+
+use crate::words;
+
+/// Who has a gate and who waits for it, as far as `/proc` shows.
+#[derive(Debug)]
+pub struct Shut {
+    holders: Vec<(GateHolder, Role)>,
+    waiters: Vec<GateHolder>,
+}
+
+/// What a killed daemon has left running.
+#[derive(Debug, Clone, Copy)]
+pub struct Orphaned<'a> {
+    /// The daemon that is gone.
+    pub daemon: i32,
+    /// The command that still runs; for the moment before it starts and after it ends the runner itself.
+    pub work: &'a [GateHolder],
+}
+
+impl Shut {
+    /// The gate of `dir`.
+    pub fn of(gates: &Gates, dir: &Path) -> Self {
+        let with_role = |holder: GateHolder| {
+            let role = holder.role();
+            (holder, role)
+        };
+        let holders = gates.holders(dir).into_iter().map(with_role).collect();
+        Self { holders, waiters: gates.waiters(dir) }
+    }
+
+    /// Somebody has it.
+    pub fn is_shut(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    /// The daemon was killed, and its command keeps the gate shut.
+    pub fn orphaned(&self) -> Option<Orphaned<'_>> {
+        self.holders.iter().find_map(|(holder, role)| match role {
+            Role::Orphan { daemon, work } if work.is_empty() => {
+                Some(Orphaned { daemon: *daemon, work: std::slice::from_ref(holder) })
+            }
+            Role::Orphan { daemon, work } => Some(Orphaned { daemon: *daemon, work }),
+            Role::Runner { .. } | Role::Other => None,
+        })
+    }
+
+    /// Who has it: `PID 33 (beadlock-agent), PID 34 (the cycle's command for PID 33)`.
+    pub fn names(&self) -> String {
+        let name = |(holder, role): &(GateHolder, Role)| match role {
+            Role::Runner { daemon } => {
+                format!("PID {} (the runner of its command, for PID {daemon})", holder.pid)
+            }
+            Role::Orphan { .. } | Role::Other => words::process_name(holder.pid, &holder.command),
+        };
+        self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// One line each.
+    pub fn lines(&self, has_cycles: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        lines.push(match self.orphaned() {
+            Some(Orphaned { daemon, work }) => {
+                let work = words::names(work);
+                format!("gate: shut by what PID {daemon}, which is gone, has left running: {work}; it opens when that has ended")
+            }
+            None if !self.is_shut() => "gate: open, as far as /proc shows".to_owned(),
+            None if has_cycles => format!("gate: shut by {} (a sync cycle or a claim)", self.names()),
+            None => format!("gate: shut by {} (a lock there is being changed)", self.names()),
+        });
+        if !self.waiters.is_empty() {
+            lines.push(format!("waiting for the gate: {}", words::names(&self.waiters)));
+        }
+        lines
+    }
+
+    /// `gate` and `gate_waiters`.
+    pub fn json(&self) -> (Value, Value) {
+        let process = |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
+        let holder = |(holder, role): &(GateHolder, Role)| {
+            let (role, daemon, work) = match role {
+                Role::Runner { daemon } => ("runner", Some(daemon), None),
+                Role::Orphan { daemon, work } => ("orphan", Some(daemon), Some(work)),
+                Role::Other => ("other", None, None),
+            };
+            let work: Option<Vec<Value>> = work.map(|work| work.iter().map(process).collect());
+            json!({
+                "pid": holder.pid,
+                "command": holder.command,
+                "role": role,
+                "daemon": daemon,
+                "work": work,
+            })
+        };
+        let holders = self.holders.iter().map(holder).collect();
+        (holders, self.waiters.iter().map(process).collect())
+    }
+}

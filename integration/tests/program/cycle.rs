@@ -1,0 +1,351 @@
+//! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whoever is killed.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use beadlock_checker::Gate;
+use beadlock_checker::process::{Stat, command_line};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{
+    Running, Scene, as_nobody, children, dead_pid, ended, lives, lock_text, reap, this_host, until,
+};
+
+/// Writes its PID to `pid`, and works until there is a file `go`.
+const WORK: &str = "echo $$ > pid; until test -e go; do sleep 0.01; done; touch done; exit 7";
+
+fn pid_in(scene: &Scene, name: &str) -> i32 {
+    until(name, || scene.read(name).ends_with('\n'));
+    scene.read(name).trim().parse().unwrap()
+}
+
+fn gate_is_free(scene: &Scene) -> bool {
+    Gate::try_take(&scene.beads()).unwrap().is_some()
+}
+
+/// Starts a cycle that does [`WORK`]; it, the command and the guardian.
+fn start(scene: &Scene) -> (Running, i32, i32) {
+    let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", WORK]));
+    let command = pid_in(scene, "pid");
+    let guardians = guardians(running.pid());
+    let [guardian] = guardians[..] else { panic!("one guardian: {guardians:?}") };
+    (running, command, guardian)
+}
+
+fn guardians(parent: i32) -> Vec<i32> {
+    let guards = |pid: &i32| command_line(*pid).is_some_and(|line| line.contains("__guard-cycle"));
+    children(parent).into_iter().filter(guards).collect()
+}
+
+/// Not even a zombie.
+fn is_gone(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+}
+
+#[test]
+fn the_command_runs_where_we_are_and_its_code_is_ours() {
+    let scene = Scene::new();
+    let script = "echo \"$BEADS_DIR $BEADLOCK_CYCLE $PWD\" > seen; exit 7";
+    let ended = scene.run(&["cycle", "--", "sh", "-c", script]).expect(7, &[]);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "nothing to be said of a cycle that runs");
+    let (dir, here) = (fs::canonicalize(scene.beads()).unwrap(), fs::canonicalize(scene.path()).unwrap());
+    let (dir, here) = (dir.display(), here.display());
+    assert_eq!(scene.read("seen"), format!("{dir} {dir} {here}\n"));
+    scene.run(&["cycle", ".beads", "--", "true"]).expect(0, &[]);
+    scene.run(&["cycle", "--", "sh", "-c", "kill -KILL $$"]).expect(137, &[]);
+    let stopped = scene.run(&["cycle", "--", "sh", "-c", "kill -INT $PPID; exec sleep 300"]);
+    assert_eq!(
+        stopped.expect(130, &[]).signal,
+        Some(Signal::SIGINT as i32),
+        "so that a script around it stops"
+    );
+    assert!(gate_is_free(&scene) && scene.names().is_empty());
+}
+
+#[test]
+fn streams_pass_through_and_no_descriptor_of_ours() {
+    let scene = Scene::new();
+    let mut command = scene.command(&["cycle", "--json", "--", "sh", "-c", "cat; echo talk >&2"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"in and out\n").unwrap();
+    let ended = ended(&child.wait_with_output().unwrap()).expect(0, &[]);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("in and out\n", "talk\n"));
+    let script = "ls /proc/self/fd > fds";
+    Running::start(scene.shell(script)).finish().expect(0, &[]);
+    let without = scene.read("fds");
+    scene.run(&["cycle", "--", "sh", "-c", script]).expect(0, &[]);
+    assert_eq!(scene.read("fds"), without);
+}
+
+#[test]
+fn a_claimed_database_is_skipped() {
+    let scene = Scene::new();
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let before = fs::read(scene.lock()).unwrap();
+    let run = |args: &[&str]| scene.run(&[&["cycle"], args, &["--", "touch", "ran"]].concat()).expect(4, &[]);
+    assert_eq!(run(&[]).err, "beadlock: Skipping database (locked by vc)\n");
+    assert_eq!(run(&["-q"]).err, "");
+    let json = run(&["--json"]).json();
+    assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"LOCK_HELD".into()));
+    assert_eq!(json["error"]["retryable"], true);
+    let check = scene.run(&["check", "--json"]).expect(4, &[]).json();
+    assert_eq!(json["data"], check["data"][0], "the fields of a check");
+    assert!(!scene.file("ran").exists() && gate_is_free(&scene));
+    assert_eq!(fs::read(scene.lock()).unwrap(), before);
+}
+
+#[test]
+fn a_busy_gate_and_a_second_cycle_are_skips() {
+    let scene = Scene::new();
+    let (running, ..) = start(&scene);
+    let line = "beadlock: Skipping database (a sync cycle or a claim is in progress)\n";
+    assert_eq!(scene.run(&["cycle", "--", "touch", "ran"]).expect(4, &[]).err, line);
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(7, &[]);
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]).expect(4, &[line.trim_end()]).json();
+    assert_eq!(
+        (&json["error"]["code"], &json["data"]["reason"]),
+        (&"DRAIN_TIMEOUT".into(), &"gate_busy".into())
+    );
+    drop(gate);
+    assert!(!scene.file("ran").exists());
+}
+
+#[test]
+fn what_could_not_be_checked_or_removed_is_5() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), "{").unwrap();
+    let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]);
+    let json = json.expect(5, &["Skipping database (lock check failed: malformed lock file: "]).json();
+    assert_eq!(
+        (&json["error"]["code"], &json["data"]["reason"]),
+        (&"LOCK_UNREADABLE".into(), &"malformed".into())
+    );
+    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    for (path, mode) in [(scene.path(), 0o777), (&scene.beads(), 0o555)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = scene.command(&["cycle", "--json", "--", "touch", "ran"]);
+    if as_nobody(&mut command) {
+        let json = Running::start(command).finish();
+        let json = json.expect(5, &["lock check failed: failed to remove stale lock: "]).json();
+        assert_eq!(
+            (&json["error"]["code"], &json["data"]["reason"]),
+            (&"LOCK_STALE".into(), &"removal_failed".into())
+        );
+    }
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(!scene.file("ran").exists());
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_touched() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    fs::write(scene.file("data"), "x").unwrap();
+    scene.run(&["cycle", "--", "nosuch"]).expect(127, &["nosuch: command not found in PATH"]);
+    scene.run(&["cycle", "--", "./data"]).expect(126, &["./data: cannot be executed: permission denied"]);
+    scene.run(&["cycle", "nowhere/.beads", "--", "true"]).expect(1, &["nowhere/.beads does not exist"]);
+    scene.run(&["cycle", "make", "-j4"]).expect(2, &["did you mean: beadlock cycle -- make -j4\n"]);
+    scene.run(&["cycle"]).expect(2, &["no command; type: beadlock cycle -- CMD"]);
+    let words = ["lock:x.lock has no sync cycles", "type: beadlock hold lock:x.lock -- CMD"];
+    scene.run(&["cycle", "lock:x.lock", "--", "true"]).expect(2, &words);
+    let json = scene.run(&["cycle", "--json", "lock:x.lock", "--", "true"]).expect(2, &words).json();
+    assert_eq!((&json["data"], &json["error"]["code"]), (&serde_json::Value::Null, &"USAGE".into()));
+    let mut command = scene.command(&["cycle", "--", "true"]);
+    command.env("BEADLOCK_KILL_AFTER", "soon");
+    Running::start(command).finish().expect(2, &["$BEADLOCK_KILL_AFTER: "]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+    fs::remove_file(scene.lock()).unwrap();
+    fs::remove_dir(scene.beads()).unwrap();
+    scene.run(&["cycle", "--", "true"]).expect(1, &["no .beads here or above"]);
+}
+
+#[test]
+fn a_command_that_fails_to_execute_leaves_nothing() {
+    let scene = Scene::new();
+    for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
+        fs::write(scene.file(name), format!("#!{interpreter}\n")).unwrap();
+        fs::set_permissions(scene.file(name), fs::Permissions::from_mode(0o755)).unwrap();
+        scene.run(&["cycle", "--", &format!("./{name}")]).expect(code, &[name]);
+        assert!(gate_is_free(&scene));
+    }
+}
+
+#[test]
+fn a_stale_lock_is_removed_first() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    let ended = scene.run(&["cycle", "--", "sh", "-c", "ls -A .beads"]).expect(0, &[]);
+    assert_eq!(ended.err, "beadlock: Removed stale lock (dead), proceeding with sync\n");
+    assert_eq!(ended.out, "", "before the command starts");
+    let mut zombie = Command::new("true").spawn().unwrap();
+    let pid = zombie.id().cast_signed();
+    until("it has ended", || Stat::read(pid).unwrap().is_zombie());
+    scene.write_lock("zombie", pid.into(), &this_host());
+    scene.run(&["cycle", "--", "true"]).expect(4, &["locked by zombie"]);
+    scene
+        .run(&["cycle", "--reap-proven-dead", "--", "true"])
+        .expect(0, &["Removed stale lock (zombie), proceeding with sync"]);
+    zombie.wait().unwrap();
+}
+
+#[test]
+fn a_claim_waits_until_the_cycle_has_ended() {
+    let scene = Scene::new();
+    let (running, ..) = start(&scene);
+    let script = "test -e done && echo after";
+    let claim = Running::start(scene.command(&["hold", "--drain", "1h", "--", "sh", "-c", script]));
+    until("it waits", || claim.err().contains("waiting for the gate"));
+    assert!(claim.err().contains(&format!("PID {} (", running.pid())), "{}", claim.err());
+    assert!(!scene.lock().exists());
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(7, &[]);
+    assert_eq!(claim.finish().expect(0, &["released .beads"]).out, "after\n");
+}
+
+#[test]
+fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
+    let scene = Scene::new();
+    let (running, command, guardian) = start(&scene);
+    running.signal(Signal::SIGKILL);
+    running.finish().expect(137, &[]);
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
+        kill(Pid::from_raw(guardian), signal).unwrap();
+    }
+    let status = scene.run(&["status"]).expect(0, &[]).out;
+    assert!(
+        status.contains(&format!("gate: shut by PID {guardian} (")) && status.contains(" sh)"),
+        "{status}"
+    );
+    scene.run(&["hold", "--no-wait", "--drain", "100ms", "--", "true"]).expect(4, &["the gate did not open"]);
+    scene.run(&["cycle", "--", "true"]).expect(4, &[]);
+    assert!(lives(command) && lives(guardian) && !gate_is_free(&scene));
+    fs::write(scene.file("go"), "").unwrap();
+    reap(command);
+    assert!(scene.file("done").exists(), "it ended by itself");
+    reap(guardian);
+    assert!(gate_is_free(&scene));
+}
+
+#[test]
+fn a_guardian_killed_leaves_the_gate_with_us() {
+    let scene = Scene::new();
+    let (running, command, guardian) = start(&scene);
+    kill(Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
+    until("it has ended", || is_gone(guardian));
+    assert!(lives(command) && !gate_is_free(&scene));
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(7, &[]);
+    assert!(gate_is_free(&scene));
+}
+
+#[test]
+fn a_guardian_that_is_stopped_keeps_nobody_waiting() {
+    let scene = Scene::new();
+    let (running, _, guardian) = start(&scene);
+    kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(7, &[]);
+    assert!(is_gone(guardian) && gate_is_free(&scene));
+}
+
+#[test]
+fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
+    let scene = Scene::new();
+    let script = format!("exec 9> open; exec \"$BEADLOCK\" cycle -- sh -c '{WORK}'");
+    let running = Running::start(scene.shell(&script));
+    pid_in(&scene, "pid");
+    let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
+    let link = |name: &str| fs::read_link(format!("/proc/{guardian}/{name}")).unwrap();
+    let gate = fs::canonicalize(scene.beads()).unwrap();
+    until("it has only the gate, and what tells it of the command's end", || {
+        let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().flatten();
+        let links = fds.map(|fd| fs::read_link(fd.path()).unwrap_or_default()).collect::<Vec<_>>();
+        let is_ours =
+            |link: &&PathBuf| link.as_os_str() != "/dev/null" && !link.to_string_lossy().contains("pidfd");
+        links.len() <= 4 && links.iter().filter(is_ours).eq([&gate])
+    });
+    assert_eq!(link("cwd"), Path::new("/"));
+    assert_eq!(Stat::read(guardian).unwrap().session, guardian);
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(7, &[]);
+    assert!(is_gone(guardian), "reaped before the end");
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
+    let scene = Scene::new();
+    let script = "setsid sh -c 'trap \"until test -e go; do sleep 0.01; done; exit\" TERM; echo $$ > below; \
+                  while :; do sleep 0.01; done' & trap 'kill -TERM $(cat below); exit 3' TERM; \
+                  until test -s below; do sleep 0.01; done; echo $$ > pid; while :; do sleep 0.01; done";
+    let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+    command.env("BEADLOCK_KILL_AFTER", "1h");
+    let running = Running::start(command);
+    pid_in(&scene, "pid");
+    let below = pid_in(&scene, "below");
+    running.signal(Signal::SIGTERM);
+    until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
+    assert!(!running.err().contains("__guard-cycle"), "the guardian is none of the command's");
+    assert!(lives(below) && !gate_is_free(&scene));
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(3, &[]);
+    assert!(!lives(below) && gate_is_free(&scene));
+}
+
+#[test]
+fn what_is_left_behind_is_named_and_keeps_nothing() {
+    let scene = Scene::new();
+    let ended = scene.run(&["cycle", "--", "sh", "-c", "sleep 300 & echo $! > left"]);
+    let left: i32 = scene.read("left").trim().parse().unwrap();
+    ended.expect(0, &[&format!("left processes behind, and the gate is let go now: PID {left} (")]);
+    assert!(lives(left) && gate_is_free(&scene));
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+    reap(left);
+}
+
+#[test]
+fn a_cycle_inside_itself_is_refused_and_one_that_has_ended_is_no_obstacle() {
+    let scene = Scene::new();
+    let script = "\"$BEADLOCK\" cycle -q -- touch ran; echo $? > cycle; \"$BEADLOCK\" hold -- touch ran; echo $? > hold";
+    scene
+        .run(&["cycle", "--", "sh", "-c", script])
+        .expect(0, &["which has the gate: a cycle inside it would skip for ever", "would wait for itself"]);
+    assert_eq!((scene.read("cycle").as_str(), scene.read("hold").as_str()), ("4\n", "4\n"));
+    assert!(!scene.file("ran").exists());
+    let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+    command.env("BEADLOCK_CYCLE", scene.beads());
+    Running::start(command).finish().expect(0, &[]);
+    assert!(scene.file("ran").exists());
+}
+
+#[test]
+fn without_a_gate_it_runs_and_says_so() {
+    let scene = Scene::new();
+    for (path, mode) in [(scene.path(), 0o777), (&scene.beads(), 0o733)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = scene.command(&["cycle", "--", "sh", "-c", "exit 7"]);
+    if as_nobody(&mut command) {
+        Running::start(command)
+            .finish()
+            .expect(7, &["warning: there is no gate here (", "claims do not wait for this cycle"]);
+        scene.write_lock("vc", 1, "elsewhere");
+        let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+        assert!(as_nobody(&mut command));
+        Running::start(command).finish().expect(4, &["Skipping database (locked by vc)"]);
+        assert!(!scene.file("ran").exists());
+    }
+}
+
+#[test]
+fn the_hidden_argument_is_for_nobody_else() {
+    let scene = Scene::new();
+    scene.run(&["__guard-cycle", "x"]).expect(2, &["this is for beadlock's own use"]);
+}

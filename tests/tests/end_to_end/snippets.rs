@@ -1,0 +1,170 @@
+//! The daemons of `integration/cycle`, as somebody would copy them: they sync, skip what is claimed, and end well.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use beadlock_tests::{Running, Scene, binaries, process, skip, wait_until};
+use nix::sys::signal::Signal;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// How one of the daemons is started.
+struct Daemon {
+    program: Vec<PathBuf>,
+    interval: &'static str,
+}
+
+impl Daemon {
+    /// With its lines in `daemon.txt`, and `path` in front of PATH.
+    fn start(&self, scene: &Scene, path: &Path, script: &str) -> Running {
+        let mut command = scene.shell("exec \"$@\" 2>> daemon.txt");
+        let flag = if self.interval.ends_with('s') { "-interval" } else { "--interval" };
+        command.arg("sh").args(&self.program).args([flag, self.interval, "--", "sh", "-c", script]);
+        let rest = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = std::iter::once(path.to_owned()).chain(std::env::split_paths(&rest));
+        command.env("PATH", std::env::join_paths(dirs).expect("a PATH"));
+        Running::start(command)
+    }
+}
+
+fn python() -> Option<Daemon> {
+    let python = skip::tool("python3")?;
+    let script = skip::checkout().join("integration/cycle/daemon.py");
+    Some(Daemon { program: vec![python, script], interval: "0.05" })
+}
+
+fn go() -> Option<Daemon> {
+    let sources = skip::checkout().join("integration/cycle");
+    if Command::new("go").arg("version").output().is_err() {
+        skip::cannot("needs a Go toolchain");
+        return None;
+    }
+    // What Go has built before is kept between two runs.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = target.join("go-daemon");
+    for args in [&["vet", "."][..], &["build", "-o", program.to_str().expect("UTF-8"), "."]] {
+        let mut command = Command::new("go");
+        command.args(args).current_dir(&sources).env("GOCACHE", target.join("go-cache"));
+        command.env("GOPROXY", "off").env("GOTOOLCHAIN", "local").env("GOFLAGS", "").env("CGO_ENABLED", "0");
+        let built = command.output().expect("go starts");
+        assert!(built.status.success(), "go {args:?}:\n{}", String::from_utf8_lossy(&built.stderr));
+    }
+    Some(Daemon { program: vec![program], interval: "50ms" })
+}
+
+fn lines(scene: &Scene) -> Vec<String> {
+    let text = fs::read_to_string(scene.path().join("daemon.txt")).unwrap_or_default();
+    // Whole ones; each begins with its time.
+    text.split_inclusive('\n')
+        .filter_map(|line| Some(line.strip_suffix('\n')?.split_once("] ")?.1.to_owned()))
+        .collect()
+}
+
+fn count(scene: &Scene, words: &str) -> usize {
+    lines(scene).iter().filter(|line| line.starts_with(words)).count()
+}
+
+fn wait_for(scene: &Scene, words: &str, more_than: usize) {
+    wait_until(LONG, &format!("{words:?} in {:?}", scene.path()), || count(scene, words) > more_than);
+}
+
+/// What is expected of each.
+fn keeps_the_promises(daemon: &Daemon) {
+    syncs_and_skips(daemon);
+    ends_after_its_cycle(daemon);
+    waits_for_beadlock(daemon);
+    is_not_held_up(daemon);
+}
+
+fn syncs_and_skips(daemon: &Daemon) {
+    let scene = Scene::new();
+    let script = "echo syncing; echo cycle >> ran; test ! -e fail || exit 3";
+    let running = daemon.start(&scene, binaries::directory(), script);
+    wait_for(&scene, "Sync cycle complete", 1);
+    assert!(count(&scene, "syncing") >= 2, "what the command says: {:?}", lines(&scene));
+    let claim = "wc -l < ran > before; until test -e go; do sleep 0.01; done; wc -l < ran > after";
+    let claim = scene.hold(&["--holder", "release job", "--", "sh", "-c", claim]);
+    wait_for(&scene, "Skipping database (locked by release job)", 1);
+    fs::write(scene.path().join("go"), "").expect("a file");
+    assert!(claim.finish(LONG).status.success());
+    let read = |name: &str| fs::read_to_string(scene.path().join(name)).expect("a count");
+    assert_eq!(read("before"), read("after"), "no cycle beside a claim");
+    wait_for(&scene, "Sync cycle complete", count(&scene, "Sync cycle complete"));
+    scene.write_lock("{");
+    wait_for(&scene, "Skipping database (lock check failed: malformed lock file: ", 1);
+    fs::remove_file(scene.lock()).expect("the lock is there");
+    fs::write(scene.path().join("fail"), "").expect("a file");
+    wait_for(&scene, "Sync cycle failed: exit code 3", 1);
+    end(running, &scene);
+}
+
+fn ends_after_its_cycle(daemon: &Daemon) {
+    let scene = Scene::new();
+    let script = "echo begun; until test -e go; do sleep 0.01; done; echo done";
+    let mut running = daemon.start(&scene, binaries::directory(), script);
+    wait_for(&scene, "begun", 0);
+    running.signal(Signal::SIGTERM);
+    fs::write(scene.path().join("go"), "").expect("a file");
+    assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
+    assert_eq!((count(&scene, "done"), count(&scene, "Sync cycle complete")), (1, 1), "{:?}", lines(&scene));
+    assert!(process::marked_by(&scene).is_empty(), "nothing is left");
+
+    let scene = Scene::new();
+    let mut running = daemon.start(&scene, binaries::directory(), "echo begun; exec sleep 300");
+    wait_for(&scene, "begun", 0);
+    // The first ends the daemon after its cycle, the next one the cycle too. Two at once may be taken for one.
+    wait_until(LONG, "the end after the second signal", || {
+        running.signal(Signal::SIGINT);
+        std::thread::sleep(Duration::from_millis(20));
+        !running.is_running()
+    });
+    assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
+    assert_eq!(count(&scene, "Sync cycle failed: exit code 143"), 1, "{:?}", lines(&scene));
+    assert!(process::marked_by(&scene).is_empty(), "nothing is left");
+}
+
+fn waits_for_beadlock(daemon: &Daemon) {
+    let scene = Scene::new();
+    let bin = scene.path().join("bin");
+    fs::create_dir(&bin).expect("a directory");
+    let running = daemon.start(&scene, &bin, "echo syncing");
+    wait_for(&scene, "No sync cycles: cannot run beadlock: ", 0);
+    assert_eq!(count(&scene, "syncing"), 0, "without beadlock nobody knows");
+    std::os::unix::fs::symlink(binaries::beadlock(), bin.join("beadlock")).expect("a link");
+    wait_for(&scene, "Sync cycle complete", 0);
+    assert_eq!(count(&scene, "No sync cycles"), 1, "said once: {:?}", lines(&scene));
+    end(running, &scene);
+}
+
+/// By what the command has left behind, with the daemon's pipe open.
+fn is_not_held_up(daemon: &Daemon) {
+    let scene = Scene::new();
+    let script = "setsid sleep 300 & echo $! >> left; echo syncing";
+    let running = daemon.start(&scene, binaries::directory(), script);
+    wait_for(&scene, "Sync cycle complete", 1);
+    running.signal(Signal::SIGTERM);
+    let mut running = running;
+    assert_eq!(running.wait(LONG).code(), Some(0));
+}
+
+fn end(mut running: Running, scene: &Scene) {
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(scene));
+    assert!(process::marked_by(scene).is_empty(), "nothing is left");
+}
+
+#[test]
+fn the_daemon_in_python() {
+    if let Some(daemon) = python() {
+        keeps_the_promises(&daemon);
+    }
+}
+
+#[test]
+fn the_daemon_in_go() {
+    if let Some(daemon) = go() {
+        keeps_the_promises(&daemon);
+    }
+}
