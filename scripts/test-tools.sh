@@ -10,6 +10,7 @@ while read -r program package; do
     missing="$missing $program"
     case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
 done <<'LIST'
+bindfs bindfs
 chattr e2fsprogs
 git git
 gzip gzip

@@ -10,7 +10,7 @@ use nix::sys::stat;
 
 use crate::gate::open_dir;
 use crate::process::{self, Stat};
-use crate::{namespace, runner};
+use crate::{guardian, namespace, runner};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
@@ -73,12 +73,12 @@ pub struct GateHolder {
 /// What a process that has a gate has it for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The runner of a cycle's command, and its daemon lives.
+    /// The runner or the guardian of a cycle's command, and its daemon lives.
     Runner {
         /// The daemon.
         daemon: i32,
     },
-    /// The runner of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
+    /// The runner or the guardian of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
     Orphan {
         /// The daemon that is gone.
         daemon: i32,
@@ -96,25 +96,39 @@ impl GateHolder {
 
     /// What it has the gate for, as far as `/proc` shows now.
     pub fn role(&self) -> Role {
-        let Some((daemon, stat)) = daemon_of_runner(self.pid).zip(Stat::read(self.pid)) else {
+        let Some((stand_in, stat)) = StandIn::of(self.pid).zip(Stat::read(self.pid)) else {
             return Role::Other;
         };
-        // The daemon's number is of the runner's namespace, its parent's of ours.
+        let StandIn { daemon, work } = stand_in;
+        // The daemon's number is of its own namespace, its parent's of ours.
         if stat.ppid == daemon || !namespace::is_of_ours(self.pid) {
             return Role::Runner { daemon };
         }
-        let is_work = |stat: &Stat| stat.ppid == self.pid && !stat.is_zombie();
-        let work = process::all().into_iter().filter(is_work).map(|stat| Self::of(stat.pid)).collect();
-        Role::Orphan { daemon, work }
+        let is_work = |stat: &Stat| work.map_or(stat.ppid == self.pid, |work| stat.pid == work);
+        let work = process::all().into_iter().filter(|stat| is_work(stat) && !stat.is_zombie());
+        Role::Orphan { daemon, work: work.map(|stat| Self::of(stat.pid)).collect() }
     }
 }
 
-/// The daemon that a runner was started by, from its arguments.
-fn daemon_of_runner(pid: i32) -> Option<i32> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|byte| *byte == 0).skip(1);
-    (words.next()? == runner::ARGUMENT.as_bytes()).then_some(())?;
-    std::str::from_utf8(words.next()?).ok()?.parse().ok()
+/// What a runner's and a guardian's arguments say.
+struct StandIn {
+    /// Who started it.
+    daemon: i32,
+    /// The command's process; `None`: its child.
+    work: Option<i32>,
+}
+
+impl StandIn {
+    fn of(pid: i32) -> Option<Self> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        let first = words.next()?;
+        let is_guardian = first == guardian::ARGUMENT.as_bytes();
+        (is_guardian || first == runner::ARGUMENT.as_bytes()).then_some(())?;
+        let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
+        let daemon = number()?;
+        Some(Self { daemon, work: if is_guardian { number() } else { None } })
+    }
 }
 
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of

@@ -24,7 +24,7 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -154,11 +154,11 @@ impl Order {
     }
 }
 
-/// The guardian's `main`, with the arguments after [`ARGUMENT`].
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// The guardian's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
         let _ = writeln!(io::stderr(), "this is for beadlock's own use");
-        return ExitCode::from(2);
+        return 2;
     };
     // Whatever can be blocked: it starts nothing that would inherit it.
     let _ = SigSet::all().thread_block();
@@ -176,7 +176,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if getppid() != Pid::from_raw(order.parent) {
         Gate::unlock(io::stdin());
     }
-    ExitCode::SUCCESS
+    0
 }
 
 /// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.

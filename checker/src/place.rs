@@ -152,6 +152,14 @@ mod tests {
     }
 
     #[test]
+    fn a_broken_lock_has_the_second_in_its_name() {
+        let time = StartedAt::from_unix(1_795_238_007, 999_999_999);
+        let names = [1, 2, 11].map(|number| Names::BEADS.broken(time, number).into_string().unwrap());
+        let tails = ["", "-2", "-11"];
+        assert_eq!(names, tails.map(|tail| format!(".exclusive-lock.broken-20261121T051327Z{tail}.json")));
+    }
+
+    #[test]
     fn a_side_name_is_no_locks_name() {
         let owner = |name: &'static str| Names::belongs_to(OsStr::new(name)).and_then(OsStr::to_str);
         assert_eq!(owner("x.aside"), Some("x"));

@@ -124,8 +124,15 @@ pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
 
 /// SIGPIPE was ignored when this program was started: Rust's runtime, which ignores it always, comes later.
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// stdout was closed then: the runtime puts `/dev/null` in its place, where everything can be written.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn remember_sigpipe() {
+/// True when this program was started with its stdout closed, so that nobody has what it prints.
+pub fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+extern "C" fn remember_start() {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
     let action = unsafe {
@@ -133,13 +140,16 @@ extern "C" fn remember_sigpipe() {
         action.assume_init()
     };
     SIGPIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    // SAFETY: F_GETFD takes a number that may be no descriptor's, and nothing else.
+    let is_open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
+    STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
 // SAFETY: the loader calls what is in this section once, before `main`, in the only thread, with arguments that a
-// C function without parameters may ignore. It needs nothing of Rust's runtime: one system call, one atomic.
+// C function without parameters may ignore. It needs nothing of Rust's runtime: two system calls, two atomics.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
+static REMEMBER_START: extern "C" fn() = remember_start;
 
 /// A command that is ready to execute, all of it prepared before the fork.
 #[derive(Debug)]

@@ -25,37 +25,53 @@ SKIPPED = (4, 5)
 log = logging.getLogger("daemon")
 
 
+class Signals:
+    """Signals, one by one where it suits the daemon, never in the middle of something."""
+
+    def __init__(self, *numbers):
+        self.receiver, self.sender = socket.socketpair()
+        self.receiver.setblocking(False)
+        self.sender.setblocking(False)
+        signal.set_wakeup_fd(self.sender.fileno(), warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda _number, _frame: None)
+
+    def wait(self, timeout=None):
+        """Waits for signals, and returns their numbers."""
+        ready, _, _ = select.select([self.receiver], [], [], timeout)
+        return self.receiver.recv(4096) if ready else b""
+
+
 class Daemon:
     def __init__(self, command, interval):
         self.command = command
         self.interval = interval
-        self.cycle = None
         self.stopping = False
         self.is_missing = False
-        # A signal makes the first socket readable, and so ends the pause between two cycles.
-        self.wakeup, wake = socket.socketpair()
-        wake.setblocking(False)
-        signal.set_wakeup_fd(wake.fileno())
-        self.wake = wake
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.on_signal)
-
-    def on_signal(self, _number, _frame):
-        if self.stopping and self.cycle is not None:
-            # `beadlock cycle` passes it on to the command, and waits for all that it has started.
-            self.cycle.send_signal(signal.SIGTERM)
-        self.stopping = True
+        self.signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
     def run(self):
         while not self.stopping:
             self.run_cycle()
+            due = time.monotonic() + self.interval
+            while not self.stopping and (left := due - time.monotonic()) > 0:
+                self.heed(self.signals.wait(left))
+
+    def heed(self, numbers, cycle=None):
+        for number in numbers:
+            if number == signal.SIGCHLD:
+                continue
             if not self.stopping:
-                select.select([self.wakeup], [], [], self.interval)
+                log.info("Stopping%s", " after the cycle that is running" if cycle else "")
+            elif cycle:
+                # `beadlock cycle` passes it on to the command, and waits for all that it has started.
+                cycle.send_signal(signal.SIGTERM)
+            self.stopping = True
 
     def run_cycle(self):
         try:
             # In a session of its own: a Ctrl-C is for the daemon, which lets the cycle finish.
-            self.cycle = subprocess.Popen(
+            cycle = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -71,17 +87,17 @@ class Daemon:
             return
         self.is_missing = False
         # What the command leaves behind may keep the pipe open: the end of the cycle is its process's end, not EOF.
-        reader = threading.Thread(target=copy_to_log, args=(self.cycle.stdout,), daemon=True)
+        reader = threading.Thread(target=copy_to_log, args=(cycle.stdout,), daemon=True)
         reader.start()
-        code = self.cycle.wait()
+        while cycle.poll() is None:
+            self.heed(self.signals.wait(), cycle)
         reader.join(timeout=1)
-        self.cycle = None
-        if code == 0:
+        if cycle.returncode == 0:
             log.info("Sync cycle complete")
-        elif code < 0:
-            log.error("Sync cycle failed: beadlock was killed by signal %d", -code)
-        elif code not in SKIPPED:
-            log.error("Sync cycle failed: exit code %d", code)
+        elif cycle.returncode < 0:
+            log.error("Sync cycle failed: beadlock was killed by signal %d", -cycle.returncode)
+        elif cycle.returncode not in SKIPPED:
+            log.error("Sync cycle failed: exit code %d", cycle.returncode)
 
 
 def copy_to_log(stream):

@@ -62,6 +62,7 @@ func main() {
 		}
 		select {
 		case <-signals:
+			logLine("Stopping")
 			return
 		case <-time.After(*interval):
 		}
@@ -92,7 +93,9 @@ func cycle(args []string, signals <-chan os.Signal) (stopping bool, err error) {
 	for {
 		select {
 		case <-signals:
-			if stopping {
+			if !stopping {
+				logLine("Stopping after the cycle that is running")
+			} else {
 				// `beadlock cycle` passes it on to the command, and waits for all that it has started.
 				_ = command.Process.Signal(syscall.SIGTERM)
 			}

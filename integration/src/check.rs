@@ -32,11 +32,12 @@ pub fn run(typed: &cli::Check, environment: &Environment) -> Answers {
     answers
 }
 
-struct Checked {
-    target: Found,
+/// A target and what a daemon does about it.
+pub(crate) struct Checked {
+    pub target: Found,
     /// What was to be seen before: the check itself may have removed it.
-    before: Look,
-    decision: Decision,
+    pub before: Look,
+    pub decision: Decision,
 }
 
 impl Checked {
@@ -63,7 +64,8 @@ impl Checked {
         marked.map(|mark| mark.id.clone()).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
     }
 
-    fn json(&self, explain: bool) -> Value {
+    /// The fields of the contract.
+    pub fn json(&self, explain: bool) -> Value {
         let mut data = json!({
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),

@@ -7,12 +7,17 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::acquire;
+use crate::breaking;
+use crate::cycle;
 use crate::doctor;
 use crate::environment::boolean;
 use crate::exit::Replaced;
 use crate::hold::loss::OnLoss;
+use crate::list;
+use crate::log;
 use crate::release;
 use crate::talk::Color;
+use crate::waiting;
 use beadlock_checker::duration;
 
 /// Claim a beads database for as long as a command runs; look at the claims of others.
@@ -55,12 +60,20 @@ pub enum Command {
     Acquire(acquire::Typed),
     /// End a claim that acquire has made; only one's own
     Release(release::Typed),
+    /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
+    Cycle(cycle::Typed),
     /// What a daemon does at the start of a cycle: may remove a stale lock. Exit 0: free; 4, 5: do not touch
     Check(Check),
     /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
     Status(Status),
+    /// Return when it is free. That promises nothing about the moment after: to have it, use hold
+    Wait(waiting::Typed),
+    /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
+    Break(breaking::Typed),
     /// Every lock below the directories ROOT. Never changes anything
     List(list::List),
+    /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next
+    Log(log::Log),
     /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
     Doctor(doctor::Doctor),
 }

@@ -1,6 +1,7 @@
 //! The environment, read once: what is empty counts as unset, and the command line beats it (DESIGN 8).
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::failure::Error;
@@ -40,7 +41,7 @@ impl Environment {
     /// What says which database is meant.
     pub fn of_database(&self) -> beadlock_checker::database::Environment {
         beadlock_checker::database::Environment {
-            target: self.get("BEADLOCK_TARGET").map(OsString::from),
+            target: self.get("BEADLOCK_TARGET").map(unquoted),
             beads_dir: self.get("BEADS_DIR").map(OsString::from),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
         }
@@ -57,6 +58,52 @@ impl Environment {
     pub fn of(variables: &[(&str, &str)]) -> Self {
         Self { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
+}
+
+/// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a file
+/// of environment variables that nobody unquotes. Anything else is as it is.
+fn unquoted(value: &OsStr) -> OsString {
+    let bytes = value.as_bytes();
+    let word = match bytes.strip_prefix(b"$'") {
+        Some(rest) => rest.strip_suffix(b"'").and_then(unescaped),
+        None => bytes.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'")).and_then(unquoted_plainly),
+    };
+    word.map_or_else(|| value.to_owned(), OsString::from_vec)
+}
+
+/// What is between the outer quotes of `'…'`: a quote in it is `'\''`.
+fn unquoted_plainly(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut word = Vec::with_capacity(rest.len());
+    while let Some((first, tail)) = rest.split_first() {
+        rest = match first {
+            b'\'' => tail.strip_prefix(br"\''")?,
+            _ => tail,
+        };
+        word.push(*first);
+    }
+    Some(word)
+}
+
+/// What is between the outer quotes of `$'…'`, of the escapes that we write: `\'`, `\\` and three octal digits.
+fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut word = Vec::with_capacity(rest.len());
+    while let Some((first, tail)) = rest.split_first() {
+        let (byte, tail) = match (first, tail) {
+            (b'\'', _) => return None,
+            (b'\\', [quoted @ (b'\'' | b'\\'), tail @ ..]) => (*quoted, tail),
+            (b'\\', [digits @ ..]) => {
+                let (digits, tail) = digits.split_at_checked(3)?;
+                let digits = std::str::from_utf8(digits)
+                    .ok()
+                    .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+                (u8::from_str_radix(digits, 8).ok()?, tail)
+            }
+            (byte, tail) => (*byte, tail),
+        };
+        word.push(byte);
+        rest = tail;
+    }
+    Some(word)
 }
 
 /// A boolean of the contract: 1, 0, true, false, yes, no.
@@ -88,6 +135,38 @@ mod tests {
         let error =
             Environment::of(&[("BEADLOCK_JSON", "maybe")]).parsed("BEADLOCK_JSON", boolean).unwrap_err();
         assert_eq!(error.to_string(), r#"$BEADLOCK_JSON: "maybe" is neither of 1, 0, true, false, yes, no"#);
+    }
+
+    #[test]
+    fn a_quoted_target_is_the_word_that_a_shell_reads() {
+        let words: [&[u8]; 9] = [
+            b"beads:/home/ann/shop/.beads",
+            b"beads:/a b/.beads",
+            b"beads:/it's/''/.beads",
+            b"'",
+            b"''",
+            b"lock:/a\nb'c\\d\x7f\x01",
+            b"lock:/\xff\xfe 7",
+            "lock:/sch\u{f6}n/\u{202e}x".as_bytes(),
+            br"lock:/\'",
+        ];
+        for word in words.map(OsStr::from_bytes) {
+            assert_eq!(unquoted(OsStr::new(&crate::words::quoted(word))), word, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_quoted_as_a_whole_is_as_it_is() {
+        for plain in [
+            ".beads", "'", "$'", "'a", "a'", "'a'b'", "'a' 'b'", r"'a\'b'", "$'a'b'", r"$'\'", r"$'\1'",
+            r"$'\x41'", r"$'\777'", r"$'\+12'", r#""a""#, "./'a'", "$a", "",
+        ] {
+            assert_eq!(unquoted(OsStr::new(plain)), plain, "{plain}");
+        }
+        let target = |value| Environment::of(&[("BEADLOCK_TARGET", value)]).of_database().target;
+        assert_eq!(target(r"'beads:/it'\''s/.beads'"), Some("beads:/it's/.beads".into()));
+        assert_eq!(target(r"$'lock:/a\012b'"), Some("lock:/a\nb".into()));
+        assert_eq!(target(""), None);
     }
 
     #[test]

@@ -8,22 +8,23 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::words::quoted;
 
-/// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold` whose
-/// command is not behind `--`.
+/// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold` or
+/// a `cycle` whose command is not behind `--`.
 pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     let mut cli = Cli::command();
     cli.build();
     let (before, words) = split_options(words, &cli);
-    let (hold, words) = words.split_first()?;
-    if hold != "hold" {
+    let (name, words) = words.split_first()?;
+    if name != "hold" && name != "cycle" {
         return None;
     }
-    let (options, mut command) = split_options(words, cli.find_subcommand("hold")?);
-    let mut ours: Vec<&OsString> = before.iter().chain([hold]).chain(options).collect();
+    let running = cli.find_subcommand(name)?;
+    let (options, mut command) = split_options(words, running);
+    let mut ours: Vec<&OsString> = before.iter().chain([name]).chain(options).collect();
     if let Some((first, rest)) = command.split_first()
         && is_target(first)
     {
-        let (options, rest) = split_options(rest, cli.find_subcommand("hold")?);
+        let (options, rest) = split_options(rest, running);
         ours.push(first);
         ours.extend(options);
         command = rest;
@@ -86,6 +87,8 @@ mod tests {
             ("hold beads:x/.beads make", "hold beads:x/.beads -- make"),
             ("hold src make --wait 3", "hold src -- make --wait 3"),
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
+            ("cycle make -j4", "cycle -- make -j4"),
+            ("cycle --reap-proven-dead src make", "cycle --reap-proven-dead src -- make"),
             ("hold echo $HOME", "hold -- echo '$HOME'"),
         ];
         for (line, meant) in cases {

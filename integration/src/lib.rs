@@ -21,8 +21,10 @@
 //! is a claim of the whole process: the lock is stale when the process is gone, and not before.
 
 mod acquire;
+mod breaking;
 mod check;
 mod cli;
+mod cycle;
 mod doctor;
 mod envelope;
 mod environment;
@@ -30,7 +32,10 @@ mod exit;
 mod failure;
 mod hint;
 mod hold;
+mod list;
+mod log;
 mod next;
+mod onlooker;
 pub mod program;
 mod release;
 mod settings;
@@ -39,6 +44,7 @@ mod status;
 mod talk;
 mod target;
 mod trail;
+mod waiting;
 mod witnesses;
 mod words;
 

@@ -57,9 +57,10 @@ impl Next {
             Situation::Recycled => (reap, "removes it: pid_reused".to_owned()),
             Situation::Rebooted { proved: true } => (reap, "removes it: other_boot".to_owned()),
             Situation::ContainerGone { proved: true } => (reap, "removes it: namespace_gone".to_owned()),
-            Situation::Rebooted { proved: false } => {
-                (see(*pid), format!("a process that was started since the boot is not its holder; then: {by_hand}"))
-            }
+            Situation::Rebooted { proved: false } => (
+                see(*pid),
+                format!("a process that was started since the boot is not its holder; then: {by_hand}"),
+            ),
             Situation::Gone { .. } if witnesses.gate.is_shut() => {
                 (check, "removes it, once the gate is open".to_owned())
             }
@@ -71,7 +72,9 @@ impl Next {
             Situation::Renamed(Here::Lives) => {
                 (wait, format!("waits until it is free; to see its process: {}", see(*pid)))
             }
-            Situation::Renamed(Here::Gone | Here::Recycled) => (see(*pid), format!("it is not its holder; then: {by_hand}")),
+            Situation::Renamed(Here::Gone | Here::Recycled) => {
+                (see(*pid), format!("it is not its holder; then: {by_hand}"))
+            }
             Situation::Renamed(Here::Unknown) => (see(*pid), once_gone),
             Situation::Container(Inside::Process(here)) => {
                 (see(here.into()), format!("its process, as it is seen from here; {once_gone}"))
@@ -84,7 +87,9 @@ impl Next {
                 format!("sudo beadlock status {target}"),
                 format!("on the host, outside of every container: there root sees into them; {once_gone}"),
             ),
-            Situation::ContainerGone { proved: false } => (by_hand.clone(), "nobody lives in its container any more".to_owned()),
+            Situation::ContainerGone { proved: false } => {
+                (by_hand.clone(), "nobody lives in its container any more".to_owned())
+            }
             Situation::Remote { .. } => (format!("ssh -- {host} ps -p {pid}"), once_gone),
             Situation::Namesake => (
                 format!("ssh -- {host} ps -p {pid}"),
@@ -96,13 +101,22 @@ impl Next {
             Situation::Empty { fresh: true } | Situation::Malformed { fresh: true } => {
                 (again, "somebody may be writing it".to_owned())
             }
-            Situation::Empty { fresh: false } => (malformed, "there is nothing in it; was the disk full? df -h".to_owned()),
-            Situation::Malformed { fresh: false } | Situation::Invalid => {
-                (format!("beadlock status --raw {target}"), format!("shows it; when nobody needs it: {malformed}"))
+            Situation::Empty { fresh: false } => {
+                (malformed, "there is nothing in it; was the disk full? df -h".to_owned())
             }
-            Situation::NotAFile(FileKind::Directory) => (format!("ls -la {lock}"), format!("when nobody needs it: {malformed}")),
-            Situation::NotAFile(_) | Situation::TooLarge => (format!("ls -ld {lock}"), format!("when nobody needs it: {malformed}")),
-            Situation::Unread => (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned()),
+            Situation::Malformed { fresh: false } | Situation::Invalid => (
+                format!("beadlock status --raw {target}"),
+                format!("shows it; when nobody needs it: {malformed}"),
+            ),
+            Situation::NotAFile(FileKind::Directory) => {
+                (format!("ls -la {lock}"), format!("when nobody needs it: {malformed}"))
+            }
+            Situation::NotAFile(_) | Situation::TooLarge => {
+                (format!("ls -ld {lock}"), format!("when nobody needs it: {malformed}"))
+            }
+            Situation::Unread => {
+                (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned())
+            }
         }
     }
 
@@ -115,7 +129,8 @@ impl Next {
                     let pids = orphaned.work.iter().map(|work| work.pid.to_string());
                     pids.collect::<Vec<_>>().join(glue)
                 };
-                let comment = format!("what is left running; a claim waits for it; to end it: kill {}", pids(" "));
+                let comment =
+                    format!("what is left running; a claim waits for it; to end it: kill {}", pids(" "));
                 (format!("ps -fp {}", pids(",")), comment)
             }
             None if witnesses.gate.is_shut() => (hold, "waits until the gate is open".to_owned()),

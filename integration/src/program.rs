@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use beadlock_checker::system_words;
+use beadlock_checker::{guardian, system_words};
 use clap::Parser;
 use clap::error::ErrorKind;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
 use crate::settings::Common;
 use crate::talk::print;
-use crate::{acquire, check, doctor, hint, hold, release, status};
+use crate::{acquire, breaking, check, cycle, doctor, hint, hold, list, log, release, status, waiting};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -26,6 +26,9 @@ pub fn run() -> End {
         && first == acquire::ARGUMENT
     {
         return acquire::keep(rest);
+    }
+    if words.get(1).is_some_and(|first| first == guardian::ARGUMENT) {
+        return End::Code(guardian::main(words.into_iter().skip(2)));
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
@@ -56,10 +59,24 @@ pub fn run() -> End {
         Some(Command::Hold(typed)) => hold::run::run(typed, &environment, &common, &request),
         Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
         Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
+        Some(Command::Cycle(typed)) if typed.command.is_empty() => {
+            let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
+            let message = hint.unwrap_or_else(|| "no command; type: beadlock cycle -- CMD [ARG…]".to_owned());
+            refuse(&Error::usage(message), &common, &request)
+        }
+        Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
         Some(Command::Check(typed)) => check::run(&typed, &environment).print(&common, &request),
+        Some(Command::Status(typed)) if typed.raw => {
+            let answers = status::run_raw(&typed.targets, &environment, &common.talk);
+            answers.print(&Common { json: false, ..common }, &request)
+        }
         Some(Command::Status(typed)) => {
             status::run(&typed.targets, &environment, &common.talk).print(&common, &request)
         }
+        Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
+        Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
+        Some(Command::Wait(typed)) => waiting::run(&typed, &environment, &common, &request),
+        Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
         Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {
             let end = status::run(&[], &environment, &common.talk).print(&common, &request);

@@ -100,7 +100,12 @@ fn release(
         }
         Adopted::NotOurs(record) => {
             let whose = record.map_or("somebody else's".to_owned(), |record| {
-                format!("{}'s (PID {}, on {})", escaped(&record.holder), record.pid, escaped(&record.hostname))
+                format!(
+                    "{}'s (PID {}, on {})",
+                    escaped(&record.holder),
+                    record.pid,
+                    escaped(&record.hostname)
+                )
             });
             let (path, id, typed) = (escaped_path(&target.path()), escaped(&id), target.typed());
             let message = format!(
@@ -115,7 +120,11 @@ fn release(
         }
     };
     let holder = held.record().holder.clone();
-    let trail = Trail::open(audit.as_deref(), Some(&holder), &target, request, talk)?;
+    // What is not written down is said; the lock must not stay for that.
+    let trail = Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
+        talk.warn(&error.to_string());
+        Trail::open(None, None, &target, request, talk)
+    })?;
     let age = held.age();
     let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail };
     match leaving.end(held, None, "released", &mut Unattended) {

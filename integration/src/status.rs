@@ -43,11 +43,11 @@ pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> 
     let mut answers = Answers::default();
     for target in crate::program::each(targets) {
         let found = Found::resolve(target.map(OsString::as_os_str), environment);
-        let bytes = found.and_then(|target| match raw(&target.place) {
-            Ok(bytes) => Ok(bytes.unwrap_or_default()),
+        let bytes = found.map(|target| match raw(&target.place) {
+            Ok(bytes) => bytes.unwrap_or_default(),
             Err(words) => {
                 talk.error(&format!("{} was not read: {words}", escaped_path(&target.path())));
-                Ok(Vec::new())
+                Vec::new()
             }
         });
         match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
@@ -58,11 +58,9 @@ pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> 
     answers
 }
 
-fn not_written(error: &io::Error) -> Error {
-    Error::io(
-        format!("failed to write to stdout: {}", beadlock_checker::system_words(error)),
-        error.kind(),
-    )
+/// What was found could not be printed.
+pub fn not_written(error: &io::Error) -> Error {
+    Error::io(format!("failed to write to stdout: {}", beadlock_checker::system_words(error)), error.kind())
 }
 
 /// A lock as `status` and `list` show it.
@@ -119,10 +117,13 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color)
     }
 
-    fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+    /// All that is said of one lock.
+    pub fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
         let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
         let what = match (verdict, words::holder(&self.look)) {
-            (Verdict::Held(_), Some(holder)) => format!("{word} by {holder}{} ({reason})", self.for_how_long()),
+            (Verdict::Held(_), Some(holder)) => {
+                format!("{word} by {holder}{} ({reason})", self.for_how_long())
+            }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
                 format!("{word}: {} ({reason}); every daemon skips", self.look.detail)

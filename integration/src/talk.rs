@@ -64,6 +64,11 @@ impl Talk {
         }
     }
 
+    /// More is wanted.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
     /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time. Formatted only
     /// when it is said: that may take a look at every process.
     pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
@@ -78,6 +83,12 @@ impl Talk {
         } else if is_first {
             self.say(&line.to_string());
         }
+    }
+
+    /// What a question is about, and the question: as they are, and with `-q` too.
+    pub fn ask(&self, text: &str) {
+        self.end_live();
+        self.write(text);
     }
 
     /// Takes the live line away.

@@ -20,7 +20,6 @@ use super::release::{LEASE_PATIENCE, PATIENCE};
 use super::rename::Moved;
 use super::{GRACE, Site, Step};
 use crate::Options;
-use crate::dialect::beads::StartedAt;
 use crate::error::Result;
 use crate::facts::{Depth, now};
 use crate::look::{Judged, Look, look};
@@ -98,12 +97,6 @@ impl Seen {
     /// What the look has shown.
     pub fn look(&self) -> &Look {
         &self.look
-    }
-
-    /// When it was written last; `None` when there is none.
-    pub fn modified(&self) -> Option<StartedAt> {
-        let [_, _, seconds, nanos] = self.pin.as_ref()?.marks;
-        Some(StartedAt::from_unix(seconds, u32::try_from(nanos).unwrap_or(0)))
     }
 
     /// What is judged now is what was looked at: a record by its content; what is none by its file as well, since

@@ -121,6 +121,8 @@ impl Held {
         let file = match read::open(&self.dir_pin, self.place.names().lock()) {
             Sight::File(file) => file,
             Sight::Absent if named(self.place.names().aside()) => return Whereabouts::Aside,
+            // It may have come back between the two looks.
+            Sight::Absent if named(self.place.names().lock()) => return Whereabouts::InPlace,
             Sight::Absent => return Whereabouts::Vanished,
             // Under somebody's lease, say; by its number it is ours.
             Sight::Unreadable(_) if named(self.place.names().lock()) => return Whereabouts::InPlace,

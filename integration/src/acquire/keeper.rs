@@ -4,19 +4,26 @@
 //! It is the running binary again, forked before the claim and executed once the claim stands: own session, its
 //! streams on `/dev/null`, every other descriptor closed, working directory `/`, SIGHUP ignored. It keeps the
 //! environment, by which CI systems find what a job has left behind.
+//!
+//! Its stdin is a pipe at first: one byte says that whoever asked for the claim has been told of it. Without that byte
+//! (`acquire` was killed) nobody knows the id, and the keeper ends the claim again.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::audit::Event;
 use beadlock_checker::sys::{Spawn, Waiting, fork_waiting, ignore};
 use beadlock_checker::system_words;
 use beadlock_checker::take::{Adopted, Held};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsid, setsid};
+use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsid, pipe2, read, setsid};
 
 use crate::envelope::Request;
 use crate::environment::Environment;
@@ -25,7 +32,7 @@ use crate::failure::{Code, Error};
 use crate::hold::attend::Attending;
 use crate::hold::event::wait_for;
 use crate::hold::leaving::Leaving;
-use crate::hold::loss::Watch;
+use crate::hold::loss::{Loss, Watch};
 use crate::hold::signals::Signals;
 use crate::hold::tree;
 use crate::hold::wait::Deadline;
@@ -52,18 +59,20 @@ pub struct Order<'a> {
     pub max_hold: Duration,
 }
 
-/// A keeper that waits for the claim to stand. Dropped before that it ends without having been one.
+/// A keeper that waits for the claim to stand, and then to be told that it is known. Dropped before that it is ended.
 #[derive(Debug)]
 pub struct Keeper {
     pid: i32,
     waiting: Option<Waiting>,
+    /// The pipe that is its stdin.
+    known: File,
 }
 
 impl Order<'_> {
-    /// Forks it.
+    /// Forks it. Our own stdin, which nobody reads here, becomes the pipe that it gets as its.
     ///
     /// # Errors
-    /// When the system has no process to give.
+    /// When the system has no process or no pipe to give.
     pub fn fork(
         &self,
         audit: Option<&Path>,
@@ -88,10 +97,13 @@ impl Order<'_> {
         let pair = |(name, value): (OsString, OsString)| c_string(&[name, value].join(OsStr::new("=")));
         let envp: Vec<CString> = environment.with(&[]).into_iter().map(pair).collect();
         let spawn = Spawn { program: c"/proc/self/exe", argv: &argv, envp: &envp, own_group: false, mask };
-        let waiting = fork_waiting(&spawn).map_err(|error| {
+        let failed = |error: io::Error| {
             Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
-        })?;
-        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting) })
+        };
+        let (reader, known) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        dup2_stdin(&reader).map_err(|errno| failed(errno.into()))?;
+        let waiting = fork_waiting(&spawn).map_err(failed)?;
+        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known: known.into() })
     }
 }
 
@@ -105,7 +117,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When it did not come to that.
-    pub fn start(mut self) -> Result<(), Error> {
+    pub fn start(&mut self) -> Result<(), Error> {
         let failed = |why: &str| Error::new(Code::Io, format!("the keeper could not be started: {why}"));
         if let Some(waiting) = self.waiting.take() {
             let started = waiting.go().and_then(beadlock_checker::sys::Starting::result);
@@ -122,6 +134,16 @@ impl Keeper {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        Ok(())
+    }
+
+    /// The claim has been told: from here on it is the keeper's alone.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn leave(mut self) -> Result<(), Error> {
+        let told = self.known.write_all(&[1]);
+        told.map_err(|_| Error::new(Code::Io, "the keeper has ended, and so the claim"))?;
         std::mem::forget(self);
         Ok(())
     }
@@ -147,7 +169,8 @@ pub fn main(args: &[OsString]) -> End {
     else {
         return failed;
     };
-    let Some(max_hold) = millis.to_str().and_then(|millis| millis.parse().ok()).map(Duration::from_millis) else {
+    let Some(max_hold) = millis.to_str().and_then(|millis| millis.parse().ok()).map(Duration::from_millis)
+    else {
         return failed;
     };
     let deadline = Deadline::after(max_hold);
@@ -162,34 +185,66 @@ pub fn main(args: &[OsString]) -> End {
     if get_away().is_err() {
         return failed;
     }
-    let Some(reason) = keep(&held, deadline, &mut signals) else { return End::Code(Exit::Done.code()) };
+    let (reason, lost) = match keep(&held, deadline, &mut signals) {
+        Kept::Until(reason) => (reason, None),
+        Kept::Lost(loss) => ("lost", Some(loss)),
+        Kept::Taken => return End::Code(Exit::Done.code()),
+    };
     let trail = Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
         .or_else(|_| Trail::open(None, None, &target, &request, &talk));
     let Ok(trail) = trail else { return failed };
+    if let Some(loss) = lost {
+        let (age, error) = (held.age(), loss.error(None, held.age(), &target));
+        trail.write(Event::LockLost, |entry| {
+            entry.reason(loss.as_str()).detail(error).held_for(age).lock(held.record())
+        });
+        return End::Code(Exit::Lost.code());
+    }
     let leaving = Leaving { target: &target, patience: LAST_PATIENCE, talk: &talk, trail: &trail };
     let _ = leaving.end(held, None, reason, &mut Attending::wait_of(&mut signals, &talk, None));
     End::Code(Exit::Done.code())
 }
 
-/// Keeps it until there is a reason to end the claim; `None`: it has ended, released by its id or lost.
-fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Option<&'static str> {
-    use std::os::fd::AsFd;
+/// Why there is nothing to keep any more.
+enum Kept {
+    /// The claim is to end, for this reason.
+    Until(&'static str),
+    /// Somebody took it away, by its id or by hand, and has written that down: the file was moved before it was gone.
+    Taken,
+    /// It was lost.
+    Lost(Loss),
+}
+
+/// Keeps it until there is a reason to end the claim, or it has ended.
+fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Kept {
+    let stdin = io::stdin();
+    let mut is_known = false;
     let mut watch = Watch::over(held);
-    let mut woken = false;
+    let [mut told, mut woken] = [false; 2];
     loop {
-        if watch.look(woken).is_some() {
-            return None;
+        match watch.look(woken) {
+            Some(Loss::Vanished) if watch.was_moved() => return Kept::Taken,
+            Some(loss) => return Kept::Lost(loss),
+            None => {}
         }
         while let Some(received) = signals.next() {
             if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
-                return Some("signal");
+                return Kept::Until("signal");
+            }
+        }
+        if told {
+            match read(&stdin, &mut [0]) {
+                Ok(1) if let_stdin_go().is_ok() => is_known = true,
+                Err(Errno::EINTR) => {}
+                _ => return Kept::Until("not_handed_over"),
             }
         }
         if deadline.is_over() {
-            return Some("max_hold");
+            return Kept::Until("max_hold");
         }
         let limit = watch.left().min(deadline.left());
-        [_, woken] = wait_for([Some(signals.as_fd()), watch.fd()], limit);
+        let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());
+        [_, woken, told] = wait_for([Some(signals.as_fd()), watch.fd(), stdin], limit);
     }
 }
 
@@ -217,18 +272,25 @@ fn close_all() {
     }
 }
 
-fn get_away() -> std::io::Result<()> {
+/// All but stdin, which is the pipe.
+fn get_away() -> io::Result<()> {
     ignore(Signal::SIGHUP)?;
-    let null = File::options().read(true).write(true).open("/dev/null");
-    let null = match null {
-        Err(error) if error.kind() == ErrorKind::NotFound => File::open("/")?,
-        null => null?,
-    };
-    dup2_stdin(&null)?;
+    let null = null()?;
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
     chdir("/")?;
     let _ = nix::sys::prctl::set_name(c"beadlock-keep"); // Started by way of /proc it is "exe".
     setsid()?;
     Ok(())
+}
+
+fn let_stdin_go() -> io::Result<()> {
+    Ok(dup2_stdin(null()?)?)
+}
+
+fn null() -> io::Result<File> {
+    match File::options().read(true).write(true).open("/dev/null") {
+        Err(error) if error.kind() == ErrorKind::NotFound => File::open("/"),
+        null => null,
+    }
 }

@@ -9,15 +9,18 @@ mod subject;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::duration::{self, shown};
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::{Liveness, random_id};
 use beadlock_checker::process;
+use beadlock_checker::sys::stdout_was_closed;
 use beadlock_checker::system_words;
 use beadlock_checker::take::Held;
 use clap::Args;
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use crate::cli;
@@ -69,8 +72,8 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
     let settings = Claim::resolve(&typed.claim, typed.holder.as_ref(), environment).map_err(Stopped::from);
-    let done = settings
-        .and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
+    let done =
+        settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
         Err(Stopped::Failed(error)) => (End::Code(replaced.code(error.exit)), Some(error)),
@@ -86,7 +89,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     {
         // Whoever cannot read it has the exit code.
         let envelope = request.envelope(report.json(), Some(error), &common.talk.warnings());
-        let _ = print_all(&format!("{envelope}\n"));
+        let _ = print_all(format!("{envelope}\n").as_bytes());
     }
     end
 }
@@ -108,7 +111,8 @@ fn acquire(
         (false, None) => Some(subject::caller()?),
     };
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
-    let holder = settings.holder.clone().or_else(name).unwrap_or_else(|| command::holder_name(OsStr::new("")));
+    let holder =
+        settings.holder.clone().or_else(name).unwrap_or_else(|| command::holder_name(OsStr::new("")));
     report.holder = Some(holder.clone());
     let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
     if let Some(outer) = nested::outer_claim(&target, environment) {
@@ -116,7 +120,10 @@ fn acquire(
         report.waited = Some(Duration::ZERO);
         let id = nested::name_of(&outer);
         report.id = Some(id.clone());
-        talk.say_more(&format!("{} is held by an outer claim ({outer}); this one releases nothing", target.given));
+        talk.say_more(&format!(
+            "{} is held by an outer claim ({outer}); this one releases nothing",
+            target.given
+        ));
         let pid = subject.unwrap_or_else(subject::parent);
         return tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error).into());
     }
@@ -124,40 +131,35 @@ fn acquire(
     report.id = Some(id.clone());
     let mut signals = Signals::block()?;
     let max_hold = typed.max_hold.unwrap_or(MAX_HOLD);
-    let keeper = match subject {
+    let mut keeper = match subject {
         Some(_) => None,
         None => {
-            let order = keeper::Order { target: &target, id: &id, holder: &holder, request: request.id(), max_hold };
+            let order =
+                keeper::Order { target: &target, id: &id, holder: &holder, request: request.id(), max_hold };
             Some(order.fork(settings.audit.as_deref(), environment, signals.mask_before())?)
         }
     };
     let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
     let begun = Instant::now();
     let child = keeper.as_ref().map(keeper::Keeper::pid);
-    let mut attending = Attending::wait_of(&mut signals, talk, child);
+    let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
     let (wait, drain, options) = (settings.wait, settings.drain, settings.options);
-    let claiming = Claiming {
-        target: &target,
-        pid: pid.unsigned_abs(),
-        holder: &holder,
-        id: &id,
-        wait,
-        drain,
-        options,
-    };
+    let claiming =
+        Claiming { target: &target, pid: pid.unsigned_abs(), holder: &holder, id: &id, wait, drain, options };
     let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
-    let finish = || -> Result<(), Stopped> {
+    let mut finish = || -> Result<(), Stopped> {
         if let Some(stopped) = attending.stopped() {
             return Err(stopped);
         }
-        if let Some(keeper) = keeper {
+        if let Some(keeper) = &mut keeper {
             keeper.start()?;
         } else if process::probe(i64::from(pid)) == Liveness::Gone {
             return Err(subject::gone(pid).into());
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error).into())
+        tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error))?;
+        Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
     };
     match finish() {
         Ok(()) => {
@@ -194,16 +196,32 @@ fn tell(
 ) -> io::Result<()> {
     if common.json {
         let envelope = request.envelope(report.json(), None, &common.talk.warnings());
-        return print_all(&format!("{envelope}\n"));
+        return print_all(format!("{envelope}\n").as_bytes());
     }
-    let target = quoted(target.exported());
-    print_all(&format!("BEADLOCK_TARGET={target}\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n"))
+    let mut lines = b"BEADLOCK_TARGET=".to_vec();
+    lines.extend(assigned(target.exported()));
+    lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
+    print_all(&lines)
+}
+
+/// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would break
+/// it is `$'…'`, which the older shells do not know.
+fn assigned(word: &OsStr) -> Vec<u8> {
+    let (bytes, shown) = (word.as_bytes(), quoted(word));
+    if !shown.starts_with('$') || bytes.iter().any(u8::is_ascii_control) {
+        return shown.into_bytes();
+    }
+    let inner = bytes.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&br"'\''"[..]);
+    [b"'", inner.as_slice(), b"'"].concat()
 }
 
 /// Whoever reads it must have it: a pipe that is closed is a failure here.
-fn print_all(text: &str) -> io::Result<()> {
+fn print_all(text: &[u8]) -> io::Result<()> {
+    if stdout_was_closed() {
+        return Err(Errno::EBADF.into());
+    }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(text)?;
     stdout.flush()
 }
 

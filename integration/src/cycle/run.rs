@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
+use beadlock_checker::audit::Event;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::Guardian;
 use beadlock_checker::sys::Waiting;
@@ -20,14 +21,16 @@ use crate::exit::{End, Exit};
 use crate::failure::{Code, Error};
 use crate::hold::claim::Stopped;
 use crate::hold::command::Command;
+use crate::hold::loss::OnLoss;
 use crate::hold::nested;
 use crate::hold::run::{Child, has_terminal};
 use crate::hold::signals::Signals;
 use crate::hold::supervise::{Ended, Running};
 use crate::hold::tree::{self, Ending, Tree};
-use crate::settings::Common;
+use crate::settings::{Common, audit};
 use crate::talk::{Talk, print};
 use crate::target::Found;
+use crate::trail::Trail;
 use crate::words;
 
 /// How long what is left after a signal may take, unless `$BEADLOCK_KILL_AFTER` says otherwise.
@@ -35,7 +38,7 @@ const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the command as a cycle, and says how the program is to end.
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let (end, error, data) = match cycle(typed, environment, &common.talk) {
+    let (end, error, data) = match cycle(typed, environment, &common.talk, request) {
         Ok(end) => return end,
         Err(NotRun::Skipped(skipped)) => {
             let error = skipped.error();
@@ -107,7 +110,7 @@ impl Skipped {
     }
 }
 
-fn cycle(typed: Typed, environment: &Environment, talk: &Talk) -> Result<End, NotRun> {
+fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<End, NotRun> {
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     if !target.has_cycles() {
         let message = format!(
@@ -120,6 +123,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk) -> Result<End, No
     }
     let kill_after = environment.parsed("BEADLOCK_KILL_AFTER", duration::parse)?.unwrap_or(KILL_AFTER);
     let command = Command::find(typed.command, environment.get("PATH"))?;
+    let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
@@ -128,10 +132,14 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk) -> Result<End, No
             if decision.reason() == Reason::GateBusy && nested::is_inside_a_cycle(&target, environment) {
                 return Err(inside_itself(&target).into());
             }
+            if let Decision::Skip(skip) = &decision {
+                trail.write(Event::LockBlocked, |entry| entry.skip(skip));
+            }
             return Err(NotRun::Skipped(Box::new(Skipped { target, decision })));
         }
     };
-    if cycle.decision().removed().is_some() {
+    if let Some(removed) = cycle.decision().removed() {
+        trail.write(Event::LockStaleRemoved, |entry| entry.removed(removed));
         talk.say(&cycle.decision().to_string());
     }
     if let Some(why) = cycle.no_gate() {
@@ -152,7 +160,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk) -> Result<End, No
         None => None,
     };
     let tree = guardian.iter().fold(tree, |tree, guardian| tree.without(guardian.pid()));
-    let running = Running { pid, own_group, kill_after, wait_group: false, tree };
+    let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
     let worked = work(&running, waiting, &mut signals, talk);
     if let Ok(Worked::Ended(Ended { left, .. })) = &worked
         && !left.is_empty()
@@ -193,7 +201,7 @@ fn work(running: &Running, waiting: Waiting, signals: &mut Signals, talk: &Talk)
             return Ok(Worked::Signalled(received.signal));
         }
     }
-    running.supervise(waiting.go()?, signals, talk).map(Worked::Ended)
+    running.supervise(waiting.go()?, None, signals, talk).map(Worked::Ended)
 }
 
 fn inside_itself(target: &Found) -> Error {

@@ -7,7 +7,8 @@
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -26,9 +27,9 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 pub const PREFIX: &str = ".exclusive-lock.doctor-";
 /// A directory on it: the stand-in for the one that a gate is taken on.
 pub const GATE: &CStr = c"gate";
-/// Who made it: a PID is of one machine and one PID namespace.
-const MARK: &CStr = c"made-by";
-/// What somebody else's process must have left for so long that nobody can be at it any more.
+/// The file on it that two processes share.
+pub const FILE: &CStr = c"file";
+/// After so many seconds nobody can be at it any more, whatever a PID means there.
 const OLD: i64 = 3600;
 /// How long files that were open a moment ago may stay, as they do on FUSE and NFS.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,7 +52,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// Where nothing can be made.
     pub fn make(above: BorrowedFd<'a>, path: &Path) -> nix::Result<Self> {
-        let name = format!("{PREFIX}{}-{}", std::process::id(), &random_id()[..8]);
+        let name = format!("{PREFIX}{}-{}{}", std::process::id(), here(), &random_id()[..8]);
         mkdirat(above, name.as_str(), Mode::S_IRWXU)?;
         let opened = openat(above, name.as_str(), DIRECTORY, Mode::empty());
         let dir = opened.inspect_err(|_| {
@@ -59,10 +60,6 @@ impl<'a> Bench<'a> {
         })?;
         let bench = Self { above, path: path.join(&name), name, dir };
         mkdirat(&bench.dir, GATE, Mode::S_IRWXU)?;
-        // On a full disk there is none; then nothing is swept by its PID.
-        if let Ok(mut mark) = bench.create(MARK) {
-            let _ = mark.write_all(here().as_bytes());
-        }
         bench.sweep();
         Ok(bench)
     }
@@ -100,12 +97,9 @@ impl<'a> Bench<'a> {
         Ok(text)
     }
 
-    /// Removes a file.
-    ///
-    /// # Errors
-    /// ENOENT when there is none.
-    pub fn remove(&self, name: &CStr) -> nix::Result<()> {
-        unlinkat(&self.dir, name, UnlinkatFlags::NoRemoveDir)
+    /// Removes what a trial has left, so that the next one begins with an empty bench.
+    pub fn tidy(&self) {
+        let _ = empty(self.above, &self.name, &[GATE]);
     }
 
     /// Removes all of it.
@@ -132,28 +126,21 @@ impl<'a> Bench<'a> {
             // An error is not passed by reading on.
             let Ok(entry) = entry else { return };
             let Ok(name) = entry.file_name().to_str() else { continue };
-            let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-            let is_dead =
-                pid.is_some_and(|pid| pid.parse().is_ok_and(|pid| process::probe(pid) == Liveness::Gone));
-            if is_dead && self.is_left_over(name, &now) {
+            let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+            let Some((pid, rest)) = parts else { continue };
+            let is_dead = pid.parse().is_ok_and(|pid| process::probe(pid) == Liveness::Gone);
+            if is_dead && self.is_left_over(name, rest.starts_with(&here()), &now) {
                 let _ = remove(self.above, name);
             }
         }
     }
 
-    fn is_left_over(&self, name: &str, now: &FileStat) -> bool {
+    /// Nobody can be at it any more: it was made where its PID means what it means here, or long ago.
+    fn is_left_over(&self, name: &str, is_from_here: bool, now: &FileStat) -> bool {
         let Ok(stat) = fstatat(self.above, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return false };
         let is_dir = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
-        let mark = || {
-            let dir = openat(self.above, name, DIRECTORY, Mode::empty()).ok()?;
-            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-            let mut text = String::new();
-            let file = File::from(openat(&dir, MARK, flags, Mode::empty()).ok()?);
-            file.take(4096).read_to_string(&mut text).ok()?;
-            Some(text)
-        };
         let is_old = now.st_mtime.saturating_sub(stat.st_mtime) > OLD;
-        is_dir && stat.st_uid == geteuid().as_raw() && (is_old || mark() == Some(here()))
+        is_dir && stat.st_uid == geteuid().as_raw() && (is_from_here || is_old)
     }
 }
 
@@ -169,22 +156,32 @@ impl Drop for Bench<'_> {
     }
 }
 
-/// Where a PID means what it means here.
+/// Tells the machine, boot and PID namespace where a PID means what it means here from others: eight digits. Another
+/// build of this program may have others, and is then as strange as another machine.
 fn here() -> String {
-    let (ids, host) = (Ids::current(), hostname());
-    format!("{host:?} {:?} {:?} {:?}", ids.machine_id, ids.boot_id, ids.pid_ns)
+    let ids = Ids::current();
+    let mut hasher = DefaultHasher::new();
+    (hostname(), &ids.machine_id, &ids.boot_id, &ids.pid_ns).hash(&mut hasher);
+    format!("{:08x}", hasher.finish() & 0xFFFF_FFFF)
 }
 
 /// Removes the directory and what lies in it: files, and empty directories. Follows nothing.
 fn remove(above: BorrowedFd<'_>, name: &str) -> nix::Result<()> {
+    empty(above, name, &[])?;
+    unlinkat(above, name, UnlinkatFlags::RemoveDir)
+}
+
+/// Removes what lies in the directory, but for what is to be `kept`.
+fn empty(above: BorrowedFd<'_>, name: &str, kept: &[&CStr]) -> nix::Result<()> {
     let mut dir = Dir::openat(above, name, DIRECTORY, Mode::empty())?;
-    let names: Vec<_> = dir.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
-    for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
-        if unlinkat(&dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir).is_err() {
-            let _ = unlinkat(&dir, name.as_c_str(), UnlinkatFlags::RemoveDir);
+    let names: Vec<_> = dir.iter().map_while(Result::ok).map(|entry| entry.file_name().to_owned()).collect();
+    let is_gone = |name: &CStr| !kept.contains(&name) && !matches!(name.to_bytes(), b"." | b"..");
+    for name in names.iter().map(|name| name.as_c_str()).filter(|name| is_gone(name)) {
+        if unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir).is_err() {
+            let _ = unlinkat(&dir, name, UnlinkatFlags::RemoveDir);
         }
     }
-    unlinkat(above, name, UnlinkatFlags::RemoveDir)
+    Ok(())
 }
 
 /// True in a bench: where the second process may work.

@@ -12,8 +12,8 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{fdatasync, linkat};
 
-use super::bench::Bench;
-use super::second::{Answer, FILE, Order, Second};
+use super::bench::{Bench, FILE};
+use super::second::{Answer, Order, Second};
 use super::trial::{Failure, Outcome};
 
 /// As long as a lock that beadlock writes.
@@ -36,19 +36,20 @@ fn is_whole(bench: &Bench<'_>, name: &CStr) -> Result<(), Failure> {
 
 /// `O_CREAT|O_EXCL` creates a file once: neither this process nor another creates it again.
 pub fn exclusive(bench: &Bench<'_>) -> Outcome {
-    const NAME: &CStr = c"file";
-    write(&mut bench.create(NAME)?)?;
-    is_whole(bench, NAME)?;
-    if bench.create(NAME).err() != Some(Errno::EEXIST) {
-        return Err(Failure::missing(format!("{FILE} was created twice")));
+    write(&mut bench.create(FILE)?)?;
+    is_whole(bench, FILE)?;
+    if bench.create(FILE).err() != Some(Errno::EEXIST) {
+        return Err(Failure::missing("one file was created twice"));
     }
-    let ended = match Second::start(bench)?.ask(Order::Create)? {
+    // Without a second process this one's word must do.
+    let Ok(mut second) = Second::start(bench) else {
+        return Ok("this process did not create it twice".to_owned());
+    };
+    match second.ask(Order::Create)? {
         Answer::Refused(Errno::EEXIST) => Ok("neither this process nor another created it twice".to_owned()),
         Answer::Refused(errno) => Err(errno.into()),
         _ => Err(Failure::missing("another process created it once more")),
-    };
-    bench.remove(NAME)?;
-    ended
+    }
 }
 
 /// A file without a name, written, synced, then linked: as a claim does it.
@@ -70,7 +71,6 @@ pub fn unnamed(bench: &Bench<'_>) -> Outcome {
     };
     drop(file);
     is_whole(bench, name)?;
-    bench.remove(name)?;
     Ok(format!("O_TMPFILE, linked by {how}"))
 }
 
@@ -86,11 +86,7 @@ pub fn hard_link(bench: &Bench<'_>) -> Outcome {
         return Err(Failure::missing("the link is another file"));
     }
     drop((file, linked, bench.create(other)?));
-    let over = linkat(bench, other, bench, to, AtFlags::empty());
-    for name in [from, to, other] {
-        bench.remove(name)?;
-    }
-    match over {
+    match linkat(bench, other, bench, to, AtFlags::empty()) {
         Err(Errno::EEXIST) => Ok("linked, and not over what was there".to_owned()),
         Err(errno) => Err(errno.into()),
         Ok(()) => Err(Failure::missing("it links over what is there")),
@@ -99,13 +95,10 @@ pub fn hard_link(bench: &Bench<'_>) -> Outcome {
 
 /// `fdatasync(2)` of a file that has just been written.
 pub fn synced(bench: &Bench<'_>) -> Outcome {
-    let name = c"synced";
-    let mut file = bench.create(name)?;
+    let mut file = bench.create(FILE)?;
     write(&mut file)?;
     let begun = Instant::now();
     fdatasync(&file)?;
     let took = begun.elapsed();
-    drop(file);
-    bench.remove(name)?;
     Ok(format!("took {:.1} ms", took.as_secs_f64() * 1000.0))
 }

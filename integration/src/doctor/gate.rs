@@ -7,7 +7,7 @@ use beadlock_checker::sys::{Flock, flock};
 
 use super::bench::{Bench, GATE};
 use super::second::{Answer, LIMIT, Order, Second};
-use super::trial::{Failure, Outcome};
+use super::trial::{Failure, Outcome, after};
 
 /// For how long somebody must stay blocked to count as blocked.
 const BLOCKED: Duration = Duration::from_millis(50);
@@ -68,10 +68,9 @@ pub fn wakes(bench: &Bench<'_>) -> Outcome {
     let released = Instant::now();
     flock(&gate, Flock::Unlock)?;
     match second.answer(LIMIT)? {
-        Some(Answer::Done) => Ok(format!(
-            "who was blocked went on {:.1} ms after the release",
-            released.elapsed().as_secs_f64() * 1000.0
-        )),
+        Some(Answer::Done) => {
+            Ok(format!("who was blocked went on {} when it was let go", after(released.elapsed())))
+        }
         Some(Answer::Refused(errno)) => Err(errno.into()),
         _ => Err(Failure::missing("who was blocked did not go on within 2 s after the release")),
     }

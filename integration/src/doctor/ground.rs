@@ -4,7 +4,8 @@ use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use beadlock_checker::escape::escaped;
-use beadlock_checker::{FileSystem, Reach};
+use beadlock_checker::{FileSystem, Reach, system_words};
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};
 use nix::sys::statvfs::fstatvfs;
@@ -14,22 +15,33 @@ use super::trial::{Failure, Outcome};
 
 /// What is known of the file system, and where it is mounted.
 pub fn file_system(dir: BorrowedFd<'_>) -> Outcome {
-    let found = FileSystem::of(dir)?;
+    let found = FileSystem::of(dir).map_err(of_statfs)?;
     let mount = mount_of(dir);
-    let name = match (found.name, &mount) {
-        // ext2 and ext3 have ext4's number, and FUSE is many.
-        (Some(name), Some(mount)) if !name.eq_ignore_ascii_case(&mount.kind) => {
-            format!("{name} ({})", escaped(&mount.kind))
-        }
-        (Some(name), _) => name.to_owned(),
-        (None, Some(mount)) => escaped(&mount.kind).to_string(),
-        (None, None) => format!("unknown (statfs {:#x})", found.magic),
-    };
+    let name = name_of(found.name, mount.as_ref().map(|mount| mount.kind.as_str()), found.magic);
     let at = mount.map(|mount| format!(", mounted at {}", escaped(&mount.point))).unwrap_or_default();
     match found.reach {
         Reach::Local => Ok(name + &at),
         Reach::Shared => Err(Failure::Missing(name + &at)),
         Reach::Unknown => Err(Failure::Untried(format!("{name}{at}: a kind that is in no table of ours"))),
+    }
+}
+
+/// It says nothing about what it was asked for.
+fn of_statfs(errno: Errno) -> Failure {
+    Failure::untried(system_words(&errno.into()))
+}
+
+/// By the kernel's word, which knows `ext3` from `ext4` and `fuse.sshfs` from other FUSE; ours where it says more.
+fn name_of(ours: Option<&str>, kind: Option<&str>, magic: i64) -> String {
+    let (Some(ours), Some(kind)) = (ours, kind) else {
+        let known = ours.or(kind).map(|name| escaped(name).to_string());
+        return known.unwrap_or_else(|| format!("unknown (statfs {magic:#x})"));
+    };
+    let lower = (ours.to_ascii_lowercase(), kind.to_ascii_lowercase());
+    match () {
+        () if lower.0.starts_with(&lower.1) => ours.to_owned(),
+        () if lower.1.starts_with(&lower.0) || lower.1.starts_with("ext") => escaped(kind).to_string(),
+        () => format!("{} ({ours})", escaped(kind)),
     }
 }
 
@@ -80,7 +92,7 @@ fn unescaped(word: &str) -> String {
 
 /// Whether there are a block and an inode left for this user.
 pub fn space(dir: BorrowedFd<'_>) -> Outcome {
-    let stat = fstatvfs(dir)?;
+    let stat = fstatvfs(dir).map_err(of_statfs)?;
     // Some file systems make inodes as they need them, and count none.
     let inodes = (stat.files() > 0).then(|| stat.files_available());
     let (blocks, size) = (u128::from(stat.blocks_available()), u128::from(stat.fragment_size()));
@@ -146,7 +158,7 @@ fn judged_mode(mode: u32) -> Outcome {
         return Err(Failure::Missing(format!("{detail}, {who}")));
     }
     if mode & 0o044 != 0 {
-        return Ok(format!("{detail}; who may read it can shut the gate, which 0700 prevents"));
+        return Ok(format!("{detail}; who may read it can shut the gate: 0700 is better"));
     }
     Ok(detail)
 }
@@ -163,6 +175,26 @@ mod tests {
         assert_eq!(Mount::parse("36 35 98:0 /"), None);
         assert_eq!(unescaped(r"a\04"), r"a\04", "not whole");
         assert_eq!(unescaped(r"\777\999"), r"\777\999", "no byte");
+    }
+
+    #[test]
+    fn a_file_system_has_the_name_that_people_know() {
+        let cases = [
+            (Some("ext4"), Some("ext4"), "ext4"),
+            (Some("ext4"), Some("ext3"), "ext3"),
+            (Some("XFS"), Some("xfs"), "XFS"),
+            (Some("overlayfs"), Some("overlay"), "overlayfs"),
+            (Some("FUSE"), Some("fuse"), "FUSE"),
+            (Some("FUSE"), Some("fuse.sshfs"), "fuse.sshfs"),
+            (Some("NFS"), Some("nfs4"), "nfs4"),
+            (Some("SMB"), Some("cifs"), "cifs (SMB)"),
+            (None, Some("vfat"), "vfat"),
+            (Some("9p"), None, "9p"),
+            (None, None, "unknown (statfs 0x4d44)"),
+        ];
+        for (ours, kind, name) in cases {
+            assert_eq!(name_of(ours, kind, 0x4d44), name);
+        }
     }
 
     #[test]

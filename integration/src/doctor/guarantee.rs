@@ -3,22 +3,25 @@
 use super::trial::{Kind, Trials};
 
 /// Whether a promise holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// Whole.
     Yes,
     /// In part, or in a weaker way.
     Limited,
+    /// What it rests on could not be tried.
+    Unknown,
     /// Not here.
     No,
 }
 
 impl Holds {
-    /// `yes`, `limited`, `no`.
+    /// `yes`, `limited`, `unknown`, `no`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Yes => "yes",
             Self::Limited => "limited",
+            Self::Unknown => "unknown",
             Self::No => "no",
         }
     }
@@ -38,6 +41,7 @@ pub struct Guarantee {
 }
 
 type Answer = (Holds, String);
+type Judge = fn(&Trials) -> Answer;
 
 fn yes(how: impl Into<String>) -> Answer {
     (Holds::Yes, how.into())
@@ -51,6 +55,12 @@ fn no(why: impl Into<String>) -> Answer {
     (Holds::No, why.into())
 }
 
+/// By a trial that is needed: not there, or not known.
+fn without(trials: &Trials, kind: Kind, then: &str) -> Answer {
+    let holds = if trials.ok(kind) == Some(false) { Holds::No } else { Holds::Unknown };
+    (holds, format!("{}: {}{then}", kind.words(), trials.detail(kind)))
+}
+
 /// What is promised where the trials ended so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantees(pub Vec<Guarantee>);
@@ -61,13 +71,13 @@ const DRAIN: &str = "drain";
 impl Guarantees {
     /// Judges.
     pub fn of(trials: &Trials) -> Self {
-        let all: [(&str, &str, fn(&Trials) -> Answer); 7] = [
-            (CLAIM, "a lock can be claimed, and is complete from the moment it can be seen", claim),
-            (DRAIN, "no cycle runs beside a claim: one that is running is waited for", drain),
+        let all: [(&str, &str, Judge); 7] = [
+            (CLAIM, "a lock can be claimed, and is whole from the moment it can be seen", claim),
+            (DRAIN, "no cycle runs beside a claim, not even one that began before", drain),
             ("live_lock", "a lock that may belong to somebody alive is never removed", live_lock),
-            ("stale_lock", "a lock whose process is gone needs nobody to remove it", stale_lock),
+            ("stale_lock", "a lock whose process is gone needs no person to remove it", stale_lock),
             ("wake", "who waits goes on at once", wake),
-            ("proof", "--reap-proven-dead proves a death that a PID cannot show", proof),
+            ("proof", "a death that a PID cannot show can be proved (--reap-proven-dead)", proof),
             ("privacy", "other users can neither remove nor replace a lock", privacy),
         ];
         let judged = all.into_iter().map(|(name, promise, judge)| {
@@ -77,19 +87,17 @@ impl Guarantees {
         Self(judged.collect())
     }
 
-    /// Why nothing can be locked; `None`: it can. Without a gate a claim does not keep out a cycle that is running,
-    /// which is the first thing that a lock is for.
-    pub fn cannot_lock(&self) -> Option<&str> {
-        let needed = self.0.iter().filter(|guarantee| [CLAIM, DRAIN].contains(&guarantee.name));
-        needed
-            .into_iter()
-            .find(|guarantee| guarantee.holds == Holds::No)
-            .map(|guarantee| guarantee.how.as_str())
+    /// Why no lock is worth anything here, in a sentence; `None`: they are. Without a gate a claim does not keep out
+    /// the cycle that is running, which is the first thing that a lock is for.
+    pub fn cannot_lock(&self) -> Option<String> {
+        let fails = |name| self.0.iter().find(|one| one.name == name && one.holds == Holds::No);
+        let claim = fails(CLAIM).map(|one| format!("nothing can be locked here: {}", one.how));
+        claim.or_else(|| fails(DRAIN).map(|one| format!("no lock can be relied on here: {}", one.how)))
     }
 }
 
 fn claim(trials: &Trials) -> Answer {
-    let cannot = |kind| no(format!("no lock file can be made: {}", trials.detail(kind)));
+    let cannot = |kind| no(format!("no lock file can be made: {}", trials.why(kind)));
     if !trials.has(Kind::Writable) {
         return cannot(Kind::Writable);
     }
@@ -116,50 +124,61 @@ fn claim(trials: &Trials) -> Answer {
 
 /// Why there is no gate.
 fn no_gate(trials: &Trials) -> Option<String> {
+    let why = |kind| format!("there is no gate, {}: {}", Kind::words(kind), trials.detail(kind));
     if !trials.has(Kind::GateOpens) {
         return Some(format!(
-            "there is no gate: the directory cannot be opened: {}",
+            "there is no gate, the directory cannot be opened: {}",
             trials.detail(Kind::GateOpens)
         ));
     }
-    let broken = [Kind::FlockProcesses, Kind::FlockDescriptors]
-        .into_iter()
-        .find(|kind| trials.ok(*kind) == Some(false));
-    broken.map(|kind| format!("there is no gate: flock on a directory: {}", trials.detail(kind)))
+    let flocks = [Kind::FlockProcesses, Kind::FlockDescriptors];
+    flocks.into_iter().find(|kind| trials.ok(*kind) == Some(false)).map(why)
 }
 
 fn drain(trials: &Trials) -> Answer {
     if let Some(why) = no_gate(trials) {
         return no(why);
     }
-    let flocks = [Kind::FlockProcesses, Kind::FlockDescriptors, Kind::FlockWakes, Kind::FlockDeath];
-    if let Some(kind) = flocks.into_iter().find(|kind| !trials.has(*kind)) {
-        return limited(format!("flock on a directory is not what it should be: {}", trials.detail(kind)));
+    for kind in [Kind::FlockProcesses, Kind::FlockDescriptors] {
+        if !trials.has(kind) {
+            return without(trials, kind, "");
+        }
+    }
+    if let Some(kind) = [Kind::FlockWakes, Kind::FlockDeath].into_iter().find(|kind| !trials.has(*kind)) {
+        return limited(format!("{}: {}", kind.words(), trials.detail(kind)));
     }
     match trials.ok(Kind::FileSystem) {
-        Some(true) => yes("by flock on the directory"),
-        Some(false) => limited("on this machine only"),
-        None => limited("on this machine; whether another one writes here is not known"),
+        Some(true) => yes("a running cycle is waited for, by flock on the directory"),
+        Some(false) => limited("a running cycle is waited for on this machine only"),
+        None => {
+            limited("a running cycle is waited for on this machine; whether another writes here is not known")
+        }
     }
 }
 
 fn live_lock(trials: &Trials) -> Answer {
     if no_gate(trials).is_some() {
-        return yes("without a gate nothing is removed at all");
+        return yes("without a gate nothing is removed");
+    }
+    if !trials.has(Kind::Writable) {
+        return yes("nothing can be removed");
     }
     let is_local = trials.ok(Kind::FileSystem) == Some(true);
     if !is_local && !trials.has(Kind::MachineId) {
         return limited(
-            "where two machines have one name and no machine id, one may take the other's lock for dead",
+            "of two machines of one name without machine ids, one may take the other's lock for dead",
         );
     }
     let leases = [Kind::LeaseGranted, Kind::LeaseRefused, Kind::LeaseBroken];
     if trials.has(Kind::LeaseGranted)
-        && let Some(kind) = leases.into_iter().find(|kind| trials.ok(*kind) == Some(false))
+        && let Some(kind) = leases.into_iter().find(|kind| !trials.has(*kind))
     {
-        return limited(format!("a lease does not show every writer: {}", trials.detail(kind)));
+        return limited(format!("not every writer may be seen, {}: {}", kind.words(), trials.detail(kind)));
     }
-    if !leases.into_iter().all(|kind| trials.has(kind)) {
+    if trials.ok(Kind::LeaseGranted).is_none() {
+        return without(trials, Kind::LeaseGranted, "; by comparison at least");
+    }
+    if !trials.has(Kind::LeaseGranted) {
         let coarse = match trials.has(Kind::Timestamps) {
             true => "",
             false => "; times are coarse here, so one that writes as much as there was may not show",
@@ -169,7 +188,7 @@ fn live_lock(trials: &Trials) -> Answer {
     if is_local {
         yes("watched by lease")
     } else {
-        limited("watched by lease against this machine's writers only")
+        limited("watched by lease, against this machine's writers only")
     }
 }
 
@@ -180,16 +199,15 @@ fn stale_lock(trials: &Trials) -> Answer {
     if !trials.has(Kind::Writable) {
         return no(format!("nothing can be removed: {}", trials.detail(Kind::Writable)));
     }
-    if ![Kind::RenameNoreplace, Kind::HardLink].into_iter().any(|kind| trials.has(kind)) {
-        return no("it cannot be moved aside without ever replacing something; a person removes it");
+    if !trials.has(Kind::RenameNoreplace) && !trials.has(Kind::HardLink) {
+        return without(trials, Kind::RenameNoreplace, "; else a person removes it");
     }
     if !trials.has(Kind::HostName) {
         return no("this machine has no host name, so no lock is known to be its own; a person removes it");
     }
     match trials.ok(Kind::FileSystem) {
         Some(true) => yes("the next check or claim removes it"),
-        Some(false) => limited("the next check or claim on the machine that it names removes it, no other"),
-        None => limited("the next check or claim on the machine that it names removes it"),
+        _ => limited("the next check or claim on the machine that it names removes it, no other"),
     }
 }
 
@@ -198,11 +216,11 @@ fn wake(trials: &Trials) -> Answer {
         return limited("by polling, up to every 2 s");
     }
     if !trials.has(Kind::Pidfd) {
-        return limited("at once after a release; after a holder's death by polling, up to every 2 s");
+        return limited("after a release; after a holder's death by polling, up to every 2 s");
     }
     match trials.ok(Kind::FileSystem) {
         Some(true) => yes("by inotify and pidfd"),
-        _ => limited("at once for what this machine does; for others by polling, up to every 2 s"),
+        _ => limited("for what this machine does; for others by polling, up to every 2 s"),
     }
 }
 
@@ -328,21 +346,27 @@ mod tests {
                 Kind::Timestamps,
             ];
             let all = holds(&guarantees).into_iter().all(|holds| holds == Holds::Yes);
-            assert!(!all || silent.contains(&kind) || kind == Kind::MachineId, "{kind:?}: {guarantees:#?}");
+            assert!(!all || silent.contains(&kind), "{kind:?}: {guarantees:#?}");
         }
     }
 
     #[test]
     fn the_words_say_how_and_why() {
         let how = |missing: &[Kind], at: usize| judged(missing, &[]).0[at].how.clone();
-        assert_eq!(how(&[Kind::FileSystem], 1), "on this machine only");
+        assert_eq!(how(&[Kind::FileSystem], 1), "a running cycle is waited for on this machine only");
         assert_eq!(how(&[], 2), "watched by lease");
         let by_comparison = how(&[Kind::LeaseGranted, Kind::LeaseRefused, Kind::LeaseBroken], 2);
         assert_eq!(by_comparison, "by comparison: two writers at once could lose a claim");
         assert_eq!(how(&[Kind::Notify], 4), "by polling, up to every 2 s");
-        let cannot = judged(&[Kind::FlockProcesses], &[]);
-        assert_eq!(cannot.cannot_lock(), Some("there is no gate: flock on a directory: refused"));
-        let cannot = judged(&[Kind::Writable], &[]);
-        assert_eq!(cannot.cannot_lock(), Some("no lock file can be made: refused"));
+        let cannot = |missing| judged(&[missing], &[]).cannot_lock();
+        let words = "no lock can be relied on here: there is no gate, flock processes: refused";
+        assert_eq!(cannot(Kind::FlockProcesses).as_deref(), Some(words));
+        let words = "nothing can be locked here: no lock file can be made: refused";
+        assert_eq!(cannot(Kind::Writable).as_deref(), Some(words));
+        let unknown = &judged(&[], &[Kind::FlockProcesses]).0[1];
+        assert_eq!(
+            (unknown.holds, unknown.how.as_str()),
+            (Holds::Unknown, "flock processes: could not be tried: no way")
+        );
     }
 }

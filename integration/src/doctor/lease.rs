@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use beadlock_checker::sys::{drop_lease, lease_unbroken, take_lease};
 use nix::errno::Errno;
 
-use super::bench::Bench;
+use super::bench::{Bench, FILE};
 use super::second::{Answer, LIMIT, Order, Second};
-use super::trial::{Failure, Outcome};
+use super::trial::{Failure, Outcome, after};
 
 /// For how long a lease is tried again: somebody who indexes or backs up may have the new file open.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -43,17 +43,15 @@ fn needed(file: &File) -> Result<Lease<'_>, Failure> {
 }
 
 fn file(bench: &Bench<'_>) -> Result<File, Failure> {
-    let name = c"file";
-    drop(bench.create(name)?);
-    Ok(bench.open(name)?)
+    drop(bench.create(FILE)?);
+    Ok(bench.open(FILE)?)
 }
 
 /// It is granted on a file that nobody has open for writing.
 pub fn granted(bench: &Bench<'_>) -> Outcome {
     let file = file(bench)?;
-    let lease = Lease::take(&file).map(|lease| lease_unbroken(lease.0));
-    bench.remove(c"file")?;
-    match lease? {
+    let _lease = Lease::take(&file)?;
+    match lease_unbroken(&file) {
         true => Ok("a read lease was granted".to_owned()),
         false => Err(Failure::missing("it was granted, and there was none")),
     }
@@ -62,45 +60,33 @@ pub fn granted(bench: &Bench<'_>) -> Outcome {
 /// It is refused while another process has the file open for writing.
 pub fn refused(bench: &Bench<'_>) -> Outcome {
     let file = file(bench)?;
-    let ended = refused_for(&file, bench);
-    bench.remove(c"file")?;
-    ended
-}
-
-fn refused_for(file: &File, bench: &Bench<'_>) -> Outcome {
-    drop(needed(file)?);
+    drop(needed(&file)?);
     let mut second = Second::start(bench)?;
     begin_to_write(&mut second)?;
     if second.answer(LIMIT)? != Some(Answer::Done) {
         return Err(Failure::untried("the second process could not open a file for writing"));
     }
-    let errno = take_lease(file);
-    drop_lease(file);
-    second.must(Order::Close)?;
-    match errno {
+    match take_lease(&file) {
         Err(Errno::EAGAIN) => Ok("refused while another process had the file open for writing".to_owned()),
         Err(errno) => Err(errno.into()),
-        Ok(()) => Err(Failure::missing("granted while another process had the file open for writing")),
+        Ok(()) => {
+            drop_lease(&file);
+            Err(Failure::missing("granted while another process had the file open for writing"))
+        }
     }
 }
 
 /// It is broken when another process opens the file for writing, and that process goes on when it is given up.
 pub fn broken(bench: &Bench<'_>) -> Outcome {
     let file = file(bench)?;
-    let ended = broken_for(&file, bench);
-    bench.remove(c"file")?;
-    ended
-}
-
-fn broken_for(file: &File, bench: &Bench<'_>) -> Outcome {
-    let lease = needed(file)?;
+    let lease = needed(&file)?;
     let mut second = Second::start(bench)?;
     begin_to_write(&mut second)?;
     let begun = Instant::now();
     let mut early = None;
-    while lease_unbroken(file) {
+    while lease_unbroken(&file) {
         early = early.or(second.answer(Duration::from_millis(1))?);
-        if early == Some(Answer::Done) && lease_unbroken(file) {
+        if early == Some(Answer::Done) && lease_unbroken(&file) {
             return Err(Failure::missing(
                 "another process opened the file for writing, and the lease stayed",
             ));
@@ -114,10 +100,7 @@ fn broken_for(file: &File, bench: &Bench<'_>) -> Outcome {
     let ended = if early.is_some() { early } else { second.answer(LIMIT)? };
     match ended {
         Some(Answer::Refused(errno)) => Err(errno.into()),
-        Some(_) => Ok(format!(
-            "broken {:.1} ms after another process began to open the file for writing",
-            took.as_secs_f64() * 1000.0
-        )),
+        Some(_) => Ok(format!("broken {} when another process opened the file for writing", after(took))),
         None => Err(Failure::missing("broken, but the writer did not go on within 2 s")),
     }
 }

@@ -35,11 +35,12 @@ mod trial;
 mod words;
 
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 use clap::Args;
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use crate::envelope::Request;
@@ -103,7 +104,11 @@ fn ending(signals: &mut Signals) -> Option<Signal> {
         .find(|signal| *signal != Signal::SIGCHLD)
 }
 
-const OF_GROUND: [(Kind, fn(BorrowedFd<'_>) -> Outcome); 5] = [
+type OfGround = fn(BorrowedFd<'_>) -> Outcome;
+type OnBench = fn(&Bench<'_>) -> Outcome;
+type OfMachine = fn() -> Outcome;
+
+const OF_GROUND: [(Kind, OfGround); 5] = [
     (Kind::FileSystem, ground::file_system),
     (Kind::Space, ground::space),
     (Kind::GateOpens, ground::gate_opens),
@@ -111,7 +116,7 @@ const OF_GROUND: [(Kind, fn(BorrowedFd<'_>) -> Outcome); 5] = [
     (Kind::Private, ground::private),
 ];
 
-const ON_BENCH: [(Kind, fn(&Bench<'_>) -> Outcome); 16] = [
+const ON_BENCH: [(Kind, OnBench); 16] = [
     (Kind::ExclusiveCreate, create::exclusive),
     (Kind::UnnamedFile, create::unnamed),
     (Kind::HardLink, create::hard_link),
@@ -130,7 +135,7 @@ const ON_BENCH: [(Kind, fn(&Bench<'_>) -> Outcome); 16] = [
     (Kind::Pidfd, notify::end),
 ];
 
-const OF_MACHINE: [(Kind, fn() -> Outcome); 4] = [
+const OF_MACHINE: [(Kind, OfMachine); 4] = [
     (Kind::Proc, machine::proc),
     (Kind::HostName, machine::host_name),
     (Kind::MachineId, machine::machine_id),
@@ -146,18 +151,24 @@ fn examine(
     common: &Common,
     mut ending: impl FnMut() -> Option<Signal>,
 ) -> Result<Trials, Signal> {
-    use std::os::fd::AsFd;
     let mut trials: Vec<Trial> =
         OF_GROUND.iter().map(|(kind, attempt)| Trial::new(*kind, attempt(subject.as_fd()))).collect();
     let bench = Bench::make(subject.as_fd(), &subject.path);
-    let made = bench.as_ref().map(|_| "a directory was made, and files in it".to_owned());
-    trials.push(Trial::new(Kind::Writable, made.map_err(|errno| (*errno).into())));
+    let made = bench.as_ref().map(|_| "a directory was made in it".to_owned()).map_err(|errno| match errno {
+        // Here it is no accident on the way to something else.
+        Errno::ENOSPC | Errno::EDQUOT => Failure::missing(system_words(&(*errno).into())),
+        other => (*other).into(),
+    });
+    trials.push(Trial::new(Kind::Writable, made));
     for (kind, attempt) in ON_BENCH {
         if let Some(signal) = ending() {
             return Err(signal);
         }
         let outcome = match &bench {
-            Ok(bench) => attempt(bench),
+            Ok(bench) => {
+                bench.tidy();
+                attempt(bench)
+            }
             Err(_) => Err(Failure::untried("nothing can be made here")),
         };
         trials.push(Trial::new(kind, outcome));

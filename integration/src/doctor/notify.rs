@@ -1,29 +1,31 @@
 //! What wakes who waits: inotify on the directory, a pidfd on the holder (DESIGN 7, "Waiting").
 
-use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::sys::pidfd_open;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use super::bench::Bench;
-use super::second::{FILE, LIMIT, Order, Second};
-use super::trial::{Failure, Outcome};
+use super::bench::{Bench, FILE};
+use super::second::{LIMIT, Order, Second};
+use super::trial::{Failure, Outcome, after};
 use crate::hold::event::wait_for;
 
 /// Another process removes a file, as a release does: an event about it comes.
 pub fn removal(bench: &Bench<'_>) -> Outcome {
     let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-    drop(bench.create(c"file")?);
+    drop(bench.create(FILE)?);
     inotify.add_watch(bench.path(), AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE)?;
     Second::start(bench)?.must(Order::Remove)?;
     let removed = Instant::now();
     loop {
         let events = inotify.read_events().unwrap_or_default();
-        if events.iter().any(|event| event.name.as_deref() == Some(OsStr::new(FILE))) {
-            let took = removed.elapsed().as_secs_f64() * 1000.0;
-            return Ok(format!("inotify told of another process's removal within {took:.1} ms"));
+        if events
+            .iter()
+            .any(|event| event.name.as_deref().is_some_and(|name| name.as_bytes() == FILE.to_bytes()))
+        {
+            return Ok(format!("inotify told {} of another process's removal", after(removed.elapsed())));
         }
         let left = LIMIT.saturating_sub(removed.elapsed());
         if left.is_zero() {

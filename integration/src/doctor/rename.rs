@@ -24,20 +24,12 @@ fn rename(bench: &Bench<'_>, flag: RenameFlags) -> nix::Result<()> {
 /// `RENAME_NOREPLACE` moves a file, and never over what is there.
 pub fn no_replace(bench: &Bench<'_>) -> Outcome {
     make(bench, ONE, "first")?;
-    let moved = rename(bench, RenameFlags::RENAME_NOREPLACE);
-    if moved.is_err() {
-        bench.remove(ONE)?;
-    }
-    moved?;
+    rename(bench, RenameFlags::RENAME_NOREPLACE)?;
     make(bench, ONE, "second")?;
     let over = rename(bench, RenameFlags::RENAME_NOREPLACE);
     let there = bench.read(TWO)?;
-    bench.remove(TWO)?;
     match over {
-        Err(Errno::EEXIST) if there == "first" => {
-            bench.remove(ONE)?;
-            Ok("moved, and not over what was there".to_owned())
-        }
+        Err(Errno::EEXIST) if there == "first" => Ok("moved, and not over what was there".to_owned()),
         Err(errno) if errno != Errno::EEXIST => Err(errno.into()),
         _ => Err(Failure::missing("it moves over what is there")),
     }
@@ -47,12 +39,8 @@ pub fn no_replace(bench: &Bench<'_>) -> Outcome {
 pub fn exchange(bench: &Bench<'_>) -> Outcome {
     make(bench, ONE, "first")?;
     make(bench, TWO, "second")?;
-    let exchanged = rename(bench, RenameFlags::RENAME_EXCHANGE);
-    let (one, two) = (bench.read(ONE)?, bench.read(TWO)?);
-    bench.remove(ONE)?;
-    bench.remove(TWO)?;
-    exchanged?;
-    if (one.as_str(), two.as_str()) == ("second", "first") {
+    rename(bench, RenameFlags::RENAME_EXCHANGE)?;
+    if bench.read(ONE)? == "second" && bench.read(TWO)? == "first" {
         return Ok("two files changed places".to_owned());
     }
     Err(Failure::missing("the two files did not change places"))

@@ -1,11 +1,12 @@
 //! What the doctor has to say: for people, a line for each trial and each promise, and in JSON.
 
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::escape::escaped_path;
 use serde_json::{Value, json};
 
 use super::guarantee::{Guarantees, Holds};
 use super::subject::Subject;
-use super::trial::Trials;
+use super::trial::{Kind, Trials};
+use super::words;
 use crate::exit::Exit;
 use crate::talk::Talk;
 
@@ -25,9 +26,9 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// 5: nothing can be locked; 1: something is missing, or not known; 0: all is there.
+    /// 5: no lock is worth anything here; 1: something is missing, or not known; 0: all is there.
     pub fn exit(&self) -> Exit {
-        match (self.guarantees.cannot_lock(), self.trials.not_ok()) {
+        match (self.guarantees.cannot_lock(), self.trials.not_ok().count()) {
             (Some(_), _) => Exit::Unreadable,
             (None, 0) => Exit::Done,
             _ => Exit::Failed,
@@ -35,14 +36,14 @@ impl Report<'_> {
     }
 
     fn summary(&self) -> (&'static str, String) {
-        match (self.guarantees.cannot_lock(), self.trials.not_ok()) {
-            (Some(why), _) => (RED, format!("NO, nothing can be locked here: {}", escaped(why))),
-            (None, 0) => (GREEN, "yes, locks hold here".to_owned()),
-            (None, count) => (
-                YELLOW,
-                format!("locks hold here; {count} of {} trials did not end well", self.trials.0.len()),
-            ),
+        if let Some(why) = self.guarantees.cannot_lock() {
+            return (RED, format!("NO, {why}"));
         }
+        let missing: Vec<String> = self.trials.not_ok().map(Kind::words).collect();
+        if missing.is_empty() {
+            return (GREEN, "yes, locks hold here".to_owned());
+        }
+        (YELLOW, format!("locks hold here, with limits: {}", missing.join(", ")))
     }
 
     /// The lines.
@@ -59,14 +60,19 @@ impl Report<'_> {
                 None => ("unknown", YELLOW),
             };
             let word = talk.painted_data(&format!("{word:<7}"), color);
-            let name = trial.kind.as_str().replace('_', " ");
-            text.push_str(&format!("  {word}  {name:<17}  {}; {}\n", trial.detail, trial.means()));
+            let name = trial.kind.words();
+            text.push_str(&format!("  {word}  {name:<17}  {}", trial.detail));
+            if trial.means() != words::UNKNOWN {
+                text.push_str(&format!("; {}", trial.means()));
+            }
+            text.push('\n');
         }
         text.push_str("What is promised here:\n");
         for guarantee in &self.guarantees.0 {
             let (word, color) = match guarantee.holds {
                 Holds::Yes => ("yes", GREEN),
                 Holds::Limited => ("limited", YELLOW),
+                Holds::Unknown => ("unknown", YELLOW),
                 Holds::No => ("NO", RED),
             };
             let word = talk.painted_data(&format!("{word:<7}"), color);

@@ -3,10 +3,11 @@
 //! Orders come in on its stdin and answers go out on its stdout, a line each. It ends when its stdin does.
 #![expect(clippy::disallowed_methods, reason = "it removes a file on the bench, as another process would")]
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -16,7 +17,7 @@ use beadlock_checker::sys::{Flock, flock};
 use beadlock_checker::system_words;
 use nix::errno::Errno;
 
-use super::bench::{Bench, is_bench};
+use super::bench::{Bench, FILE, GATE, is_bench};
 use super::trial::Failure;
 use crate::hold::event::wait_for;
 
@@ -24,9 +25,6 @@ use crate::hold::event::wait_for;
 pub const OPTION: &str = "second-process";
 /// How long an answer may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
-/// The file that it creates, opens and removes.
-pub const FILE: &str = "file";
-const GATE: &str = "gate";
 
 /// What the second process is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +236,10 @@ fn say(answer: Answer) -> io::Result<()> {
     stdout.flush()
 }
 
+fn name(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
 /// What the second process holds.
 #[derive(Default)]
 struct Hands {
@@ -260,14 +262,14 @@ impl Hands {
                 flock(self.gate()?, Flock::Unlock)?;
             }
             Order::Create => {
-                OpenOptions::new().write(true).create_new(true).open(FILE)?;
+                OpenOptions::new().write(true).create_new(true).open(name(FILE))?;
             }
             Order::Write => {
                 say(Answer::Begun)?;
-                self.file = Some(OpenOptions::new().write(true).open(FILE)?);
+                self.file = Some(OpenOptions::new().write(true).open(name(FILE))?);
             }
             Order::Close => self.file = None,
-            Order::Remove => fs::remove_file(FILE)?,
+            Order::Remove => fs::remove_file(name(FILE))?,
         }
         Ok(Answer::Done)
     }
@@ -275,7 +277,7 @@ impl Hands {
     fn gate(&mut self) -> io::Result<&File> {
         let gate = match self.gate.take() {
             Some(gate) => gate,
-            None => File::open(GATE)?,
+            None => File::open(name(GATE))?,
         };
         Ok(self.gate.insert(gate))
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::duration::shown;
 use nix::sys::stat::{FileStat, fstat};
 
-use super::bench::Bench;
+use super::bench::{Bench, FILE};
 use super::trial::{Failure, Outcome};
 
 /// For how long a lock is watched that was moved aside: what changes meanwhile should show.
@@ -19,8 +19,7 @@ const STEPS: usize = 4;
 
 /// Writes into one file again and again, and looks how often its mtime and ctime change.
 pub fn steps(bench: &Bench<'_>) -> Outcome {
-    let name = c"times";
-    let file = bench.create(name)?;
+    let file = bench.create(FILE)?;
     let (mut mtimes, mut ctimes) = (Vec::new(), Vec::new());
     let begun = Instant::now();
     let mut byte = 0_u8;
@@ -38,8 +37,6 @@ pub fn steps(bench: &Bench<'_>) -> Outcome {
         }
         sleep(Duration::from_micros(200));
     }
-    drop(file);
-    bench.remove(name)?;
     judged(smallest(&mtimes), smallest(&ctimes))
 }
 

@@ -1,5 +1,8 @@
 //! One trial: what was tried, whether it is there, and what that means.
 
+use std::time::Duration;
+
+use beadlock_checker::duration::shown;
 use beadlock_checker::system_words;
 use nix::errno::Errno;
 
@@ -63,7 +66,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name in JSON; with blanks for `_` the one in the text.
+    /// The name for people.
+    pub fn words(self) -> String {
+        self.as_str().replace('_', " ")
+    }
+
+    /// The name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileSystem => "file_system",
@@ -96,6 +104,8 @@ impl Kind {
     }
 }
 
+const UNTRIED: &str = "could not be tried: ";
+
 /// Why a trial did not end well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
@@ -113,18 +123,24 @@ impl Failure {
 
     /// It could not be tried.
     pub fn untried(why: impl std::fmt::Display) -> Self {
-        Self::Untried(format!("not tried: {why}"))
+        Self::Untried(format!("{UNTRIED}{why}"))
     }
 }
 
 impl From<Errno> for Failure {
-    /// The system refused. What may pass, such as too many open files, says nothing about the file system.
+    /// The system refused. What may pass, such as a full disk, says nothing about the file system.
     fn from(errno: Errno) -> Self {
         let detail = system_words(&errno.into());
         match errno {
-            Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN | Errno::EINTR => {
-                Self::untried(detail)
-            }
+            // What was to be tidied away is still there; where EEXIST is the answer that was hoped for, it is asked for.
+            Errno::EEXIST
+            | Errno::EMFILE
+            | Errno::ENFILE
+            | Errno::ENOMEM
+            | Errno::ENOSPC
+            | Errno::EDQUOT
+            | Errno::EAGAIN
+            | Errno::EINTR => Self::untried(detail),
             _ => Self::Missing(detail),
         }
     }
@@ -137,6 +153,11 @@ impl From<std::io::Error> for Failure {
             None => Self::untried(error),
         }
     }
+}
+
+/// How long something took that is expected to take no time: `at once`, `after 40 ms`.
+pub fn after(took: Duration) -> String {
+    if took < Duration::from_millis(5) { "at once".to_owned() } else { format!("after {}", shown(took)) }
 }
 
 /// How a trial ended: what was seen, or why not.
@@ -190,13 +211,19 @@ impl Trials {
         self.get(kind).map_or("", |trial| trial.detail.as_str())
     }
 
+    /// The same for who says already that it did not work.
+    pub fn why(&self, kind: Kind) -> &str {
+        let detail = self.detail(kind);
+        detail.strip_prefix(UNTRIED).unwrap_or(detail)
+    }
+
     fn get(&self, kind: Kind) -> Option<&Trial> {
         self.0.iter().find(|trial| trial.kind == kind)
     }
 
-    /// How many were not seen to be there.
-    pub fn not_ok(&self) -> usize {
-        self.0.iter().filter(|trial| trial.ok != Some(true)).count()
+    /// Those that were not seen to be there.
+    pub fn not_ok(&self) -> impl Iterator<Item = Kind> {
+        self.0.iter().filter(|trial| trial.ok != Some(true)).map(|trial| trial.kind)
     }
 }
 
@@ -212,7 +239,7 @@ mod tests {
             (Some(false), "operation not permitted")
         );
         assert_eq!(of(Errno::EMFILE).ok, None);
-        assert!(of(Errno::EMFILE).detail.starts_with("not tried: "), "{:?}", of(Errno::EMFILE));
+        assert!(of(Errno::EMFILE).detail.starts_with("could not be tried: "), "{:?}", of(Errno::EMFILE));
         let ended = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it ended");
         assert_eq!(Trial::new(Kind::Pidfd, Err(ended.into())).ok, None);
     }

@@ -12,8 +12,10 @@ pub fn means(kind: Kind, ok: Option<bool>) -> &'static str {
     }
 }
 
+/// Where nothing more can be said.
+pub const UNKNOWN: &str = "it is not known whether this works here";
+
 fn of(kind: Kind) -> (&'static str, &'static str, &'static str) {
-    const UNKNOWN: &str = "it is not known whether this works here";
     match kind {
         Kind::FileSystem => (
             "only this machine writes it, so the gate covers everyone",

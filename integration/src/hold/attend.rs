@@ -19,6 +19,8 @@ pub struct Attending<'a> {
     talk: &'a Talk,
     /// None once it has become the command.
     child: Option<i32>,
+    /// It is to become the keeper.
+    is_keeper: bool,
     /// The kind of wait that was said.
     said: Option<&'static str>,
 }
@@ -26,7 +28,12 @@ pub struct Attending<'a> {
 impl<'a> Attending<'a> {
     /// Of a claim whose command waits as the process `child`.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
-        Self { signals, talk, child, said: None }
+        Self { signals, talk, child, is_keeper: false, said: None }
+    }
+
+    /// The process that waits is to keep the claim.
+    pub fn of_the_keeper(self) -> Self {
+        Self { is_keeper: true, ..self }
     }
 }
 
@@ -42,9 +49,12 @@ impl Attendant for Attending<'_> {
             }
         }
         let died = self.child.is_some_and(|child| tree::ending(child).is_some());
-        died.then(|| {
-            let message = "the process that was to become the command was killed while it waited";
-            Error::new(Code::Io, message).ending(Exit::NotStarted).into()
+        died.then(|| match self.is_keeper {
+            true => Error::new(Code::Io, "the keeper was killed before there was a claim to keep").into(),
+            false => {
+                let message = "the process that was to become the command was killed while it waited";
+                Error::new(Code::Io, message).ending(Exit::NotStarted).into()
+            }
         })
     }
 

@@ -150,7 +150,7 @@ impl Claiming<'_> {
     /// was removed to make room, if there was one.
     pub fn claim(&self, attendant: &mut impl Attendant) -> Result<(Held, Option<Removed>), Stopped> {
         let dir = self.target.dir();
-        let mut patience = Patience::of_a_claim(self);
+        let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {
@@ -228,17 +228,16 @@ pub struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    fn of_a_claim(claiming: &Claiming<'a>) -> Self {
-        let Claiming { target, wait, drain, options, .. } = *claiming;
+    fn new(target: &'a Found, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
         Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
     }
 
     /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
-    pub fn of_a_look(target: &'a Found, wait: Wait, options: Options) -> Self {
-        let claiming = Claiming { target, pid: 0, holder: "", id: "", wait, drain: wait.limit(), options };
-        Self { end: Some(Deadline::after(wait.limit())), ..Self::of_a_claim(&claiming) }
+    pub fn to_see_it_free(target: &'a Found, wait: Wait, options: Options) -> Self {
+        let limit = wait.limit();
+        Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
     }
 
     /// What is left of it altogether.

@@ -41,7 +41,7 @@ pub fn take(
             return taken.map(Ok).or_else(no_gate);
         }
         if deadline.is_over() {
-            return Err(timed_out(dir, drain).into());
+            return Err(timed_out(dir, drain, "wait longer with --drain DUR").into());
         }
         if notice.is_over() {
             attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() });
@@ -53,6 +53,19 @@ pub fn take(
             return Err(stopped);
         }
     }
+}
+
+/// [`take`] for who has no `--drain`: a time-out gives this advice in place of it.
+pub fn take_or_advise(
+    dir: &Path,
+    patience: Duration,
+    advice: &str,
+    attendant: &mut impl Attendant,
+) -> Result<Result<Gate, CheckerError>, Stopped> {
+    take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
+        Stopped::Failed(error) if error.code() == Code::DrainTimeout => timed_out(dir, patience, advice).into(),
+        stopped => stopped,
+    })
 }
 
 /// What may pass, such as too many open files, is no reason to go on without a gate.
@@ -85,12 +98,13 @@ impl Helper {
     }
 }
 
-fn timed_out(dir: &Path, drain: Duration) -> Error {
+/// The gate did not open in time; `advice` is what to do beside seeing to whoever has it.
+fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
     let path = beadlock_checker::escape::escaped_path(dir);
     let limit = beadlock_checker::duration::shown(drain);
     let message = format!(
-        "{path} is busy: the gate did not open within {limit}; it is held by {}; wait longer with --drain DUR, or \
-         see to that process",
+        "{path} is busy: the gate did not open within {limit}; it is held by {}; {advice}, or see to \
+         that process",
         words::gate_holders(dir)
     );
     Error::new(Code::DrainTimeout, message)

@@ -40,13 +40,7 @@ pub enum Left {
 impl Leaving<'_> {
     /// Releases for `reason`, and says so; a failure is a warning that says what to type. A signal ends the wait for
     /// the gate: the lock is stale the moment its process is reaped. `known` is a loss that was seen before.
-    pub fn end(
-        &self,
-        held: Held,
-        known: Option<Loss>,
-        reason: &str,
-        attendant: &mut impl Attendant,
-    ) -> Left {
+    pub fn end(&self, held: Held, known: Option<Loss>, reason: &str, attendant: &mut impl Attendant) -> Left {
         let age = held.age();
         let record = held.record().clone();
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;

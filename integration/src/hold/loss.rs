@@ -66,7 +66,10 @@ impl Loss {
             ),
             Self::Changed(Some(record)) => {
                 let (holder, host) = (escaped(&record.holder), escaped(&record.hostname));
-                format!("{path} is {holder}'s now (PID {}, on {host}), who did not ask whether it was free", record.pid)
+                format!(
+                    "{path} is {holder}'s now (PID {}, on {host}), who did not ask whether it was free",
+                    record.pid
+                )
             }
             Self::Changed(None) => format!("{path} was overwritten with something that is no lock"),
         }
@@ -109,6 +112,8 @@ pub struct Watch<'h> {
     again: Deadline,
     /// It was not there at the last look.
     suspected: bool,
+    /// The file was given another name since this began.
+    moved: bool,
 }
 
 impl<'h> Watch<'h> {
@@ -123,7 +128,7 @@ impl<'h> Watch<'h> {
         let events = events.filter(|events| {
             [by_number, held.path()].iter().any(|path| events.add_watch(path, flags).is_ok())
         });
-        Self { held, events, again: Deadline::after(Duration::ZERO), suspected: false }
+        Self { held, events, again: Deadline::after(Duration::ZERO), suspected: false, moved: false }
     }
 
     /// The lock that is watched.
@@ -141,11 +146,21 @@ impl<'h> Watch<'h> {
         self.again.left()
     }
 
+    /// The lock file was moved before it vanished, as a release and `beadlock break` do, and nothing else that removes.
+    /// Not known where nothing wakes the watch: true then.
+    pub fn was_moved(&self) -> bool {
+        self.moved || self.events.is_none()
+    }
+
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken && let Some(events) = &self.events {
-            while events.read_events().is_ok_and(|events| !events.is_empty()) {}
+            while let Ok(read) = events.read_events()
+                && !read.is_empty()
+            {
+                self.moved |= read.iter().any(|event| event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
+            }
         }
         if !is_time && (!woken || self.suspected) {
             return None;
@@ -175,7 +190,8 @@ mod tests {
     fn claim(dir: &Path) -> Held {
         let gate = Gate::try_take(dir).unwrap().unwrap();
         let record = Record::new("test", "1").unwrap();
-        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap() else {
+        let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap()
+        else {
             panic!("not claimed")
         };
         held

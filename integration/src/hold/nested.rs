@@ -13,22 +13,27 @@ use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::target::Found;
 
+/// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.
+pub fn is_inside_a_cycle(target: &Found, environment: &Environment) -> bool {
+    environment.get("BEADLOCK_CYCLE").is_some_and(|cycle| is_directory(Path::new(cycle), target.dir()))
+}
+
 /// A cycle that claimed its own target would wait for itself.
 ///
 /// # Errors
-/// At once, when `$BEADLOCK_CYCLE` names this target.
+/// At once, inside a cycle of this target.
 pub fn refuse_inside_a_cycle(target: &Found, environment: &Environment) -> Result<(), Error> {
-    match environment.get("BEADLOCK_CYCLE") {
-        Some(cycle) if is_directory(Path::new(cycle), target.dir()) => Err(Error::new(
-            Code::DrainTimeout,
-            format!(
-                "this runs inside a sync cycle of {}, which a claim would wait for: it would wait for itself; leave \
-                 the claim out here, or run it outside of the cycle",
-                escaped_path(target.dir())
-            ),
-        )),
-        _ => Ok(()),
+    if !is_inside_a_cycle(target, environment) {
+        return Ok(());
     }
+    Err(Error::new(
+        Code::DrainTimeout,
+        format!(
+            "this runs inside a sync cycle of {}, which a claim would wait for: it would wait for itself; leave \
+             the claim out here, or run it outside of the cycle",
+            escaped_path(target.dir())
+        ),
+    ))
 }
 
 /// The id of the claim that this runs under already: still in the file, and still held.

@@ -190,7 +190,7 @@ fn leave(
 }
 
 /// The command's process: killed while it still waits, and in any case reaped last.
-struct Child(i32);
+pub(crate) struct Child(pub i32);
 
 impl Drop for Child {
     fn drop(&mut self) {
@@ -203,7 +203,7 @@ impl Drop for Child {
 }
 
 /// A process without a controlling terminal cannot open `/dev/tty`.
-fn has_terminal() -> bool {
+pub(crate) fn has_terminal() -> bool {
     let flags = OFlag::O_NOCTTY | OFlag::O_NONBLOCK;
     OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").is_ok()
 }

@@ -38,6 +38,12 @@ impl Tree {
         Self { before: descendants(process::all()).iter().map(|stat| (stat.pid, stat.start_ticks)).collect() }
     }
 
+    /// Without the child `pid`, which is ours and none of the command's.
+    pub fn without(mut self, pid: i32) -> Self {
+        self.before.extend(Stat::read(pid).map(|stat| (stat.pid, stat.start_ticks)));
+        self
+    }
+
     /// The living ones; zombies count as ended.
     pub fn living(&self) -> Vec<Stat> {
         self.living_of(process::all())

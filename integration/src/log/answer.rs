@@ -8,7 +8,8 @@ use beadlock_checker::escape::{escaped, is_harmless};
 
 use super::agents::{Agents, Run};
 use super::line::Writer;
-use super::story::{Cause, Down, Spell, State, Story};
+use super::spell::{Cause, Spell};
+use super::story::{Down, State, Story};
 use super::time::At;
 use crate::words::quoted;
 
@@ -27,13 +28,6 @@ pub struct Around {
     /// This machine's host name.
     pub host: Option<String>,
     pub writer: Option<Writer>,
-}
-
-/// A command to type, and what for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Next {
-    pub command: String,
-    pub why: &'static str,
 }
 
 /// What the log amounts to at its end.
@@ -92,7 +86,7 @@ pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
 fn unknown(story: &Story) -> Answer {
     let message = match story.last {
         Some(_) => "No cycle in this log: it does not say whether anything syncs",
-        None => "Nothing in this log: it does not say whether anything syncs",
+        None => "No line of a daemon in this log: it does not say whether anything syncs",
     };
     Answer {
         state: "unknown",
@@ -194,9 +188,11 @@ impl<'a> Told<'a> {
                 format!("this has gone on since {}; before it there was something else", spell.since),
             );
         }
-        let claimed = spell.extra.since.as_deref().map(|since| format!("the lock says: claimed {}", escaped(since)));
+        let claimed =
+            spell.extra.since.as_deref().map(|since| format!("the lock says: claimed {}", escaped(since)));
         let reason = spell.extra.reason.as_deref();
-        let reason = reason.map(|reason| meaning(reason).map_or_else(|| escaped(reason).to_string(), str::to_owned));
+        let reason =
+            reason.map(|reason| meaning(reason).map_or_else(|| escaped(reason).to_string(), str::to_owned));
         answer.more.splice(0..0, reason.into_iter().chain(claimed));
         answer
     }
@@ -304,74 +300,6 @@ impl<'a> Told<'a> {
         let ours = self.around.host.as_deref()?;
         (!host.eq_ignore_ascii_case(ours)).then(|| escaped(host).to_string())
     }
-
-    fn beadlock(&self, command: &str, options: &str, why: &'static str) -> Next {
-        let target = self.target();
-        let words = ["beadlock", command, target, options].into_iter().filter(|word| !word.is_empty());
-        Next { command: words.collect::<Vec<_>>().join(" "), why }
-    }
-
-    fn target(&self) -> &str {
-        self.around.target.as_deref().unwrap_or_default()
-    }
-
-    fn start(&self, why: &'static str) -> Next {
-        let command = match (self.around.writer, self.target()) {
-            (Some(Writer::Original), _) => "bd daemon start".to_owned(),
-            (_, "") => "beadlock-agent".to_owned(),
-            (_, target) => format!("beadlock-agent --db {target}"),
-        };
-        Next { command, why }
-    }
-
-    fn next_for_silence(&self) -> Vec<Next> {
-        let pid = self.agent.and_then(|run| run.pid);
-        let look = pid.map(|pid| Next { command: format!("ps -fp {pid}"), why: "whether the daemon lives" });
-        look.into_iter().chain([self.start("when it does not")]).collect()
-    }
-
-    fn next_for_held(&self, name: &str, spell: &Spell) -> Vec<Next> {
-        let mut next =
-            vec![self.beadlock("status", "", "whether the lock is still there, and its holder alive")];
-        if let (Some(pid), Some(host)) = (spell.extra.pid, &spell.extra.host) {
-            let daemons = self.agent.and_then(|run| run.host.as_deref()).or(self.around.host.as_deref());
-            let is_local = daemons.is_some_and(|daemons| daemons.eq_ignore_ascii_case(host));
-            next.push(match is_local {
-                true => Next { command: format!("ps -fp {pid}"), why: "what it is doing" },
-                false => {
-                    let host = quoted(OsStr::new(host));
-                    Next {
-                        command: format!("ssh -- {host} ps -fp {pid}"),
-                        why: "whether it lives: nobody else can tell",
-                    }
-                }
-            });
-        }
-        // What the log has escaped or cut is not the name that is in the lock file.
-        let is_itself = name.chars().all(|c| is_harmless(c) && c != '\\') && !name.ends_with('…');
-        let options = match (is_itself, name.starts_with('-')) {
-            (true, false) => format!("--holder {}", quoted(OsStr::new(name))),
-            (true, true) => format!("--holder={}", quoted(OsStr::new(name))),
-            (false, _) => "--id ID".to_owned(),
-        };
-        let why = if is_itself {
-            "once you know that it is gone"
-        } else {
-            "with the id that status shows, once it is gone"
-        };
-        next.push(self.beadlock("break", &options, why));
-        next
-    }
-
-    fn next_for_unreadable(&self, why: &str) -> Vec<Next> {
-        if why.starts_with("failed to remove stale lock") {
-            return vec![self.beadlock("check", "--explain", "tries again, and says what stops it")];
-        }
-        vec![
-            self.beadlock("status", "", "what is wrong with it"),
-            self.beadlock("break", "--malformed", "when nobody needs it; keeps a copy"),
-        ]
-    }
 }
 
 /// ` (PID 77 on ci-3)`
@@ -383,29 +311,203 @@ fn who(spell: &Spell) -> String {
     }
 }
 
-/// What a reason of the closed list means for whoever waits.
-fn meaning(reason: &str) -> Option<&'static str> {
-    Some(match reason {
-        "pid_alive" => "pid_alive: its process lives; the lock goes when it ends",
-        "pid_not_permitted" => {
-            "pid_not_permitted: its process lives and is another user's; the lock goes when it ends"
-        }
-        "pid_unknown" => {
-            "pid_unknown: the system could not say whether its process lives, so it counts as alive"
-        }
-        "other_host" => {
-            "other_host: only that host can tell whether it lives; no daemon here ever removes it"
-        }
-        "host_unknown" => "host_unknown: this machine has no host name, so no lock is ever removed",
-        "other_machine" => "other_machine: another machine of the same name; no daemon here ever removes it",
-        "other_pid_namespace" => {
-            "other_pid_namespace: its PID is one of another container; no daemon here ever removes it"
-        }
-        _ => return None,
-    })
-}
-
 /// `1 cycle`, `2 cycles`.
 pub fn plural(count: u64, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stream::{Stream, Window};
+    use super::*;
+
+    const START: &str = "[2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, PID 7, host ci-3";
+    const CYCLES: [&str; 4] = [
+        "[2026-02-01 10:00:00] Starting sync cycle...",
+        "[2026-02-01 10:00:01] Sync cycle complete",
+        "[2026-02-01 10:00:05] Starting sync cycle...",
+        "[2026-02-01 10:00:06] Sync cycle complete",
+    ];
+
+    fn answer_to(lines: &[&str], end: &str) -> Answer {
+        let mut stream = Stream::new(Window::default());
+        stream.begin(lines.join("\n").as_bytes());
+        for line in lines {
+            stream.hear(line.as_bytes(), false);
+        }
+        let end = At::parse(&format!("2026-02-01T{end}Z")).unwrap();
+        let story = stream.finish(end).remove(0);
+        let around = Around {
+            end,
+            target: Some(".beads".to_owned()),
+            file: Some(".beads/daemon.log".to_owned()),
+            host: Some("CI-3".to_owned()),
+            writer: stream.writer,
+        };
+        answer(&story, &stream.agents, &around)
+    }
+
+    fn after_cycles(lines: &[&str], end: &str) -> Answer {
+        answer_to(&[&[START], &CYCLES[..], lines].concat(), end)
+    }
+
+    fn commands(answer: &Answer) -> Vec<&str> {
+        answer.next.iter().map(|next| next.command.as_str()).collect()
+    }
+
+    #[test]
+    fn it_syncs() {
+        let answer = after_cycles(&[], "10:00:08");
+        assert_eq!(
+            answer.message,
+            "Syncing: the last cycle was complete at 2026-02-01 10:00:06 UTC (2s ago)"
+        );
+        assert_eq!((answer.state, answer.syncing, commands(&answer)), ("syncing", Some(true), vec![]));
+        let answer = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "10:02:00");
+        assert_eq!(answer.message, "Syncing: a cycle runs since 2026-02-01 10:00:10 UTC (1m 50s)");
+    }
+
+    #[test]
+    fn it_is_held() {
+        let lines = [
+            "[2026-02-01 10:00:10] Skipping database (locked by make)",
+            "[2026-02-01 10:00:10] Held since 2026-02-01T10:00:07Z by PID 77 on ci-3 (pid_alive)",
+            "[2026-02-01 10:00:15] Skipping database (locked by make)",
+        ];
+        let answer = after_cycles(&lines, "10:00:17");
+        assert_eq!(
+            answer.message,
+            "Not syncing since 2026-02-01 10:00:10 UTC (7s): held by make (PID 77 on ci-3), 2 cycles skipped"
+        );
+        assert_eq!(
+            commands(&answer),
+            ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make"]
+        );
+        assert_eq!(answer.more[0], "pid_alive: its process lives; the lock goes when it ends");
+        assert_eq!(
+            answer.more[1..],
+            [
+                "the lock says: claimed 2026-02-01T10:00:07Z",
+                "last complete cycle: 2026-02-01 10:00:06 (11s ago)"
+            ]
+        );
+    }
+
+    #[test]
+    fn it_is_held_elsewhere_since_before_the_log() {
+        let lines = [
+            "[2026-02-01 10:00:10] Skipping database (locked by make)",
+            "[2026-02-01 10:00:10] Held since 2026-02-01T10:00:07Z by PID 77 on big box (other_host)",
+        ];
+        let answer = answer_to(&lines, "10:00:17");
+        assert!(
+            answer
+                .message
+                .starts_with("Not syncing since 2026-02-01 10:00:10 UTC or earlier (7s): held by make"),
+            "{answer:?}"
+        );
+        assert_eq!(commands(&answer)[1], "ssh -- 'big box' ps -fp 77");
+        assert!(answer.more.contains(&"no complete cycle in this log".to_owned()), "{answer:?}");
+    }
+
+    #[test]
+    fn a_name_that_is_not_what_the_lock_says_is_not_typed() {
+        let of = |name: &str| {
+            let answer = after_cycles(
+                &[&format!("[2026-02-01 10:00:10] Skipping database (locked by {name})")],
+                "10:00:12",
+            );
+            assert!(answer.message.chars().all(is_harmless), "{answer:?}");
+            commands(&answer).last().unwrap().to_string()
+        };
+        assert_eq!(of("it's me"), r"beadlock break .beads --holder 'it'\''s me'");
+        assert_eq!(of("-x"), "beadlock break .beads --holder=-x");
+        assert_eq!(of(r"a\nb"), "beadlock break .beads --id ID");
+        assert_eq!(of("long…"), "beadlock break .beads --id ID");
+        assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID");
+    }
+
+    #[test]
+    fn the_lock_cannot_be_checked() {
+        let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: malformed lock file: unexpected EOF)";
+        let answer = after_cycles(&[line], "10:00:12");
+        assert!(answer.message.ends_with("(2s): the lock cannot be checked, 1 cycle skipped"), "{answer:?}");
+        assert_eq!(answer.more[0], "malformed lock file: unexpected EOF");
+        assert_eq!(commands(&answer), ["beadlock status .beads", "beadlock break .beads --malformed"]);
+        let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: failed to remove stale lock: no gate)";
+        assert_eq!(commands(&after_cycles(&[line], "10:00:12")), ["beadlock check .beads --explain"]);
+        let line = "[2026-02-01 10:00:10] Skipping database (a sync cycle or a claim is in progress)";
+        assert_eq!(after_cycles(&[line], "10:00:12").state, "busy");
+    }
+
+    #[test]
+    fn cycles_fail() {
+        let lines = [
+            "[2026-02-01 10:00:10] Starting sync cycle...",
+            "[2026-02-01 10:00:11] Sync cycle failed: exit code 3 after 1.2s",
+            "[2026-02-01 10:00:15] Starting sync cycle...",
+            "[2026-02-01 10:00:16] Sync cycle failed: exit code 3 after 1.1s",
+        ];
+        let answer = after_cycles(&lines, "10:00:17");
+        assert_eq!(
+            answer.message,
+            "Not syncing since 2026-02-01 10:00:10 UTC (7s): the last 2 cycles failed: exit code 3"
+        );
+        assert_eq!(commands(&answer), ["tail -n 50 .beads/daemon.log"]);
+    }
+
+    #[test]
+    fn the_daemon_was_stopped_or_just_starts() {
+        let lines = [
+            "[2026-02-01 10:00:10] Ending on SIGTERM",
+            "[2026-02-01 10:00:10] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3",
+        ];
+        let answer = after_cycles(&lines, "12:00:10");
+        assert_eq!(
+            answer.message,
+            "Not syncing since 2026-02-01 10:00:10 UTC (2h): the daemon (PID 7 on ci-3) was stopped by SIGTERM"
+        );
+        assert_eq!((answer.state, commands(&answer)), ("stopped", vec!["beadlock-agent --db .beads"]));
+        assert_eq!(
+            answer_to(&[START], "10:00:01").message,
+            "The daemon (PID 7 on ci-3) started at 2026-02-01 10:00:00 UTC; no cycle since"
+        );
+    }
+
+    #[test]
+    fn nothing_is_written_any_more() {
+        let answer = after_cycles(&[], "12:00:06");
+        assert!(
+            answer
+                .message
+                .starts_with("Silent since 2026-02-01 10:00:06 UTC: no line for 2h, and no stop is said"),
+            "{answer:?}"
+        );
+        assert_eq!((answer.state, answer.syncing), ("silent", None));
+        assert_eq!(commands(&answer), ["ps -fp 7", "beadlock-agent --db .beads"]);
+        let held = after_cycles(&["[2026-02-01 10:00:10] Skipping database (locked by make)"], "12:00:10");
+        assert!(held.message.contains("(0ms by the end of the log)"), "{held:?}");
+        assert_eq!(held.silent, Some(Duration::from_secs(7200)));
+        let cycle = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "12:00:10");
+        assert_eq!(cycle.message, "A cycle began at 2026-02-01 10:00:10 UTC and has not ended (2h)");
+        assert_eq!(cycle.syncing, None);
+    }
+
+    #[test]
+    fn what_is_no_log_of_a_daemon_says_so() {
+        assert!(answer_to(&["hello"], "10:00:00").message.starts_with("No line of a daemon in this log"));
+        assert!(
+            answer_to(&["[2026-02-01 10:00:00] hello"], "10:00:00")
+                .message
+                .starts_with("No cycle in this log")
+        );
+    }
+
+    #[test]
+    fn on_another_machine_it_says_where_to_type() {
+        let start = START.replace("ci-3", "ci-9");
+        let skip = "[2026-02-01 10:00:10] Skipping database (locked by make)";
+        let answer = answer_to(&[&start, skip], "10:00:12");
+        assert!(answer.more.contains(&"the daemon runs on ci-9: type there".to_owned()), "{answer:?}");
+    }
 }

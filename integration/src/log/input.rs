@@ -100,7 +100,8 @@ impl Source {
         };
         for path in older {
             let Ok(opened) = Opened::open(&path) else { continue };
-            if files.iter().all(|file| file.inode != opened.inode) {
+            let is_file = opened.file.metadata().is_ok_and(|meta| meta.is_file());
+            if is_file && files.iter().all(|file| file.inode != opened.inode) {
                 files.push(opened);
             }
         }

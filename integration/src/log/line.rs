@@ -66,6 +66,21 @@ pub struct Extra {
     pub reason: Option<String>,
 }
 
+impl Extra {
+    /// Takes over what is not known yet.
+    pub fn complete(&mut self, other: &Self) {
+        fn fill<T: Clone>(mine: &mut Option<T>, other: &Option<T>) {
+            if mine.is_none() {
+                mine.clone_from(other);
+            }
+        }
+        fill(&mut self.pid, &other.pid);
+        fill(&mut self.host, &other.host);
+        fill(&mut self.since, &other.since);
+        fill(&mut self.reason, &other.reason);
+    }
+}
+
 impl<'a> Line<'a> {
     /// Takes apart a line without its end. A time without a zone is `writer`'s.
     pub fn parse(raw: &'a [u8], clock: &mut Clock, writer: Option<Writer>) -> Self {

@@ -3,15 +3,18 @@
 //! Lines come from [`input`], are taken apart in [`line`] and understood in [`event`]; [`stream`] brings them to the
 //! [`story`] of their database. At the end [`answer`] says what it amounts to, and [`report`] and [`text`] how.
 
+mod advice;
 mod agents;
 mod answer;
 mod event;
 mod holders;
 mod input;
 mod line;
+mod repeats;
 mod report;
 mod rhythm;
 mod slog;
+mod spell;
 mod story;
 mod stream;
 mod table;
@@ -31,8 +34,8 @@ use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::program::Answers;
 use crate::talk::Talk;
-use crate::target;
-use crate::words::{self, quoted_path};
+use crate::target::{self, Found};
+use crate::words::quoted_path;
 use answer::{Around, answer};
 use input::{Heard, Source};
 use report::Report;
@@ -75,7 +78,7 @@ pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
             .collect(),
     };
     for source in sources {
-        match source.and_then(|(source, database)| summed_up(source, database.as_ref(), window, now, talk)) {
+        match source.and_then(|(source, target)| summed_up(source, target, window, now, talk)) {
             Ok((report, error)) => {
                 answers.exits.push(Exit::Done);
                 answers.data.push(report.json());
@@ -91,12 +94,15 @@ pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
     answers
 }
 
-/// The log of the database that is found from here.
-fn found(environment: &Environment) -> Result<(Source, Option<Database>), Error> {
+/// The log of the database that is found from here, and the database as it is to be typed.
+fn found(environment: &Environment) -> Result<(Source, Option<String>), Error> {
     let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
-    let path = database.dir.join("daemon.log");
-    match Source::with_older(&path) {
-        Ok(source) => Ok((source, Some(database))),
+    // As the user knows it, where those words are the path itself and no redirect leads on from there.
+    let is_itself =
+        database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+    let dir = if is_itself { PathBuf::from(&database.given) } else { database.dir.clone() };
+    match Source::with_older(&dir.join("daemon.log")) {
+        Ok(source) => Ok((source, Some(Found::of_database(database).typed()))),
         Err(error) if error.code() == Code::NoTarget => {
             let message = format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
             Err(Error::new(Code::NoTarget, message))
@@ -108,7 +114,7 @@ fn found(environment: &Environment) -> Result<(Source, Option<Database>), Error>
 /// The report, and what went wrong on the way.
 fn summed_up(
     source: Source,
-    database: Option<&Database>,
+    target: Option<String>,
     window: Window,
     now: At,
     talk: &Talk,
@@ -133,7 +139,7 @@ fn summed_up(
     let stories = stream.finish(end);
     let around = Around {
         end,
-        target: target_of(database, path.as_deref()),
+        target: target.or_else(|| target_of(path.as_deref()?)),
         file: path.as_deref().map(quoted_path),
         host: facts::hostname(),
         writer: stream.writer,
@@ -161,13 +167,8 @@ fn summed_up(
 }
 
 /// The database as it is to be typed, where the log is one that lies in it.
-fn target_of(database: Option<&Database>, path: Option<&Path>) -> Option<String> {
-    if let Some(database) = database {
-        return Some(words::target(database));
-    }
-    let path: PathBuf = path?.to_owned();
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let is_daemon_log = path.file_name()?.to_str()?.starts_with("daemon.log");
-    (is_daemon_log && dir.is_some_and(|dir| dir.file_name().is_some_and(|name| name == ".beads")))
-        .then(|| quoted_path(dir.unwrap_or(Path::new("."))))
+fn target_of(log: &Path) -> Option<String> {
+    let is_daemon_log = log.file_name()?.to_str()?.starts_with("daemon.log");
+    let dir = log.parent().filter(|dir| dir.file_name().is_some_and(|name| name == ".beads"))?;
+    is_daemon_log.then(|| quoted_path(dir))
 }

@@ -29,11 +29,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::agents::{Agents, Run, RunEnd};
-use super::answer::{Answer, Next};
+use super::advice::Next;
+use super::answer::Answer;
 use super::holders::Holder;
 use super::line::Writer;
 use super::rhythm::Gap;
-use super::story::{Cause, Past, Repeated, Story};
+use super::repeats::Repeated;
+use super::spell::{Cause, Past};
+use super::story::Story;
 use super::stream::{LineCounts, Window};
 use super::time::At;
 

@@ -5,78 +5,13 @@ use std::time::Duration;
 use super::event::{Event, Held};
 use super::holders::{Holders, SpellEnd};
 use super::line::{Extra, Writer};
+use super::repeats::Repeats;
 use super::rhythm::{GapKind, Rhythm};
+use super::spell::{Cause, Past, Spell};
 use super::time::{At, millis};
 
-/// As many unreadable spells, notices and kinds of failures are remembered, the latest; all are counted.
+/// As many unreadable spells are remembered, the latest; all are counted.
 const KEPT: usize = 100;
-
-/// What skips a cycle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
-    /// The lock of this holder.
-    Held(String),
-    /// A lock that cannot be checked, or not be removed: why.
-    Unreadable(String),
-    /// Somebody has the gate.
-    Busy,
-}
-
-/// Skips of one cause without a cycle in between.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spell {
-    pub cause: Cause,
-    pub since: At,
-    /// Nothing came before it in the log: it may have begun earlier.
-    pub is_first: bool,
-    pub skips: u64,
-    /// Who holds it, once the log has said so.
-    pub extra: Extra,
-}
-
-/// A spell that is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past {
-    pub spell: Spell,
-    pub until: At,
-    pub end: SpellEnd,
-}
-
-/// Something that came often.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repeated {
-    pub text: String,
-    pub count: u64,
-    pub first: At,
-    pub last: At,
-}
-
-/// What came often, each text once; the longest unheard is forgotten.
-#[derive(Debug, Default)]
-pub struct Repeats(Vec<Repeated>);
-
-impl Repeats {
-    fn add(&mut self, text: &str, at: At) {
-        if let Some(found) = self.0.iter_mut().find(|found| found.text == text) {
-            found.count += 1;
-            found.last = at;
-            return;
-        }
-        if self.0.len() == KEPT
-            && let Some(oldest) = (0..KEPT).min_by_key(|number| self.0[*number].last)
-        {
-            self.0.remove(oldest);
-        }
-        self.0.push(Repeated { text: text.to_owned(), count: 1, first: at, last: at });
-    }
-
-    /// The latest first.
-    pub fn latest(&self) -> Vec<&Repeated> {
-        let mut all: Vec<&Repeated> = self.0.iter().collect();
-        all.sort_by_key(|found| std::cmp::Reverse(found.last));
-        all
-    }
-}
 
 /// How often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -457,20 +392,5 @@ impl Story {
                 self.unreadable.push(Past { spell, until, end });
             }
         }
-    }
-}
-
-impl Extra {
-    /// Takes over what is not known yet.
-    fn complete(&mut self, other: &Self) {
-        fn fill<T: Clone>(mine: &mut Option<T>, other: &Option<T>) {
-            if mine.is_none() {
-                mine.clone_from(other);
-            }
-        }
-        fill(&mut self.pid, &other.pid);
-        fill(&mut self.host, &other.host);
-        fill(&mut self.since, &other.since);
-        fill(&mut self.reason, &other.reason);
     }
 }

@@ -10,7 +10,9 @@ use super::answer::{Answer, plural};
 use super::holders::SpellEnd;
 use super::report::Report;
 use super::rhythm::GapKind;
-use super::story::{Cause, Repeated, Story};
+use super::repeats::Repeated;
+use super::spell::Cause;
+use super::story::Story;
 use super::table::{Side, Table, shortened};
 use super::time::At;
 use crate::talk::Talk;
@@ -83,9 +85,9 @@ impl Report {
         let mut text = cycles(story, end);
         text.push_str(&holders(story));
         text.push_str(&unreadable(story));
-        text.push_str(&repeated("failed cycles", &story.failures.latest()));
+        text.push_str(&repeated(["last failed", "times", "why"], &story.failures.latest()));
         text.push_str(&gaps(story));
-        text.push_str(&repeated("notices", &story.notices.latest()));
+        text.push_str(&repeated(["last said", "times", "notice"], &story.notices.latest()));
         if story.clock_back.0 > 0 {
             let (count, most) = (plural(story.clock_back.0, "time"), shown(story.clock_back.1));
             text.push_str(&format!(
@@ -223,7 +225,7 @@ fn unreadable(story: &Story) -> String {
     if story.unreadable.is_empty() {
         return String::new();
     }
-    let columns = [(Side::Left, 19), (Side::Right, 8), (Side::Right, 9), (Side::Left, 13), (Side::Left, 60)];
+    let columns = [(Side::Left, 19), (Side::Right, 8), (Side::Right, 9), (Side::Left, 14), (Side::Left, 46)];
     let mut table = Table::new(["lock unreadable", "for", "skips", "then", "why"], columns);
     for past in story.unreadable.iter().rev().take(RECENT) {
         let then = match past.end {
@@ -249,12 +251,12 @@ fn unreadable(story: &Story) -> String {
     format!("\n{}{}", table.text(0), more(count, RECENT))
 }
 
-fn repeated(title: &str, found: &[&Repeated]) -> String {
+fn repeated(head: [&str; 3], found: &[&Repeated]) -> String {
     if found.is_empty() {
         return String::new();
     }
     let columns = [(Side::Left, 19), (Side::Right, 7), (Side::Left, 72)];
-    let mut table = Table::new([title, "times", "the last one first"], columns);
+    let mut table = Table::new(head, columns);
     for repeated in found.iter().take(RECENT) {
         table.row([
             repeated.last.to_string(),

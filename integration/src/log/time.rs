@@ -115,7 +115,7 @@ pub fn parse_moment(text: &str) -> Result<Moment, String> {
 }
 
 fn ago(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_suffix(" ago").unwrap_or(text);
+    let mut rest = text.strip_suffix(" ago").or_else(|| text.strip_prefix('-')).unwrap_or(text);
     let mut whole = Duration::ZERO;
     for (unit, hours) in [('w', 7 * 24), ('d', 24)] {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -234,6 +234,7 @@ mod tests {
             ("1w2d3h", "788400s ago"),
             ("1d 12h", "129600s ago"),
             ("2h ago", "7200s ago"),
+            ("-2h", "7200s ago"),
         ];
         for (text, meant) in cases {
             assert_eq!(at(text), meant, "{text}");
@@ -247,7 +248,7 @@ mod tests {
             "yesterday",
             "2026-02-30",
             "2026-02-01 25:00",
-            "-2h",
+            "--2h",
             "d",
             "w",
             "3dd",

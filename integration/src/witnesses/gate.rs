@@ -50,11 +50,11 @@ impl Shut {
         })
     }
 
-    /// Who has it: `PID 33 (beadlock-agent), PID 34 (the cycle's command for PID 33)`.
+    /// Who has it: `PID 33 (beadlock-agent), PID 34 (for PID 33)`.
     pub fn names(&self) -> String {
         let name = |(holder, role): &(GateHolder, Role)| match role {
             Role::Runner { daemon } => {
-                format!("PID {} (the runner of its command, for PID {daemon})", holder.pid)
+                format!("PID {} (for PID {daemon})", holder.pid)
             }
             Role::Orphan { .. } | Role::Other => words::process_name(holder.pid, &holder.command),
         };

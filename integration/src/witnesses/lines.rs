@@ -44,10 +44,15 @@ impl Witnesses<'_> {
             format!("acquired: {}, {age}", record.started_at),
             format!("process: kill({}, 0) {}", record.pid, kill_words(facts.liveness)),
         ];
+        let proof = facts.proof.as_ref();
+        if proof.is_some_and(|proof| proof.zombie) {
+            lines.push("that PID is a zombie: it has ended, and its parent has not asked how".to_owned());
+        }
         if self.asked != Liveness::NotAsked {
             lines.push(format!("that PID here: kill({}, 0) {}", record.pid, kill_words(self.asked)));
         }
-        if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) = self.situation
+        if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) =
+            self.situation
             && let Some(command) = self.command_now()
         {
             lines.push(format!("that PID now: {}", escaped(&command)));
@@ -66,19 +71,23 @@ impl Witnesses<'_> {
             };
             lines.push(format!("{name} namespace: recorded {}, here {}", word(recorded), word(ours)));
         }
-        let proof = facts.proof.as_ref();
         lines.extend(self.of_members(record, proof.is_some_and(|proof| proof.namespace_gone)));
         let ticks = |ticks: Option<u64>| ticks.map_or("unknown".to_owned(), |ticks| ticks.to_string());
         let process = proof.and_then(|proof| proof.start_ticks);
-        lines.push(format!("start: recorded tick {}, that PID now {}", ticks(mark.start_ticks), ticks(process)));
-        if proof.is_some_and(|proof| proof.zombie) {
-            lines.push("that PID is a zombie: it has ended, and its parent has not asked how".to_owned());
-        }
+        lines.push(format!(
+            "start: recorded tick {}, that PID now {}",
+            ticks(mark.start_ticks),
+            ticks(process)
+        ));
         if facts.other_boot(record) == Some(true) {
             let local = proof.is_some_and(|proof| proof.local_file_system);
             lines.push(format!(
                 "file system: {}",
-                if local { "only this machine writes it" } else { "other machines may write it, or that is not known" }
+                if local {
+                    "only this machine writes it"
+                } else {
+                    "other machines may write it, or that is not known"
+                }
             ));
         }
         lines

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::Liveness;
 
 use super::Witnesses;
 use super::lines::kind_words;
@@ -25,13 +24,22 @@ impl Witnesses<'_> {
             Situation::SetAside => "no lock, but one is aside: a crash has left it there".to_owned(),
             Situation::Alive => match self.recorded_start_is_known() {
                 true => "its process lives here, and started when the record says".to_owned(),
-                false => format!("PID {pid} lives here; whether it is still the one that claimed is not recorded"),
+                false => {
+                    format!("PID {pid} lives here; whether it is still the one that claimed is not recorded")
+                }
             },
             Situation::AliveOfAnotherUser => "its process lives here, and is another user's".to_owned(),
-            Situation::Zombie => "its process has ended; only its parent has not asked how (a zombie)".to_owned(),
-            Situation::Recycled => format!("its process is gone: PID {pid} is another one now{}", self.now_is()),
+            Situation::Zombie => {
+                "its process has ended; only its parent has not asked how (a zombie)".to_owned()
+            }
+            Situation::Recycled => {
+                format!("its process is gone: PID {pid} is another one now{}", self.now_is())
+            }
             Situation::Rebooted { proved: true } => {
-                format!("this machine has booted since: its process is gone, and PID {pid} is another one{}", self.now_is())
+                format!(
+                    "this machine has booted since: its process is gone, and PID {pid} is another one{}",
+                    self.now_is()
+                )
             }
             Situation::Rebooted { proved: false } => format!(
                 "this machine has booted since, and PID {pid} is in use again{}; the boot alone is no proof here, because {}",
@@ -39,7 +47,9 @@ impl Witnesses<'_> {
                 self.why_boot_is_no_proof()
             ),
             Situation::Gone { rebooted: false } => "its process is gone".to_owned(),
-            Situation::Gone { rebooted: true } => "its process is gone; this machine has booted since".to_owned(),
+            Situation::Gone { rebooted: true } => {
+                "its process is gone; this machine has booted since".to_owned()
+            }
             Situation::NoSuchPid => {
                 format!("no process can have PID {pid}, so nothing can ever prove it dead")
             }
@@ -61,7 +71,9 @@ impl Witnesses<'_> {
                  boot since, or {host} is a copy of its disk"
             ),
             Situation::Namesake => {
-                format!("it was claimed on another machine that is called {host} too; only there can its process be looked up")
+                format!(
+                    "it was claimed on another machine that is called {host} too; only there can its process be looked up"
+                )
             }
             Situation::Nameless => "this machine has no host name to compare with".to_owned(),
             Situation::Empty { fresh: true } => {
@@ -76,9 +88,14 @@ impl Witnesses<'_> {
             Situation::Malformed { fresh: false } => {
                 "it is no lock record, so nobody can tell whose it is".to_owned()
             }
-            Situation::Invalid => "it is a record without a value that is needed to tell whose it is".to_owned(),
+            Situation::Invalid => {
+                "it is a record without a value that is needed to tell whose it is".to_owned()
+            }
             Situation::NotAFile(kind) => {
-                format!("there is {} where a lock is a regular file; it is neither opened nor followed", kind_words(kind))
+                format!(
+                    "there is {} where a lock is a regular file; it is neither opened nor followed",
+                    kind_words(kind)
+                )
             }
             Situation::TooLarge => "no lock is that large; it is not read".to_owned(),
             Situation::Unread => "it could not be read, so nobody can tell whose it is".to_owned(),
@@ -119,7 +136,10 @@ impl Witnesses<'_> {
         let facts = self.look.facts.as_ref();
         let name = facts.and_then(|facts| facts.hostname.as_deref()).unwrap_or_default();
         let mut words = match name.eq_ignore_ascii_case(host) {
-            false => format!("this machine was renamed: it was {host} when this was claimed, and is {} now, ", escaped(name)),
+            false => format!(
+                "this machine was renamed: it was {host} when this was claimed, and is {} now, ",
+                escaped(name)
+            ),
             true => "this machine's id has changed since this was claimed, ".to_owned(),
         };
         let _ = write!(words, "on the same boot; so PID {pid} can be looked up here: ");
@@ -147,10 +167,5 @@ impl Witnesses<'_> {
     fn file_age(&self) -> String {
         let age = self.look.on_disk.map(|file| file.modified.age(self.now));
         shown(age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default())
-    }
-
-    /// True when the system was asked about the recorded PID and says that it is gone.
-    pub fn is_gone_here(&self) -> bool {
-        self.asked == Liveness::Gone
     }
 }

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use beadlock_checker::Gate;
-use beadlock_checker::process::{Stat, command_line};
+use beadlock_checker::process::{self, Stat, command_line};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -162,7 +163,7 @@ fn what_is_wrong_is_said_before_anything_is_touched() {
     command.env("BEADLOCK_KILL_AFTER", "soon");
     Running::start(command).finish().expect(2, &["$BEADLOCK_KILL_AFTER: "]);
     assert_eq!(scene.names(), [".exclusive-lock"]);
-    fs::remove_file(scene.lock()).unwrap();
+    scene.run(&["check"]).expect(0, &[]);
     fs::remove_dir(scene.beads()).unwrap();
     scene.run(&["cycle", "--", "true"]).expect(1, &["no .beads here or above"]);
 }
@@ -176,6 +177,25 @@ fn a_command_that_fails_to_execute_leaves_nothing() {
         scene.run(&["cycle", "--", &format!("./{name}")]).expect(code, &[name]);
         assert!(gate_is_free(&scene));
     }
+}
+
+#[test]
+fn without_a_guardian_nothing_runs() {
+    let scene = Scene::new();
+    let mut codes = Vec::new();
+    // With ever more descriptors it comes ever further.
+    for limit in 5..64 {
+        let script = format!("ulimit -n {limit}; exec \"$BEADLOCK\" cycle -- touch ran");
+        let ended = Running::start(scene.shell(&script)).finish();
+        codes.push(ended.code);
+        assert!(gate_is_free(&scene));
+        if ended.code == 0 {
+            break;
+        }
+        ended.expect(*codes.last().unwrap(), &["too many open files"]);
+        assert!(!scene.file("ran").exists());
+    }
+    assert!(scene.file("ran").exists() && codes.contains(&125), "{codes:?}");
 }
 
 #[test]
@@ -194,6 +214,27 @@ fn a_stale_lock_is_removed_first() {
         .run(&["cycle", "--reap-proven-dead", "--", "true"])
         .expect(0, &["Removed stale lock (zombie), proceeding with sync"]);
     zombie.wait().unwrap();
+}
+
+#[test]
+fn what_is_skipped_and_removed_leaves_a_line_in_the_audit() {
+    let scene = Scene::new();
+    for pid in [i64::from(std::process::id()), dead_pid()] {
+        scene.write_lock("vc", pid, &this_host());
+        let mut command = scene.command(&["cycle", "--", "true"]);
+        command.env("BEADLOCK_AUDIT", "audit");
+        Running::start(command).finish();
+    }
+    let lines: Vec<serde_json::Value> =
+        scene.read("audit").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<_> = lines.iter().map(|line| (&line["event"], &line["reason"])).collect();
+    let expected = [("lock_blocked", "pid_alive"), ("lock_stale_removed", "pid_gone")];
+    let expected = expected.map(|(event, reason)| (serde_json::json!(event), serde_json::json!(reason)));
+    assert!(events.into_iter().eq(expected.iter().map(|(event, reason)| (event, reason))), "{lines:?}");
+    let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+    command.env("BEADLOCK_AUDIT", "nowhere/audit");
+    Running::start(command).finish().expect(1, &["nowhere/audit"]);
+    assert!(!scene.file("ran").exists());
 }
 
 #[test]
@@ -220,10 +261,7 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
         kill(Pid::from_raw(guardian), signal).unwrap();
     }
     let status = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(
-        status.contains(&format!("gate: shut by PID {guardian} (")) && status.contains(" sh)"),
-        "{status}"
-    );
+    assert!(status.contains(&format!("PID {command} (sh -c ")), "what keeps it shut: {status}");
     scene.run(&["hold", "--no-wait", "--drain", "100ms", "--", "true"]).expect(4, &["the gate did not open"]);
     scene.run(&["cycle", "--", "true"]).expect(4, &[]);
     assert!(lives(command) && lives(guardian) && !gate_is_free(&scene));
@@ -232,6 +270,42 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
     assert!(scene.file("done").exists(), "it ended by itself");
     reap(guardian);
     assert!(gate_is_free(&scene));
+}
+
+#[test]
+fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
+    let mut ran = 0;
+    for quarter in 0..32 {
+        let scene = Scene::new();
+        let script = "echo $$ > pid; until test -e go; do sleep 0.01; done";
+        let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", script]));
+        std::thread::sleep(Duration::from_micros(250 * quarter));
+        running.signal(Signal::SIGKILL);
+        let ours = format!("__guard-cycle {} ", running.pid());
+        running.finish();
+        let guards = || {
+            process::all().into_iter().any(|stat| {
+                command_line(stat.pid).is_some_and(|line| line.contains(&ours)) && lives(stat.pid)
+            })
+        };
+        // It is there for as long as there is a process that may become the command, or is it.
+        let command = || scene.read("pid").trim().parse::<i32>().ok();
+        until("the end, or the command's start", || {
+            let started = command().is_some_and(lives);
+            let free = gate_is_free(&scene);
+            assert!(!free || !started, "the command runs, and the gate is open: after {quarter} quarters");
+            started || !guards()
+        });
+        // Whoever has not started by now never will.
+        if let Some(command) = command() {
+            ran += 1;
+            assert!(lives(command) && !gate_is_free(&scene) && guards());
+            fs::write(scene.file("go"), "").unwrap();
+            reap(command);
+        }
+        until("the guardian's end", || !guards() && gate_is_free(&scene));
+    }
+    assert!(ran < 32, "no kill came before the start");
 }
 
 #[test]

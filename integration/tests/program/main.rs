@@ -1,9 +1,23 @@
 //! The real binary, command by command: every exit code, every JSON shape, every way a hold can end.
 
 #[cfg(test)]
+mod acquire;
+#[cfg(test)]
+mod break_lock;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod claim;
+#[cfg(test)]
+mod cycle;
+#[cfg(test)]
+mod doctor;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
+mod explain;
+#[cfg(test)]
+mod list;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
@@ -16,3 +30,5 @@ mod support;
 mod terminal;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod wait;

@@ -129,3 +129,34 @@ fn names_who_waits_for_the_gate() {
     drop(gate);
     waiting.finish().expect(0, &["released"]);
 }
+
+#[test]
+fn raw_is_the_files_own_bytes() {
+    let scene = Scene::new();
+    assert_eq!(scene.run(&["status", "--raw"]).expect(0, &[]).out, "", "absent: nothing");
+    let other = scene.file("other/.beads");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(scene.lock(), b"{ \"a\":\t1}\x1b[2J").unwrap();
+    fs::write(other.join(".exclusive-lock"), b"\xff\0no newline").unwrap();
+    let mut command =
+        scene.command(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"{ \"a\":\t1}\x1b[2J\xff\0no newline{ \"a\":\t1}\x1b[2J");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    let mut command = scene.command(&["status", "--raw"]);
+    command.env("BEADLOCK_JSON", "1");
+    assert_eq!(
+        command.output().unwrap().stdout,
+        b"{ \"a\":\t1}\x1b[2J",
+        "what was typed beats the environment"
+    );
+    scene.run(&["status", "--raw", "--json"]).expect(2, &["--raw"]);
+    fs::remove_file(scene.lock()).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", scene.lock()).unwrap();
+    let ended =
+        scene.run(&["status", "--raw"]).expect(0, &[".exclusive-lock was not read: it is a symbolic link"]);
+    assert_eq!(ended.out, "");
+    scene
+        .run(&["status", "--raw", "nowhere", ".beads"])
+        .expect(1, &["nowhere does not exist", "symbolic link"]);
+}

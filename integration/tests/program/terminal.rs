@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use crate::support::{Ended, Scene, ended, lives, reap, until};
 
 /// Starts a program as the leader of a session whose terminal is a pty; the other end comes with it.
-fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
+pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
     let pty = nix::pty::openpty(None, None).unwrap();
     let stream = |fd: &OwnedFd| fd.try_clone().unwrap();
     let mut command = Command::new("setsid");
@@ -18,9 +18,9 @@ fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
     (command.spawn().unwrap(), File::from(pty.master))
 }
 
-const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
+pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
-fn end(mut child: Child) -> Ended {
+pub fn end(mut child: Child) -> Ended {
     until("it ends", || child.try_wait().unwrap().is_some());
     ended(&child.wait_with_output().unwrap())
 }

@@ -4,7 +4,9 @@
 mod drain;
 mod exit_codes;
 mod hold_and_check;
+mod log_report;
 mod racing_claims;
 mod resume;
 mod rows;
 mod seed_document;
+mod snippets;

@@ -106,6 +106,7 @@ fn ends_after_its_cycle(daemon: &Daemon) {
     let mut running = daemon.start(&scene, binaries::directory(), script);
     wait_for(&scene, "begun", 0);
     running.signal(Signal::SIGTERM);
+    wait_for(&scene, "Stopping after the cycle that is running", 0);
     fs::write(scene.path().join("go"), "").expect("a file");
     assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
     assert_eq!((count(&scene, "done"), count(&scene, "Sync cycle complete")), (1, 1), "{:?}", lines(&scene));
@@ -114,12 +115,10 @@ fn ends_after_its_cycle(daemon: &Daemon) {
     let scene = Scene::new();
     let mut running = daemon.start(&scene, binaries::directory(), "echo begun; exec sleep 300");
     wait_for(&scene, "begun", 0);
-    // The first ends the daemon after its cycle, the next one the cycle too. Two at once may be taken for one.
-    wait_until(LONG, "the end after the second signal", || {
-        running.signal(Signal::SIGINT);
-        std::thread::sleep(Duration::from_millis(20));
-        !running.is_running()
-    });
+    running.signal(Signal::SIGINT);
+    wait_for(&scene, "Stopping after the cycle that is running", 0);
+    assert!(running.is_running());
+    running.signal(Signal::SIGINT);
     assert_eq!(running.wait(LONG).code(), Some(0), "{:?}", lines(&scene));
     assert_eq!(count(&scene, "Sync cycle failed: exit code 143"), 1, "{:?}", lines(&scene));
     assert!(process::marked_by(&scene).is_empty(), "nothing is left");

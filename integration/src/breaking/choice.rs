@@ -1,0 +1,141 @@
+//! Which lock is meant, and the words when another one is there.
+
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::{Look, Reason, Verdict};
+
+use super::Typed;
+use crate::exit::Exit;
+use crate::failure::{Code, Error};
+use crate::target::Found;
+use crate::words::{self, quoted};
+
+/// Which lock is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The one with this id.
+    Id(String),
+    /// The one of this holder.
+    Holder(String),
+    /// One that cannot be understood.
+    Malformed,
+}
+
+impl Choice {
+    /// As it was typed; `None`: it was not.
+    pub fn typed(typed: &Typed) -> Option<Self> {
+        let malformed = typed.malformed.then_some(Self::Malformed);
+        let id = typed.id.clone().map(Self::Id);
+        id.or_else(|| typed.holder.clone().map(Self::Holder)).or(malformed)
+    }
+
+    /// That is what is there.
+    pub fn is(&self, look: &Look) -> bool {
+        match self {
+            Self::Id(id) => look.id.as_ref() == Some(id),
+            Self::Holder(name) => look.record.as_ref().is_some_and(|record| record.holder == *name),
+            Self::Malformed => matches!(look.verdict, Verdict::Unreadable(_)),
+        }
+    }
+
+    /// The same lock and no later one, now that it is known.
+    pub fn of(self, look: &Look) -> Self {
+        match (self, &look.id) {
+            (Self::Holder(_), Some(id)) => Self::Id(id.clone()),
+            (choice, _) => choice,
+        }
+    }
+
+    /// How it was chosen, in a word for the audit trail.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Id(_) => "broken_by_id",
+            Self::Holder(_) => "broken_by_holder",
+            Self::Malformed => "broken_malformed",
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Id(id) => format!("the lock {}", escaped(id)),
+            Self::Holder(name) => format!("a lock of {}", escaped(name)),
+            Self::Malformed => "unreadable".to_owned(),
+        }
+    }
+
+    /// What is there is not what is meant.
+    pub fn not_there(&self, look: &Look, target: &Found) -> Error {
+        let (path, wanted) = (escaped_path(&target.path()), self.words());
+        let (there, typed) = (is_there(look), target.typed());
+        let (code, next) = match look.verdict {
+            Verdict::Held(_) => (Code::LockHeld, format!("who and why: beadlock status {typed}")),
+            Verdict::Unreadable(_) => {
+                (Code::LockUnreadable, format!("to break it: {}", command(look, target)))
+            }
+            Verdict::Stale(_) | Verdict::Free => {
+                (Code::LockStale, format!("to break that one: {}", command(look, target)))
+            }
+        };
+        let message = format!("{path} is not {wanted}: it {there}; it was not touched; {next}");
+        let error = Error::new(code, message).detailed(format!("lock_file={path}"));
+        if code == Code::LockStale { error.ending(Exit::Failed) } else { error }
+    }
+}
+
+/// What is there may be somebody's at work.
+pub fn held(look: &Look, target: &Found) -> Error {
+    let (path, there, command) = (escaped_path(&target.path()), is_there(look), command(look, target));
+    let witness = witness(look);
+    let message = format!(
+        "{path} {there}; {witness}; it was not touched; to break it all the same: {command} --even-if-live"
+    );
+    Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
+}
+
+/// A question that has no answer: it has no id to be typed.
+pub fn without_id(look: &Look, target: &Found) -> Error {
+    let (path, there, command) = (escaped_path(&target.path()), is_there(look), command(look, target));
+    Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
+}
+
+/// What is there: `is held by ci (PID 77, on box) for 2m, id …`.
+fn is_there(look: &Look) -> String {
+    let id = look.id.as_ref().map(|id| format!(", id {}", escaped(id))).unwrap_or_default();
+    let holder = words::holder(look).unwrap_or_default();
+    match (look.verdict, &look.record) {
+        (Verdict::Held(_), Some(record)) => {
+            format!("is held by {holder} for {}{id}", shown(words::age(record)))
+        }
+        (Verdict::Stale(reason), _) => format!("is stale, left by {holder} ({reason}){id}"),
+        (verdict, _) => format!("cannot be understood: {} ({}){id}", escaped(&look.detail), verdict.reason()),
+    }
+}
+
+/// The command that breaks what is there.
+fn command(look: &Look, target: &Found) -> String {
+    let typed = target.typed();
+    match (look.verdict, &look.id) {
+        (Verdict::Unreadable(_), _) | (_, None) => format!("beadlock break {typed} --malformed"),
+        (_, Some(id)) => {
+            let glue = if id.starts_with('-') { "=" } else { " " };
+            format!("beadlock break {typed} --id{glue}{}", quoted(id.as_ref()))
+        }
+    }
+}
+
+/// Why it counts as held.
+fn witness(look: &Look) -> String {
+    let reason = look.verdict.reason();
+    let words = match reason {
+        Reason::PidAlive => "its process lives",
+        Reason::PidNotPermitted => "its process lives, and belongs to another user",
+        Reason::OtherHost => "its process is another host's, and cannot be asked for from here",
+        Reason::OtherMachine => {
+            "its process is another machine's of this name, and cannot be asked for from here"
+        }
+        Reason::OtherPidNamespace => "its process is in another PID namespace, such as a container's",
+        Reason::HostUnknown => "this machine has no host name to compare with",
+        _ => "its process may live",
+    };
+    format!("{words} ({reason})")
+}

@@ -1,0 +1,92 @@
+//! `beadlock break [TARGET]`: a lock goes out of the way because somebody says so, and its record is kept (DESIGN 8).
+//!
+//! ```text
+//! mod.rs      this page, the command line, and what is printed
+//! choice.rs   which lock is meant, and the words when another is there
+//! ask.rs      the question, on a terminal
+//! steps.rs    look, choose, gate, break
+//! ```
+
+mod ask;
+mod choice;
+mod steps;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use beadlock_checker::escape::is_harmless;
+use beadlock_checker::system_words;
+use clap::Args;
+use serde_json::Value;
+
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Exit};
+use crate::onlooker::end_of;
+use crate::settings::Common;
+use crate::talk::print;
+
+/// What the help says after the options.
+const HELP: &str = "\
+For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which one \
+is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its id asked \
+for.
+
+Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
+gate is busy. 5: another lock is there, and it cannot be understood.";
+
+/// `beadlock break [TARGET]`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Typed {
+    /// The database's directory, [beads:]DIR or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// Break the lock with this id, as beadlock status shows it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["holder", "malformed"])]
+    pub id: Option<String>,
+    /// Break the lock of this holder
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["id", "malformed"])]
+    pub holder: Option<String>,
+    /// Break a lock that cannot be understood, whatever it is
+    #[arg(long, conflicts_with_all = ["id", "holder"])]
+    pub malformed: bool,
+    /// Why, for the audit trail: 1 to 500 printable characters
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
+    /// Break it although its holder may be at work: that goes on, and nothing is told of it
+    #[arg(long)]
+    pub even_if_live: bool,
+    /// Add a JSON line to FILE for what happens to the lock [env: BEADLOCK_AUDIT]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let count = text.chars().count();
+    if (1..=500).contains(&count) && text.chars().all(is_harmless) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("a reason is 1 to 500 printable characters in one line; this one has {count}"))
+}
+
+/// Breaks the lock, and says how the program is to end.
+pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let broken = steps::run(typed, environment, common, request);
+    common.talk.end_live();
+    let (end, data, error) = match broken {
+        Ok(outcome) => (End::Code(Exit::Done.code()), outcome.json(typed.reason.as_deref()), None),
+        Err(stopped) => {
+            let (end, error) = end_of(stopped, "anything was changed");
+            common.talk.error(&error.to_string());
+            (end, Value::Null, Some(error))
+        }
+    };
+    if common.json {
+        let envelope = request.envelope(data, error.as_ref(), &common.talk.warnings());
+        if let Err(why) = print(&format!("{envelope}\n")) {
+            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
+            return End::Code(Exit::Failed.code());
+        }
+    }
+    end
+}

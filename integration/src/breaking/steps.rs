@@ -1,0 +1,277 @@
+//! Look, choose, take the gate, break: and again from the start when something came in between.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::audit::Event;
+use beadlock_checker::dialect::beads::StartedAt;
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::take::{Broken, Licence, Seen, Site};
+use beadlock_checker::{Gate, Look, OnDisk, Options, Verdict, facts, look, process};
+use serde_json::{Value, json};
+
+use super::choice::{self, Choice};
+use super::{Typed, ask};
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::failure::{Code, Error};
+use crate::hold::claim::{Attendant, Stopped, Waited};
+use crate::hold::event::wait_for;
+use crate::hold::wait::Deadline;
+use crate::hold::{gate, nested};
+use crate::onlooker::Onlooker;
+use crate::settings::{self, Common};
+use crate::situation::WRITING;
+use crate::status::Seen as Shown;
+use crate::talk::Talk;
+use crate::target::Found;
+use crate::trail::Trail;
+use crate::witnesses::Witnesses;
+use crate::words;
+
+/// For how long the gate is waited for, and a lock that is being written.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often another look is taken when something came in between.
+const ROUNDS: usize = 5;
+/// The pause between two looks at a lock that is being written.
+const SHORTLY: Duration = Duration::from_millis(50);
+
+/// What was broken.
+pub struct Outcome {
+    target: Found,
+    look: Look,
+    /// Where it is kept; `None`: there was nothing to break.
+    kept: Option<PathBuf>,
+}
+
+impl Outcome {
+    /// As the envelope's `data`.
+    pub fn json(&self, reason: Option<&str>) -> Value {
+        let record = self.look.record.as_ref();
+        json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "holder": record.map(|record| &record.holder),
+            "id": self.look.id,
+            "record": record.and_then(|record| serde_json::to_value(record).ok()),
+            "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
+            "reason_given": reason,
+            "was": { "verdict": self.look.verdict.as_str(), "reason": self.look.verdict.reason().as_str() },
+        })
+    }
+}
+
+/// Breaks the lock that is meant.
+///
+/// # Errors
+/// Exit 1, 2, 4 or 5, or a signal. Nothing was changed then.
+pub fn run(
+    typed: &Typed,
+    environment: &Environment,
+    common: &Common,
+    request: &Request,
+) -> Result<Outcome, Stopped> {
+    let talk = &common.talk;
+    let mut choice = Choice::typed(typed);
+    if choice.is_none() && !ask::is_possible(common.json) {
+        return Err(Error::usage(
+            "which lock? say it with one of --id ID (as beadlock status shows it), --holder NAME and --malformed",
+        )
+        .into());
+    }
+    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    nested::refuse_inside_a_cycle(&target, environment)?;
+    let audit = settings::audit(typed.audit.as_deref(), environment);
+    let trail = Trail::open(audit.as_deref(), None, &target, request, talk)?;
+    let mut onlooker = Onlooker::new(talk)?;
+    let breaking = Breaking { target: &target, talk, licence: licence(typed) };
+    let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
+    for _ in 0..ROUNDS {
+        let seen = breaking.look(&mut onlooker)?;
+        let look = seen.look();
+        if look.verdict == Verdict::Free {
+            return Ok(nothing(target, look.clone(), talk));
+        }
+        let chosen = match choice.take() {
+            Some(choice) => choice,
+            None => breaking.ask(look, &mut onlooker)?,
+        };
+        if !chosen.is(look) {
+            return Err(chosen.not_there(look, &target).into());
+        }
+        breaking.spare(look)?;
+        choice = Some(chosen.of(look));
+        let broken = {
+            let gate = breaking.gate(&mut onlooker)?;
+            let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
+            site.break_lock(&seen, breaking.licence)?
+        };
+        match broken {
+            Broken::Kept { file, .. } => {
+                talk.end_live();
+                breaking.tell(look, &file);
+                trail.write(Event::LockBroken, |entry| {
+                    let unread = Some(&look.detail).filter(|detail| !detail.is_empty());
+                    let mut entry = entry.reason(how);
+                    if let Some(why) = typed.reason.as_ref().or(unread) {
+                        entry = entry.detail(why);
+                    }
+                    match &look.record {
+                        Some(record) => entry.held_for(words::age(record)).previous_lock(record),
+                        None => entry,
+                    }
+                });
+                let look = look.clone();
+                return Ok(Outcome { target, look, kept: Some(file) });
+            }
+            Broken::Gone => {
+                let look = Seen::at(&target.place, &Options::default()).look().clone();
+                if look.verdict == Verdict::Free {
+                    return Ok(nothing(target, look, talk));
+                }
+            }
+            Broken::Changed | Broken::Contended => {}
+        }
+    }
+    Err(breaking.being_changed().into())
+}
+
+fn licence(typed: &Typed) -> Licence {
+    if typed.even_if_live { Licence::EvenIfLive } else { Licence::UnlessHeld }
+}
+
+fn nothing(target: Found, look: Look, talk: &Talk) -> Outcome {
+    talk.warn(&format!("nothing to break: there is no lock on {}", target.given));
+    Outcome { target, look, kept: None }
+}
+
+struct Breaking<'a> {
+    target: &'a Found,
+    talk: &'a Talk,
+    licence: Licence,
+}
+
+impl Breaking<'_> {
+    /// A look at what is there, once nobody may be in the middle of writing it.
+    fn look(&self, attendant: &mut impl Attendant) -> Result<Seen, Stopped> {
+        let place = &self.target.place;
+        let deadline = Deadline::after(PATIENCE);
+        let mut absent = false;
+        let mut unchanged: Option<(StartedAt, Instant)> = None;
+        loop {
+            let seen = Seen::at(place, &Options::default());
+            let left = match (seen.look().verdict, seen.look().on_disk) {
+                (Verdict::Free, _) if seen.look().side_file => {
+                    // A crash has left a lock aside, or somebody is changing it just now.
+                    let gate = self.gate(attendant)?;
+                    let _ = Site::new(&gate, &Options::default()).with_names(place.names()).settle();
+                    SHORTLY
+                }
+                // Absent, no side file, absent: nothing less is "no lock" (MODEL V5).
+                (Verdict::Free, _) if !std::mem::replace(&mut absent, true) => continue,
+                (Verdict::Unreadable(_), Some(OnDisk { modified, .. })) => {
+                    // By the wall clock, or, where that has jumped, by ours.
+                    let age = Duration::try_from(modified.age(facts::now())).unwrap_or_default();
+                    let (_, since) = *unchanged
+                        .filter(|(before, _)| *before == modified)
+                        .get_or_insert_with(|| (modified, Instant::now()));
+                    unchanged = Some((modified, since));
+                    WRITING.saturating_sub(age.max(since.elapsed()))
+                }
+                _ => Duration::ZERO,
+            };
+            if left.is_zero() {
+                return Ok(seen);
+            }
+            if deadline.is_over() {
+                return Err(self.being_changed().into());
+            }
+            let (path, words) = (self.target.path(), &seen.look().detail);
+            let words = if words.is_empty() { "it is aside for the moment" } else { words };
+            attendant.waiting(&Waited::Lock { path: &path, words, left });
+            let pause = Deadline::after(left.min(SHORTLY));
+            while !pause.is_over() {
+                let [signalled] = wait_for([attendant.signals()], pause.left());
+                if signalled && let Some(stopped) = attendant.stopped() {
+                    return Err(stopped);
+                }
+            }
+        }
+    }
+
+    /// A lock that may be somebody's at work is not broken by the way.
+    fn spare(&self, look: &Look) -> Result<(), Error> {
+        match (self.licence, look.verdict) {
+            (Licence::UnlessHeld, Verdict::Held(_)) => Err(choice::held(look, self.target)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows the lock, and lets its id be typed.
+    fn ask(&self, look: &Look, attendant: &mut impl Attendant) -> Result<Choice, Stopped> {
+        let shown = Shown { target: self.target.clone(), look: look.clone() };
+        self.talk.ask(&shown.text(&Witnesses::gather(look, self.target), self.talk));
+        self.spare(look)?;
+        let Some(id) = &look.id else { return Err(choice::without_id(look, self.target).into()) };
+        let typed = ask::line("Type its id to break it: ", self.talk, attendant)?;
+        match typed {
+            Some(typed) if typed == *id || typed == escaped(id).to_string() => Ok(Choice::Id(id.clone())),
+            Some(typed) if !typed.is_empty() => {
+                let typed = escaped(&typed).to_string();
+                Err(Error::new(Code::Io, format!("{typed} is not its id; it was not touched")).into())
+            }
+            _ => Err(Error::new(Code::Io, "no id was typed; it was not touched").into()),
+        }
+    }
+
+    /// The gate: without one nothing is changed.
+    fn gate(&self, attendant: &mut impl Attendant) -> Result<Gate, Stopped> {
+        let dir = self.target.dir();
+        let taken = gate::take_or_advise(dir, PATIENCE, "try again when that has ended", attendant)?;
+        Ok(taken.map_err(|why| {
+            Error::io(format!("there is no gate here ({why}), and without one no lock is broken"), why.kind())
+        })?)
+    }
+
+    fn being_changed(&self) -> Error {
+        let path = escaped_path(&self.target.path());
+        Error::new(
+            Code::LockHeld,
+            format!("{path} is being changed by somebody all the time; it was not touched; try again"),
+        )
+        .detailed(format!("lock_file={path}"))
+        .retry_after(Duration::from_secs(1))
+    }
+
+    /// What was done, and what is to be known of it.
+    fn tell(&self, look: &Look, kept: &std::path::Path) {
+        let (given, kept) = (&self.target.given, escaped_path(kept));
+        match &look.record {
+            Some(record) => {
+                let (holder, pid, age) = (escaped(&record.holder), record.pid, shown(words::age(record)));
+                self.talk.say(&format!(
+                    "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
+                ));
+            }
+            None => self.talk.say(&format!(
+                "broke the unreadable lock on {given} ({}); it is kept in {kept}",
+                escaped(&look.detail)
+            )),
+        }
+        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid).ok());
+        if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
+            let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
+            self.talk
+                .warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: ps -fp {pid}"));
+        }
+        let now = look_again(self.target);
+        if let Some(holder) = words::holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {
+            self.talk.note(&format!("{given} is held by {holder} now"));
+        }
+    }
+}
+
+fn look_again(target: &Found) -> Look {
+    look(&target.place, &Options::default())
+}

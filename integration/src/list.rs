@@ -1,0 +1,191 @@
+//! `beadlock list`: every lock below a directory. Never changes anything (DESIGN 8).
+//!
+//! ```text
+//! list.rs    this page, and the command
+//! walk.rs    the search: parallel, one file system, no link followed, nothing ignored
+//! table.rs   the lines for people
+//! ```
+
+mod table;
+mod walk;
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::database::{self, Database};
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::target::Target;
+use beadlock_checker::{Look, Names, Options, Place, Verdict, look_all, system_words};
+use clap::Args;
+
+use crate::environment::Environment;
+use crate::exit::Exit;
+use crate::failure::{Code, Error};
+use crate::program::Answers;
+use crate::settings::Common;
+use crate::status::{Seen, not_written};
+use crate::talk::print;
+use crate::target::{Found, not_found};
+use crate::witnesses::{Machine, Witnesses};
+use crate::words::quoted_path;
+use walk::Walk;
+
+/// `beadlock list [ROOT…]`
+#[derive(Debug, Args)]
+pub struct List {
+    /// The directories to look below [default: the working directory]
+    #[arg(value_name = "ROOT")]
+    pub roots: Vec<OsString>,
+    /// Look into other file systems that are mounted below ROOT, too
+    #[arg(long)]
+    pub all_file_systems: bool,
+}
+
+/// Looks below every root; one that cannot be answered does not stop the others.
+pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers {
+    let mut answers = Answers { exits: vec![Exit::Done], ..Answers::default() };
+    let around = environment.of_database();
+    let mut roots = Vec::new();
+    let here = [OsString::from(".")];
+    for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
+        match Root::named(root, &around.cwd) {
+            Ok(root) if roots.iter().any(|known: &Root| known.dir == root.dir) => {}
+            Ok(root) => roots.push(root),
+            Err(error) => answers.failed(error),
+        }
+    }
+    let walk = Walk::below(&roots, typed.all_file_systems, |walk| {
+        if !common.json {
+            common.talk.say_live(&walk, false);
+        }
+    });
+    common.talk.end_live();
+    for warning in walk.unread() {
+        common.talk.warn(&warning);
+    }
+    let targets = targets(&walk, &roots, &around, common);
+    let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
+    let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
+    // One that has vanished since is no lock any more.
+    let seen: Vec<Seen> = seen.filter(|seen| is_there(&seen.look)).collect();
+    let machine = Machine::default();
+    if common.json {
+        answers.data = seen.iter().map(|seen| seen.json(&witnesses(seen, &machine))).collect();
+    } else {
+        let below = |seen: &Seen| seen.below(&witnesses(seen, &machine));
+        // Now, and not with the answers: the count comes after it.
+        if let Err(error) = print(&table::of(&seen, &common.talk, below)) {
+            answers.failed(not_written(&error));
+            return answers;
+        }
+    }
+    if !roots.is_empty() {
+        common.talk.say(&table::counts(&seen, walk.directories()));
+    }
+    answers
+}
+
+fn witnesses<'a>(seen: &'a Seen, machine: &Machine) -> Witnesses<'a> {
+    Witnesses::on(machine, &seen.look, &seen.target)
+}
+
+fn is_there(look: &Look) -> bool {
+    look.verdict != Verdict::Free || look.side_file
+}
+
+/// A directory to look below.
+#[derive(Debug)]
+struct Root {
+    /// Without links.
+    dir: PathBuf,
+    /// As it was typed; empty for the working directory.
+    shown: PathBuf,
+}
+
+impl Root {
+    fn named(root: &OsStr, cwd: &Path) -> Result<Self, Error> {
+        let shown = match Target::parse(root).map_err(|error| not_found(&error))? {
+            Target::Beads(dir) => dir,
+            Target::Lock(path) => {
+                let path = escaped_path(&path);
+                let message = format!("lock:{path} is one lock; look at it: beadlock status lock:{path}");
+                return Err(Error::usage(message));
+            }
+        };
+        let words = |what: &str| format!("{} {what}; name a directory to look below", escaped_path(&shown));
+        let dir = fs::canonicalize(cwd.join(&shown)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::new(Code::NoTarget, words("does not exist")),
+            kind => {
+                let why = format!("cannot reach {}: {}", escaped_path(&shown), system_words(&error));
+                Error::io(why, kind)
+            }
+        })?;
+        if !dir.is_dir() {
+            return Err(Error::new(Code::NoTarget, words("is not a directory")));
+        }
+        let shown = if shown == Path::new(".") { PathBuf::new() } else { shown };
+        Ok(Self { dir, shown })
+    }
+
+    /// How a directory below it is to be typed: what looks like an option or a scheme is neither.
+    fn typed(&self, dir: &Path) -> PathBuf {
+        let typed = match dir.strip_prefix(&self.dir) {
+            Ok(below) if below.as_os_str().is_empty() => self.shown.clone(),
+            Ok(below) => self.shown.join(below),
+            Err(_) => dir.to_owned(),
+        };
+        let first = typed.components().next().map(|first| first.as_os_str().as_bytes().to_owned());
+        match first {
+            None => PathBuf::from("."),
+            Some(first) if first.starts_with(b"-") || first.contains(&b':') => Path::new(".").join(typed),
+            Some(_) => typed,
+        }
+    }
+}
+
+/// The directories that were found, each once, by path.
+fn targets(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Found> {
+    let mut known = HashSet::new();
+    let mut targets = Vec::new();
+    for (dir, root) in walk.found() {
+        // The same directory by way of another mount, or of another root.
+        let inode = fs::metadata(&dir).map(|meta| (meta.dev(), meta.ino()));
+        let (Ok(inode), Some(root)) = (inode, roots.get(root)) else { continue };
+        if !known.insert(inode) {
+            continue;
+        }
+        match target(&dir, &root.typed(&dir), around) {
+            Ok(target) => targets.push(target),
+            Err(_) if !dir.exists() => {}
+            Err(error) => common.talk.warn(&error.to_string()),
+        }
+    }
+    targets
+}
+
+/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
+/// has a redirect, or contains another database) by the lock file's own.
+fn target(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Found, Error> {
+    match Database::named(typed, around) {
+        Ok(database) if database.dir == dir => Ok(Found::of_database(database)),
+        _ => {
+            let name = Place::beads(dir).path().file_name().map(OsStr::to_owned).unwrap_or_default();
+            Found::of_lock(&typed.join(name), &around.cwd).map_err(|error| not_found(&error))
+        }
+    }
+}
+
+/// The names that a walk looks for: the lock's, and its side file's.
+fn is_lock_name(name: &OsStr) -> bool {
+    [Names::BEADS.lock(), Names::BEADS.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
+}
+
+/// How to look again at what could not be read.
+fn as_root(dir: &Path) -> String {
+    format!("sudo beadlock list {}", quoted_path(dir))
+}

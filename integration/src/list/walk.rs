@@ -1,0 +1,153 @@
+//! The search for lock files: parallel, on one file system, following no link and ignoring nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use super::{Root, as_root, is_lock_name};
+
+/// How often somebody is told how far it is.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How many directories that could not be read are named.
+const NAMED: usize = 10;
+
+/// What a walk has come upon. `Display` is how far it is.
+#[derive(Debug, Default)]
+pub struct Walk {
+    directories: AtomicU64,
+    locks: AtomicU64,
+    /// Directories that hold a lock or a side file, with the first root that led there.
+    found: Mutex<BTreeMap<PathBuf, usize>>,
+    unread: Mutex<Unread>,
+}
+
+/// What could not be read: the first by path, and how many.
+#[derive(Debug, Default)]
+struct Unread {
+    named: BTreeSet<(PathBuf, String)>,
+    count: usize,
+}
+
+impl Walk {
+    /// Walks below every root. `tell` hears now and then how far it is.
+    pub fn below(roots: &[Root], all_file_systems: bool, mut tell: impl FnMut(&Self)) -> Self {
+        let walk = Self::default();
+        thread::scope(|scope| {
+            let (ended, has_ended) = mpsc::channel::<()>();
+            let walker = &walk;
+            scope.spawn(move || {
+                for (index, root) in roots.iter().enumerate() {
+                    walker.root(index, &root.dir, all_file_systems);
+                }
+                drop(ended);
+            });
+            while has_ended.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                tell(walker);
+            }
+        });
+        walk
+    }
+
+    fn root(&self, root: usize, dir: &Path, all_file_systems: bool) {
+        let mut builder = WalkBuilder::new(dir);
+        builder.standard_filters(false).follow_links(false).same_file_system(!all_file_systems);
+        builder.build_parallel().run(|| {
+            Box::new(move |entry| match entry {
+                Ok(entry) => self.entry(root, &entry),
+                Err(error) => {
+                    self.failed(dir, &error);
+                    WalkState::Continue
+                }
+            })
+        });
+    }
+
+    fn entry(&self, root: usize, entry: &DirEntry) -> WalkState {
+        let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+        // A root is a directory, whatever it is called.
+        if entry.depth() > 0 && is_lock_name(entry.file_name()) {
+            if let Some(dir) = entry.path().parent() {
+                self.locks.fetch_add(1, Ordering::Relaxed);
+                locked(&self.found).entry(dir.to_owned()).or_insert(root);
+            }
+            return WalkState::Skip;
+        }
+        if is_dir {
+            self.directories.fetch_add(1, Ordering::Relaxed);
+        }
+        WalkState::Continue
+    }
+
+    /// What has vanished meanwhile is no failure.
+    fn failed(&self, root: &Path, error: &ignore::Error) {
+        let why = match error.io_error() {
+            Some(why) if why.kind() == io::ErrorKind::NotFound => return,
+            Some(why) => system_words(why),
+            None => error.to_string(),
+        };
+        let mut unread = locked(&self.unread);
+        unread.count += 1;
+        unread.named.insert((path_of(error).unwrap_or(root).to_owned(), why));
+        if unread.named.len() > NAMED {
+            unread.named.pop_last();
+        }
+    }
+
+    /// Every directory that was read.
+    pub fn directories(&self) -> u64 {
+        self.directories.load(Ordering::Relaxed)
+    }
+
+    /// The directories that hold a lock or a side file, by path, with the number of the root that led there.
+    pub fn found(&self) -> BTreeMap<PathBuf, usize> {
+        locked(&self.found).clone()
+    }
+
+    /// A sentence for each directory that could not be read, up to a number; then one for the rest.
+    pub fn unread(&self) -> Vec<String> {
+        let unread = locked(&self.unread);
+        let named = unread.named.iter();
+        let sentence = |(path, why): &(PathBuf, String)| {
+            format!("{} was not read: {why}; to see what is there: {}", escaped_path(path), as_root(path))
+        };
+        let mut sentences: Vec<String> = named.map(sentence).collect();
+        if let more @ 1.. = unread.count - unread.named.len() {
+            sentences.push(format!("{more} more below were not read"));
+        }
+        sentences
+    }
+}
+
+impl fmt::Display for Walk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} directories seen, {} locks found",
+            self.directories(),
+            self.locks.load(Ordering::Relaxed)
+        )
+    }
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        _ => None,
+    }
+}
+
+/// Nobody panics with it; and what is there counts, should somebody.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+//! What to type next, for whoever has only the log; words that can be pasted.
+
+use std::ffi::OsStr;
+
+use beadlock_checker::escape::is_harmless;
+
+use super::agents::Run;
+use super::answer::Around;
+use super::line::Writer;
+use super::spell::Spell;
+use crate::words::quoted;
+
+/// A command to type, and what for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next {
+    pub command: String,
+    pub why: &'static str,
+}
+
+/// What the advice goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Advice<'a> {
+    /// The daemon that wrote last.
+    pub agent: Option<&'a Run>,
+    pub around: &'a Around,
+}
+
+impl Advice<'_> {
+    fn beadlock(&self, command: &str, options: &str, why: &'static str) -> Next {
+        let target = self.target();
+        let words = ["beadlock", command, target, options].into_iter().filter(|word| !word.is_empty());
+        Next { command: words.collect::<Vec<_>>().join(" "), why }
+    }
+
+    fn target(&self) -> &str {
+        self.around.target.as_deref().unwrap_or_default()
+    }
+
+    fn start(&self, why: &'static str) -> Next {
+        let command = match (self.around.writer, self.target()) {
+            (Some(Writer::Original), _) => "bd daemon start".to_owned(),
+            (_, "") => "beadlock-agent".to_owned(),
+            (_, target) => format!("beadlock-agent --db {target}"),
+        };
+        Next { command, why }
+    }
+
+    fn next_for_silence(&self) -> Vec<Next> {
+        let pid = self.agent.and_then(|run| run.pid);
+        let look = pid.map(|pid| Next { command: format!("ps -fp {pid}"), why: "whether the daemon lives" });
+        look.into_iter().chain([self.start("when it does not")]).collect()
+    }
+
+    fn next_for_held(&self, name: &str, spell: &Spell) -> Vec<Next> {
+        let mut next =
+            vec![self.beadlock("status", "", "whether the lock is still there, and its holder alive")];
+        if let (Some(pid), Some(host)) = (spell.extra.pid, &spell.extra.host) {
+            let daemons = self.agent.and_then(|run| run.host.as_deref()).or(self.around.host.as_deref());
+            let is_local = daemons.is_some_and(|daemons| daemons.eq_ignore_ascii_case(host));
+            next.push(match is_local {
+                true => Next { command: format!("ps -fp {pid}"), why: "what it is doing" },
+                false => {
+                    let host = quoted(OsStr::new(host));
+                    Next {
+                        command: format!("ssh -- {host} ps -fp {pid}"),
+                        why: "whether it lives: nobody else can tell",
+                    }
+                }
+            });
+        }
+        // What the log has escaped or cut is not the name that is in the lock file.
+        let is_itself = name.chars().all(|c| is_harmless(c) && c != '\\') && !name.ends_with('…');
+        let options = match (is_itself, name.starts_with('-')) {
+            (true, false) => format!("--holder {}", quoted(OsStr::new(name))),
+            (true, true) => format!("--holder={}", quoted(OsStr::new(name))),
+            (false, _) => "--id ID".to_owned(),
+        };
+        let why = if is_itself {
+            "once you know that it is gone"
+        } else {
+            "with the id that status shows, once it is gone"
+        };
+        next.push(self.beadlock("break", &options, why));
+        next
+    }
+
+    fn next_for_unreadable(&self, why: &str) -> Vec<Next> {
+        if why.starts_with("failed to remove stale lock") {
+            return vec![self.beadlock("check", "--explain", "tries again, and says what stops it")];
+        }
+        vec![
+            self.beadlock("status", "", "what is wrong with it"),
+            self.beadlock("break", "--malformed", "when nobody needs it; keeps a copy"),
+        ]
+    }
+}
+
+/// What a reason of the closed list means for whoever waits.
+fn meaning(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "pid_alive" => "pid_alive: its process lives; the lock goes when it ends",
+        "pid_not_permitted" => {
+            "pid_not_permitted: its process lives and is another user's; the lock goes when it ends"
+        }
+        "pid_unknown" => {
+            "pid_unknown: the system could not say whether its process lives, so it counts as alive"
+        }
+        "other_host" => {
+            "other_host: only that host can tell whether it lives; no daemon here ever removes it"
+        }
+        "host_unknown" => "host_unknown: this machine has no host name, so no lock is ever removed",
+        "other_machine" => "other_machine: another machine of the same name; no daemon here ever removes it",
+        "other_pid_namespace" => {
+            "other_pid_namespace: its PID is one of another container; no daemon here ever removes it"
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,137 @@
+//! `beadlock wait [TARGET]`: returns when a target is free (DESIGN 8). It claims nothing, and so promises nothing about
+//! the moment after.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::duration::{self, shown};
+use beadlock_checker::escape::escaped;
+use beadlock_checker::take::Site;
+use beadlock_checker::{Decision, Gate, Options, Removed, Skip, check, system_words};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Exit};
+use crate::failure::Error;
+use crate::hold::claim::{Attendant, Patience, Stopped};
+use crate::hold::gate;
+use crate::hold::wait::Wait;
+use crate::onlooker::{Onlooker, end_of};
+use crate::settings::Common;
+use crate::talk::{Talk, print};
+use crate::target::Found;
+
+/// What the help says after the options.
+const HELP: &str = "\
+That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, it \
+removes a lock whose holder is proved dead.
+
+Exit 0: it was free. 4: held, or its gate was busy, to the end of the wait. 5: it could not be checked for 2s.";
+
+/// `beadlock wait [TARGET]`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Typed {
+    /// The database's directory, [beads:]DIR or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub wait: Option<Duration>,
+}
+
+impl Typed {
+    fn policy(&self, environment: &Environment) -> Result<Wait, Error> {
+        let typed = match self.wait {
+            Some(wait) => Some(wait),
+            None => environment.parsed("BEADLOCK_WAIT", duration::parse)?,
+        };
+        Ok(match typed {
+            None => Wait::DEFAULT,
+            Some(Duration::ZERO) => Wait::No,
+            Some(limit) => Wait::UpTo(limit),
+        })
+    }
+}
+
+/// Waits, and says how the program is to end.
+pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let waited = wait(typed, environment, &common.talk);
+    common.talk.end_live();
+    let (end, data, error) = match waited {
+        Ok(data) => (End::Code(Exit::Done.code()), data, None),
+        Err(stopped) => {
+            let (end, error) = end_of(stopped, "it was free");
+            common.talk.error(&error.to_string());
+            (end, Value::Null, Some(error))
+        }
+    };
+    if common.json {
+        let envelope = request.envelope(data, error.as_ref(), &common.talk.warnings());
+        if let Err(why) = print(&format!("{envelope}\n")) {
+            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
+            return End::Code(Exit::Failed.code());
+        }
+    }
+    end
+}
+
+fn wait(typed: &Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+    let wait = typed.policy(environment)?;
+    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let mut onlooker = Onlooker::new(talk)?;
+    let begun = Instant::now();
+    let removed = until_free(&target, wait, &mut onlooker)?;
+    talk.end_live();
+    let waited = begun.elapsed();
+    if let Some(Removed { record, reason, .. }) = &removed {
+        talk.say(&format!(
+            "removed stale lock of {} (PID {}, {reason})",
+            escaped(&record.holder),
+            record.pid
+        ));
+    }
+    talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
+    Ok(json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "waited_ms": u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+        "removed": removed.is_some(),
+    }))
+}
+
+/// Checks until nothing is in the way; the answer is the stale lock that a check removed.
+fn until_free(
+    target: &Found,
+    wait: Wait,
+    attendant: &mut impl Attendant,
+) -> Result<Option<Removed>, Stopped> {
+    let options = Options::default();
+    let mut patience = Patience::to_see_it_free(target, wait, options);
+    loop {
+        let skip = match check_patiently(target, &options, patience.left(), attendant)? {
+            Decision::Skip(skip) => skip,
+            proceed => return Ok(proceed.removed().cloned()),
+        };
+        patience.after(skip, attendant)?;
+    }
+}
+
+/// A check; where it finds the gate shut, once more with the gate, however long that takes within the patience.
+fn check_patiently(
+    target: &Found,
+    options: &Options,
+    patience: Duration,
+    attendant: &mut impl Attendant,
+) -> Result<Decision, Stopped> {
+    let decision = check(&target.place, options);
+    let is_shut = || Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none());
+    if !matches!(decision, Decision::Skip(Skip::InProgress)) || !is_shut() {
+        return Ok(decision);
+    }
+    match gate::take_or_advise(target.dir(), patience, "wait longer with --wait DUR", attendant)? {
+        Ok(gate) => Ok(Site::new(&gate, options).with_names(target.place.names()).settle().into()),
+        Err(_) => Ok(decision),
+    }
+}

@@ -1,0 +1,581 @@
+//! `beadlock break`: the lock that is meant, and no other, goes out of the way and is kept.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use beadlock_checker::Gate;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
+use crate::terminal::{BEADLOCK, end, on_terminal};
+
+/// What is kept of broken locks.
+fn kept(scene: &Scene) -> Vec<PathBuf> {
+    let names = scene.names().into_iter().filter(|name| name.starts_with(".exclusive-lock.broken-"));
+    names.map(|name| scene.beads().join(name)).collect()
+}
+
+/// Somebody wrote it long ago.
+fn write_long_ago(scene: &Scene, text: impl AsRef<[u8]>) {
+    fs::write(scene.lock(), text).unwrap();
+    File::options().append(true).open(scene.lock()).unwrap().set_modified(UNIX_EPOCH).unwrap();
+}
+
+/// The id that `status` shows.
+fn id(scene: &Scene) -> String {
+    let json = scene.run(&["status", "--json"]).json();
+    json["data"][0]["id"].as_str().unwrap().to_owned()
+}
+
+fn me() -> i64 {
+    i64::from(std::process::id())
+}
+
+#[test]
+fn a_stale_lock_is_broken_by_id_and_by_holder_and_kept() {
+    for by_id in [true, false] {
+        let scene = Scene::new();
+        let text = lock_text("old-tool", dead_pid(), &this_host());
+        fs::write(scene.lock(), &text).unwrap();
+        let args = if by_id { ["break", "--id", &id(&scene)] } else { ["break", "--holder", "old-tool"] };
+        let ended =
+            scene.run(&args).expect(0, &["beadlock: broke the lock of old-tool (PID ", ", held for "]);
+        let kept = kept(&scene);
+        let [file] = kept.as_slice() else { panic!("{kept:?}") };
+        let tail =
+            format!(") on .beads; its record is kept in {}\n", fs::canonicalize(file).unwrap().display());
+        assert!(ended.err.ends_with(&tail) && ended.out.is_empty(), "{ended:?}");
+        assert_eq!(fs::read_to_string(file).unwrap(), text);
+        assert_eq!(scene.names().len(), 1, "{:?}", scene.names());
+    }
+}
+
+#[test]
+fn json_has_the_record_and_where_it_is_kept() {
+    let scene = Scene::new();
+    scene.write_lock("old\ntool", dead_pid(), &this_host());
+    let id = id(&scene);
+    let json = scene.run(&["break", "--id", &id, "--reason", "wedged", "--json", "-q"]).expect(0, &[]).json();
+    assert_eq!((&json["ok"], &json["error"]), (&json!(true), &Value::Null));
+    let data = json["data"].as_object().unwrap();
+    let keys: Vec<&str> = data.keys().map(String::as_str).collect();
+    let mut expected =
+        ["target", "path", "holder", "id", "record", "kept", "reason_given", "was"].map(String::from);
+    expected.sort();
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+    assert_eq!((&data["target"], &data["holder"]), (&json!("beads:.beads"), &json!("old\ntool")));
+    assert_eq!((&data["id"], &data["reason_given"]), (&json!(id), &json!("wedged")));
+    assert_eq!(data["was"], json!({ "verdict": "stale", "reason": "pid_gone" }));
+    assert_eq!(data["record"]["holder"], "old\ntool");
+    assert_eq!(fs::canonicalize(&kept(&scene)[0]).unwrap().to_str(), data["kept"].as_str());
+}
+
+#[test]
+fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
+    let scene = Scene::new();
+    let sleep = ["hold", "--holder", "nightly's", "--", "sleep", "300"];
+    let mut holding = Running::start(scene.command(&sleep));
+    until("it is claimed", || holding.err().contains("claimed"));
+    let before = fs::read(scene.lock()).unwrap();
+    let ended = scene.run(&["break", "--holder", "nightly's", "--json"]).expect(
+        4,
+        &[
+            "is held by nightly's (PID ",
+            ": sleep 300, on ",
+            "its process lives (pid_alive)",
+            "was not touched",
+        ],
+    );
+    let json = ended.json();
+    assert_eq!((&json["error"]["code"], &json["data"]), (&json!("LOCK_HELD"), &Value::Null));
+    assert_eq!(fs::read(scene.lock()).unwrap(), before);
+    let (_, command) = ended.err.split_once("to break it all the same: ").unwrap();
+    assert!(command.contains(" --even-if-live"), "{command}");
+    let script = command.trim().replacen("beadlock", "\"$BEADLOCK\"", 1);
+    let ended = Running::start(scene.shell(&script)).finish();
+    let ended =
+        ended.expect(0, &["broke the lock of nightly's (PID ", "warning: PID ", "(sleep 300) still runs"]);
+    assert_eq!(kept(&scene).len(), 1, "{ended:?}");
+    assert_eq!(fs::read(&kept(&scene)[0]).unwrap(), before);
+    // Whoever held it learns of it.
+    until("the hold notices", || holding.has_ended());
+    let file = kept(&scene)[0].file_name().unwrap().to_str().unwrap().to_owned();
+    holding.finish().expect(9, &["was broken by somebody", &file]);
+}
+
+#[test]
+fn nothing_but_what_is_meant_is_touched() {
+    let (held, remote) = (lock_text("vc", me(), &this_host()), lock_text("vc", 7, "elsewhere"));
+    let stale = lock_text("vc", dead_pid(), &this_host());
+    let torn = "{\"holder\": \"vc".to_owned();
+    let cases: [(&String, &[&str], i32, &str, &str); 12] = [
+        (&held, &["--id", "nope"], 4, "LOCK_HELD", "is not the lock nope: it is held by vc (PID "),
+        (&held, &["--holder", "VC"], 4, "LOCK_HELD", "is not a lock of VC: it is held by vc (PID "),
+        (&held, &["--malformed"], 4, "LOCK_HELD", "is not unreadable: it is held by vc (PID "),
+        (&held, &["--malformed", "--even-if-live"], 4, "LOCK_HELD", "beadlock status .beads"),
+        (&held, &["--holder", "vc"], 4, "LOCK_HELD", "--even-if-live"),
+        (
+            &remote,
+            &["--holder", "vc"],
+            4,
+            "LOCK_HELD",
+            "is another host's, and cannot be asked for from here (other_host)",
+        ),
+        (&stale, &["--id", "nope"], 1, "LOCK_STALE", "left by vc (PID "),
+        (
+            &stale,
+            &["--holder", "vc2"],
+            1,
+            "LOCK_STALE",
+            "to break that one: beadlock break .beads --id sha256:",
+        ),
+        (&stale, &["--malformed"], 1, "LOCK_STALE", "is not unreadable: it is stale"),
+        (
+            &torn,
+            &["--id", "nope"],
+            5,
+            "LOCK_UNREADABLE",
+            "malformed lock file: unexpected EOF (malformed), id sha256:",
+        ),
+        (&torn, &["--holder", "vc"], 5, "LOCK_UNREADABLE", "to break it: beadlock break .beads --malformed"),
+        (&torn, &["--holder", "vc", "--even-if-live"], 5, "LOCK_UNREADABLE", "was not touched"),
+    ];
+    for (text, args, code, word, said) in cases {
+        let scene = Scene::new();
+        write_long_ago(&scene, text);
+        let json = scene.run(&[&["break", "--json"], args].concat()).expect(code, &[said]).json();
+        assert_eq!((&json["error"]["code"], &json["ok"]), (&json!(word), &json!(false)), "{args:?}");
+        assert_eq!(
+            (scene.names(), &fs::read_to_string(scene.lock()).unwrap()),
+            (vec![".exclusive-lock".to_owned()], text)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_broken_by_its_word_or_its_id() {
+    for text in ["", "{", "[1]", "{\"holder\":\"\",\"pid\":1}"] {
+        for by_id in [false, true] {
+            let scene = Scene::new();
+            write_long_ago(&scene, text);
+            let args =
+                if by_id { vec!["--id".to_owned(), id(&scene)] } else { vec!["--malformed".to_owned()] };
+            let args: Vec<&str> = ["break"].into_iter().chain(args.iter().map(String::as_str)).collect();
+            let begun = Instant::now();
+            scene
+                .run(&args)
+                .expect(0, &["broke the unreadable lock on .beads (", " lock file: ", "it is kept in "]);
+            assert!(begun.elapsed() < Duration::from_secs(2), "{text:?}: it is old: {:?}", begun.elapsed());
+            assert_eq!(fs::read_to_string(&kept(&scene)[0]).unwrap(), text);
+            assert!(!scene.lock().exists());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_is_broken_too() {
+    for kind in ["symlink", "FIFO", "directory", "large"] {
+        let scene = Scene::new();
+        let words = match kind {
+            "symlink" => {
+                std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
+                "it is a symbolic link"
+            }
+            "FIFO" => {
+                nix::unistd::mkfifo(&scene.lock(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+                "it is a FIFO"
+            }
+            "directory" => {
+                fs::create_dir(scene.lock()).unwrap();
+                "it is a directory"
+            }
+            _ => {
+                fs::write(scene.lock(), "x".repeat(70_000)).unwrap();
+                "it is larger than 64 KiB"
+            }
+        };
+        let args = ["break", "--malformed", "--json"];
+        let json = scene.run(&args).expect(0, &["broke the unreadable lock on .beads", words]).json();
+        let was = json!({ "verdict": "unreadable", "reason": "unreadable" });
+        assert_eq!((&json["data"]["was"], &json["data"]["record"]), (&was, &Value::Null), "{kind}");
+        assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1), "{kind}");
+    }
+}
+
+/// An empty file of this moment is a lock that somebody is writing.
+#[test]
+fn a_file_that_may_be_in_the_middle_of_being_written_is_waited_for() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), "").unwrap();
+    let begun = Instant::now();
+    scene.run(&["break", "--malformed"]).expect(0, &["waiting for ", "malformed lock file: unexpected EOF"]);
+    assert!(begun.elapsed() >= Duration::from_millis(1900), "{:?}", begun.elapsed());
+    assert_eq!(kept(&scene).len(), 1);
+
+    let scene = Scene::new();
+    fs::write(scene.lock(), "").unwrap();
+    let breaking = Running::start(scene.command(&["break", "--malformed"]));
+    until("it waits", || breaking.err().contains("waiting for "));
+    scene.write_lock("slow", me(), &this_host());
+    breaking.finish().expect(4, &["is not unreadable: it is held by slow (PID "]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn nothing_to_break_is_a_warning() {
+    let scene = Scene::new();
+    let words = "beadlock: warning: nothing to break: there is no lock on .beads\n";
+    for args in [&["--id", "x"][..], &["--holder", "x", "-q"], &["--malformed"]] {
+        let ended = scene.run(&[&["break"], args].concat()).expect(0, &[words]);
+        assert!(ended.out.is_empty(), "{ended:?}");
+    }
+    let json = scene.run(&["break", "--malformed", "--json"]).expect(0, &[]).json();
+    let was = json!({ "verdict": "free", "reason": "no_lock" });
+    assert_eq!((&json["data"]["kept"], &json["data"]["was"]), (&Value::Null, &was));
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn every_wrong_word_is_exit_2() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let long = "x".repeat(501);
+    for (args, word) in [
+        (&[][..], "which lock? say it with one of --id ID"),
+        (&["--even-if-live"], "--malformed"),
+        (&["--id", "x", "--holder", "vc"], "cannot be used with"),
+        (&["--malformed", "--holder", "vc"], "cannot be used with"),
+        (&["--holder", "vc", "--reason", "a\nb"], "1 to 500 printable characters"),
+        (&["--holder", "vc", "--reason", ""], "1 to 500 printable characters"),
+        (&["--holder", "vc", "--reason", &long], "this one has 501"),
+        (&["tower:x", "--holder", "vc"], "unknown scheme tower:"),
+    ] {
+        scene.run(&[&["break"], args].concat()).expect(2, &[word]);
+    }
+    let json = scene.run(&["break", "--json"]).expect(2, &[]).json();
+    assert_eq!(json["error"]["code"], "USAGE");
+    scene.run(&["break", "nowhere/.beads", "--holder", "vc"]).expect(1, &["nowhere/.beads does not exist"]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+    // What waives a safeguard has no variable.
+    scene.write_lock("vc", me(), &this_host());
+    for (name, code) in [("BEADLOCK_EVEN_IF_LIVE", 4), ("BEADLOCK_MALFORMED", 4)] {
+        let mut command = scene.command(&["break", "--holder", "vc"]);
+        command.env(name, "1");
+        Running::start(command).finish().expect(code, &[]);
+    }
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn a_gate_that_stays_shut_is_a_drain_time_out() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let held_by = format!("did not open within 10s; it is held by PID {} (", me());
+    let json = scene
+        .run(&["break", "--holder", "vc", "--json"])
+        .expect(4, &[&held_by, "try again when that has ended", "waiting for the gate of "])
+        .json();
+    assert_eq!(
+        (&json["error"]["code"], &json["error"]["retryable"]),
+        (&json!("DRAIN_TIMEOUT"), &json!(true))
+    );
+    drop(gate);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn inside_a_cycle_it_fails_at_once() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let mut command = scene.command(&["break", "--holder", "vc"]);
+    command.env("BEADLOCK_CYCLE", scene.beads());
+    let begun = Instant::now();
+    Running::start(command).finish().expect(4, &["inside a sync cycle"]);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_gate_and_nothing_is_touched() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        let scene = Scene::new();
+        scene.write_lock("vc", dead_pid(), &this_host());
+        let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+        let breaking = Running::start(scene.command(&["break", "--holder", "vc"]));
+        until("it waits", || breaking.err().contains("waiting for the gate"));
+        breaking.signal(signal);
+        let ended = breaking.finish().expect(code, &["before anything was changed"]);
+        assert_eq!(ended.signal, (signal == Signal::SIGINT).then_some(2), "{ended:?}");
+        drop(gate);
+        assert_eq!(scene.names(), [".exclusive-lock"]);
+    }
+}
+
+#[test]
+fn without_a_gate_or_a_permission_nothing_is_changed() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for (mode, word) in [(0o733, "there is no gate here ("), (0o755, "failed to move aside ")] {
+        fs::set_permissions(scene.beads(), fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = scene.command(&["break", ".beads", "--holder", "vc", "--json"]);
+        if !as_nobody(&mut command) {
+            return;
+        }
+        let json = Running::start(command).finish().expect(1, &[word, "permission denied"]).json();
+        assert_eq!(json["error"]["code"], "NOT_PERMITTED");
+        assert_eq!(scene.names(), [".exclusive-lock"]);
+    }
+}
+
+#[test]
+fn a_hostile_lock_forges_no_line() {
+    let scene = Scene::new();
+    let name = "x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}";
+    let text = format!(
+        r#"{{"holder":{0},"pid":{1},"hostname":{0},"started_at":"2025-10-25T12:00:00Z","beadlock":{{"id":{0}}}}}"#,
+        serde_json::to_string(name).unwrap(),
+        me()
+    );
+    for args in [&["--holder", "y"][..], &["--holder", name], &["--holder", name, "--even-if-live"]] {
+        fs::write(scene.lock(), &text).unwrap();
+        let ended = scene.run(&[&["break"], args].concat());
+        assert!(
+            ended.err.contains(r"x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}"),
+            "{ended:?}"
+        );
+        assert!(!ended.err.contains(['\u{1b}', '\u{202e}']) && !ended.err.contains("\n[2026"), "{ended:?}");
+    }
+    assert_eq!(kept(&scene).len(), 1);
+    // The words are bytes that a shell reads back.
+    fs::write(scene.lock(), &text).unwrap();
+    let ended = scene.run(&["break", "--holder", name]).expect(4, &[]);
+    let (_, command) = ended.err.split_once("to break it all the same: ").unwrap();
+    let script = command.trim().replacen("beadlock", "\"$BEADLOCK\"", 1);
+    let mut bash = scene.command(&[]);
+    bash = {
+        let mut again = Command::new("bash");
+        again.args(["-c", &script]).current_dir(scene.path()).stdin(Stdio::null()).env_clear();
+        again.envs(bash.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        again
+    };
+    Running::start(bash).finish().expect(0, &["broke the lock of "]);
+}
+
+#[test]
+fn the_audit_trail_says_who_and_why() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let mut command = scene.command(&["break", "--holder", "vc", "--reason", "ticket 7", "--json"]);
+    command.env("BEADLOCK_AUDIT", scene.file("audit"));
+    let json = Running::start(command).finish().expect(0, &[]).json();
+    let line: Value = serde_json::from_str(&scene.read("audit")).unwrap();
+    assert_eq!((&line["event"], &line["lock_name"]), (&json!("lock_broken"), &json!("beads:.beads")));
+    assert_eq!((&line["reason"], &line["detail"]), (&json!("broken_by_holder"), &json!("ticket 7")));
+    assert_eq!((&line["previous_lock"]["holder"], &line["lock"]), (&json!("vc"), &Value::Null));
+    assert_eq!(line["request_id"], json["meta"]["request_id"]);
+    // One that cannot be written is said before anything is done.
+    scene.write_lock("vc", dead_pid(), &this_host());
+    let before = scene.names();
+    scene.run(&["break", "--holder", "vc", "--audit", "nowhere/audit"]).expect(1, &["nowhere/audit"]);
+    assert_eq!(scene.names(), before);
+    write_long_ago(&scene, "{");
+    scene.run(&["break", "--malformed", "--audit", "audit"]).expect(0, &[]);
+    let text = scene.read("audit");
+    let line: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(line["detail"], "malformed lock file: unexpected EOF");
+}
+
+/// A crash has left the lock aside: it is put back first, and is what is meant.
+#[test]
+fn what_a_crash_has_left_aside_is_broken_too() {
+    let scene = Scene::new();
+    let text = lock_text("old", me(), &this_host());
+    fs::write(scene.beads().join(".exclusive-lock.aside"), &text).unwrap();
+    scene.run(&["break", "--holder", "old"]).expect(4, &["is held by old (PID "]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+    let mv = "mv .beads/.exclusive-lock .beads/.exclusive-lock.aside";
+    Running::start(scene.shell(mv)).finish().expect(0, &[]);
+    scene.run(&["break", "--holder", "old", "--even-if-live"]).expect(0, &["broke the lock of old"]);
+    assert_eq!((fs::read_to_string(&kept(&scene)[0]).unwrap(), scene.names().len()), (text, 1));
+}
+
+/// Killed in the middle it has done nothing, once the next check has come by; asked to end, it ends what it has begun.
+#[test]
+fn a_break_that_is_ended_in_the_middle_loses_nothing() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let scene = Scene::new();
+        let aside = scene.beads().join(".exclusive-lock.aside");
+        // It is aside for a tenth of a second; on a machine that is busier than that it is seen another time.
+        let ended = (0..50).find_map(|_| {
+            Running::start(scene.shell("rm -f .beads/.exclusive-lock*")).finish().expect(0, &[]);
+            scene.write_lock("old", me(), &this_host());
+            let mut breaking = Running::start(scene.command(&["break", "--holder", "old", "--even-if-live"]));
+            until("it is aside, or has been", || aside.exists() || breaking.has_ended());
+            if breaking.has_ended() {
+                return None;
+            }
+            breaking.signal(signal);
+            let ended = breaking.finish();
+            let was_in_time = signal == Signal::SIGTERM || aside.exists();
+            was_in_time.then_some(ended)
+        });
+        let ended = ended.expect("one was seen in the middle");
+        match signal {
+            Signal::SIGKILL => {
+                assert_eq!(scene.names(), [".exclusive-lock.aside"], "{ended:?}");
+                assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by old)\n");
+                assert_eq!(scene.names(), [".exclusive-lock"]);
+            }
+            _ => {
+                let ended = ended.expect(0, &["broke the lock of old"]);
+                assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1), "{ended:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_breaks_of_one_lock_keep_it_once() {
+    let scene = Scene::new();
+    scene.write_lock("old", me(), &this_host());
+    let id = id(&scene);
+    let breaking: Vec<Running> =
+        (0..8).map(|_| Running::start(scene.command(&["break", "--id", &id, "--even-if-live"]))).collect();
+    let ended: Vec<Ended> = breaking.into_iter().map(|breaking| breaking.finish().expect(0, &[])).collect();
+    let broke = ended.iter().filter(|ended| ended.err.contains("broke the lock of old")).count();
+    let late = ended.iter().filter(|ended| ended.err.contains("nothing to break")).count();
+    assert_eq!((broke, late), (1, 7), "{ended:?}");
+    assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1));
+}
+
+#[test]
+fn a_lock_at_any_path_is_kept_beside_it() {
+    let scene = Scene::new();
+    fs::write(scene.file("x.lock"), lock_text("deploy", 7, "elsewhere")).unwrap();
+    scene
+        .run(&["break", "lock:x.lock", "--holder", "deploy"])
+        .expect(4, &["beadlock break lock:x.lock --id sha256:"]);
+    let json = scene
+        .run(&["break", "lock:x.lock", "--holder", "deploy", "--even-if-live", "--json"])
+        .expect(0, &["broke the lock of deploy (PID 7, held for ", ") on lock:x.lock; "])
+        .json();
+    let kept = json["data"]["kept"].as_str().unwrap();
+    assert!(kept.contains("/x.lock.broken-") && kept.ends_with("Z.json"), "{kept}");
+    assert!(fs::read_to_string(kept).unwrap().contains("deploy") && !scene.file("x.lock").exists());
+}
+
+/// What is shown on a terminal, and its keyboard.
+struct Terminal {
+    shown: Arc<Mutex<String>>,
+    keyboard: File,
+}
+
+impl Terminal {
+    fn of(screen: File) -> Self {
+        let shown = Arc::new(Mutex::new(String::new()));
+        let (mut reader, text) = (screen.try_clone().unwrap(), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            // EIO: nobody has the other end any more.
+            while let Ok(count @ 1..) = reader.read(&mut some) {
+                text.lock().unwrap().push_str(&String::from_utf8_lossy(&some[..count]));
+            }
+        });
+        Self { shown, keyboard: screen }
+    }
+
+    fn shown(&self) -> String {
+        self.shown.lock().unwrap().clone()
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+}
+
+/// Runs a `break` without a choice on a terminal, types `keys` at its question, and answers how it ended and what was
+/// shown.
+fn asked(scene: &Scene, args: &[&str], keys: &str) -> (Ended, String) {
+    let (child, screen) = on_terminal(scene, &[&[BEADLOCK, "break", "--color", "never"], args].concat());
+    let mut terminal = Terminal::of(screen);
+    until("it asks", || terminal.shown().contains("Type its id to break it: "));
+    terminal.type_in(keys);
+    let ended = end(child);
+    until("its last line is there", || terminal.shown().ends_with('\n') || ended.signal.is_some());
+    (ended, terminal.shown())
+}
+
+#[test]
+fn on_a_terminal_the_lock_is_shown_and_its_id_is_typed() {
+    let scene = Scene::new();
+    scene.write_lock("vc\u{1b}[2J", dead_pid(), &this_host());
+    let id = id(&scene);
+    let (ended, shown) = asked(&scene, &[], &format!("  {id} \n"));
+    assert_eq!(ended.code, 0, "{shown}");
+    for word in [
+        r".beads: stale, left by vc\u{1b}[2J (PID ",
+        "says ESRCH: it is gone",
+        &format!("id: {id}"),
+        "broke the lock of ",
+    ] {
+        assert!(shown.contains(word), "{word:?} in {shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    assert_eq!(kept(&scene).len(), 1);
+}
+
+#[test]
+fn on_a_terminal_anything_but_the_id_touches_nothing() {
+    for (keys, code, signal) in [
+        ("nonsense\n", 1, None),
+        ("\n", 1, None),
+        ("yes\n", 1, None),
+        ("\u{4}", 1, None),
+        ("half\u{3}", 130, Some(2)),
+    ] {
+        let scene = Scene::new();
+        scene.write_lock("vc", dead_pid(), &this_host());
+        let (ended, shown) = asked(&scene, &[], keys);
+        assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {shown}");
+        assert_eq!(scene.names(), [".exclusive-lock"], "{keys:?}");
+    }
+}
+
+#[test]
+fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
+    let scene = Scene::new();
+    scene.write_lock("vc", me(), &this_host());
+    let (child, screen) = on_terminal(&scene, &[BEADLOCK, "break", "--color", "never"]);
+    let terminal = Terminal::of(screen);
+    assert_eq!(end(child).code, 4);
+    until("the error is there", || terminal.shown().contains("--even-if-live"));
+    assert!(terminal.shown().contains(".beads: held by vc") && !terminal.shown().contains("Type its id"));
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+    let id = id(&scene);
+    let (ended, shown) = asked(&scene, &["--even-if-live"], &format!("{id}\n"));
+    assert_eq!((ended.code, kept(&scene).len()), (0, 1), "{shown}");
+}
+
+#[test]
+fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
+    let (child, screen) = on_terminal(&scene, &[BEADLOCK, "break", "--color", "never"]);
+    let terminal = Terminal::of(screen);
+    assert_eq!(end(child).code, 5);
+    until("the error is there", || {
+        terminal.shown().contains("to break it: beadlock break .beads --malformed")
+    });
+    assert!(scene.lock().is_symlink());
+}

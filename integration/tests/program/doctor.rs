@@ -1,0 +1,440 @@
+//! `beadlock doctor`: what can be done in a directory, tried on real file systems, and what follows.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use beadlock_checker::Gate;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host, until};
+
+const BENCH: &str = ".exclusive-lock.doctor-";
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A scene whose `.beads` is as private as it should be.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    chmod(&scene.beads(), 0o700);
+    scene
+}
+
+fn trial(json: &Value, name: &str) -> Value {
+    let trials = json["data"]["trials"].as_array().unwrap();
+    trials.iter().find(|trial| trial["name"] == name).unwrap_or_else(|| panic!("no {name} in {json}")).clone()
+}
+
+fn guarantee(json: &Value, name: &str) -> (String, String) {
+    let all = json["data"]["guarantees"].as_array().unwrap();
+    let found = all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name} in {json}"));
+    let word = |key: &str| found[key].as_str().unwrap().to_owned();
+    (word("holds"), word("how"))
+}
+
+/// The names of the trials that were not `ok`.
+fn missing(json: &Value) -> Vec<String> {
+    let trials = json["data"]["trials"].as_array().unwrap();
+    let missing = trials.iter().filter(|trial| trial["ok"] != true);
+    missing.map(|trial| trial["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What this machine lacks, whatever the file system.
+const OF_MACHINE: [&str; 4] = ["pidfd", "proc", "machine_id", "boot_id"];
+
+/// Runs `script` in a mount namespace of its own, after `mount`. None where that cannot be had, which is said.
+fn on_a_mount(scene: &Scene, mount: &str, script: &str) -> Option<Ended> {
+    if !has_program("unshare") || !has_program("mount") {
+        return None;
+    }
+    let root = if nix::unistd::geteuid().is_root() { "" } else { "--map-root-user" };
+    let in_namespace = |script: &str| {
+        let mut command = scene.shell(&format!("exec unshare {root} --mount sh -c \"$SCRIPT\""));
+        command.env("SCRIPT", script);
+        Running::start(command).finish()
+    };
+    let probe = in_namespace(mount);
+    if probe.code != 0 {
+        eprintln!("skipped: cannot mount here: {}", probe.err.trim());
+        return None;
+    }
+    Some(in_namespace(&format!("{mount}\n{script}")))
+}
+
+/// Doctor's answer in JSON, then what it has left.
+const EXAMINE: &str =
+    "$BEADLOCK doctor --json disk/.beads >answer; code=$?; ls -A disk/.beads >left; exit $code";
+
+fn answer(scene: &Scene) -> Value {
+    assert_eq!(scene.read("left"), "", "what was tried is cleared away");
+    serde_json::from_str(&scene.read("answer")).unwrap()
+}
+
+const TMPFS: &str =
+    "mkdir -p disk && mount -t tmpfs -o size=4m tmpfs disk && mkdir -m 700 disk/.beads || exit 1";
+
+#[test]
+fn on_a_tmpfs_all_is_there() {
+    let scene = scene();
+    let Some(ended) = on_a_mount(&scene, TMPFS, EXAMINE) else { return };
+    let json = answer(&scene);
+    let missing = missing(&json);
+    assert!(missing.iter().all(|name| OF_MACHINE.contains(&name.as_str())), "{json}");
+    ended.expect(i32::from(!missing.is_empty()), &[]);
+    assert_eq!(
+        (&json["ok"], &json["error"], &json["data"]["can_lock"]),
+        (&true.into(), &Value::Null, &true.into())
+    );
+    let system = trial(&json, "file_system");
+    assert!(system["detail"].as_str().unwrap().starts_with("tmpfs, mounted at "), "{system}");
+    assert_eq!(guarantee(&json, "drain").0, "yes");
+    assert_eq!(guarantee(&json, "live_lock"), ("yes".to_owned(), "watched by lease".to_owned()));
+    assert_eq!(guarantee(&json, "stale_lock").0, "yes");
+    assert_eq!(guarantee(&json, "claim").0, "yes");
+}
+
+#[test]
+fn on_an_overlay_the_gate_covers_this_machine_only() {
+    const OVERLAY: &str = "mkdir -p disk base && mount -t tmpfs tmpfs base && mkdir base/lower base/upper base/work \
+        && mount -t overlay -o lowerdir=base/lower,upperdir=base/upper,workdir=base/work overlay disk \
+        && mkdir -m 700 disk/.beads || exit 1";
+    let scene = scene();
+    let Some(ended) = on_a_mount(&scene, OVERLAY, EXAMINE) else { return };
+    let json = answer(&scene);
+    ended.expect(1, &[]);
+    let system = trial(&json, "file_system");
+    assert_eq!(system["ok"], false, "{system}");
+    assert!(system["detail"].as_str().unwrap().starts_with("overlayfs, mounted at "), "{system}");
+    assert_eq!(json["data"]["can_lock"], true);
+    let how = "a running cycle is waited for on this machine only".to_owned();
+    assert_eq!(guarantee(&json, "drain"), ("limited".to_owned(), how));
+    assert_eq!(guarantee(&json, "claim").0, "yes");
+    for name in ["flock_processes", "hard_link", "fdatasync", "notify"] {
+        assert_eq!(trial(&json, name)["ok"], true, "{json}");
+    }
+}
+
+/// bindfs passes some calls on and knows others not: locks hold there by the portable ways.
+#[test]
+fn on_fuse_what_is_missing_is_named_and_locks_hold() {
+    const FUSE: &str = "mkdir -p disk source/.beads && chmod 700 source/.beads
+        test -c /dev/fuse || { echo no /dev/fuse >&2; exit 1; }
+        bindfs -f source disk & bindfs=$!
+        trap 'umount disk; wait $bindfs' EXIT
+        for i in $(seq 500); do
+            grep -q \" $PWD/disk fuse\" /proc/self/mounts && break
+            kill -0 $bindfs || exit 1
+            sleep 0.01
+        done
+        grep -q \" $PWD/disk fuse\" /proc/self/mounts || exit 1";
+    let scene = scene();
+    if !has_program("bindfs") {
+        return;
+    }
+    let Some(ended) = on_a_mount(&scene, FUSE, EXAMINE) else { return };
+    let json = answer(&scene);
+    ended.expect(1, &[]);
+    let missing = missing(&json);
+    assert!(missing.contains(&"file_system".to_owned()), "{missing:?}");
+    let system = trial(&json, "file_system");
+    assert!(system["detail"].as_str().unwrap().to_lowercase().starts_with("fuse"), "{system}");
+    for name in [
+        "exclusive_create",
+        "hard_link",
+        "flock_descriptors",
+        "flock_processes",
+        "flock_wakes",
+        "flock_death",
+    ] {
+        assert_eq!(trial(&json, name)["ok"], true, "{json}");
+    }
+    assert_eq!(
+        (guarantee(&json, "claim").0.as_str(), guarantee(&json, "drain").0.as_str()),
+        ("yes", "limited")
+    );
+    assert_eq!(json["data"]["can_lock"], true);
+    // And so it is: what the doctor says of claims holds for a claim.
+    let Some(ended) = on_a_mount(&scene, FUSE, "$BEADLOCK hold disk/.beads -- true") else { return };
+    ended.expect(0, &["released"]);
+}
+
+#[test]
+fn where_nothing_can_be_made_the_answer_is_no() {
+    let full = format!("{TMPFS}\ndd if=/dev/zero of=disk/fill bs=64k 2>/dev/null; true");
+    let cases = [
+        (format!("{TMPFS}\nmount -o remount,ro disk"), "read-only file system", "writable"),
+        (full, "no space left on device", "space"),
+        (TMPFS.replace("size=4m", "size=4m,nr_inodes=2"), "no space left on device", "space"),
+    ];
+    for (mount, why, name) in cases {
+        let scene = scene();
+        let Some(ended) = on_a_mount(&scene, &mount, EXAMINE) else { return };
+        ended.expect(5, &[]);
+        let json = answer(&scene);
+        assert_eq!((&json["ok"], &json["data"]["can_lock"]), (&true.into(), &false.into()));
+        assert_eq!(trial(&json, name)["ok"], false, "{json}");
+        let message = json["data"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("NO, nothing can be locked here: ") && message.contains(why),
+            "{message}"
+        );
+        assert_eq!(guarantee(&json, "claim").0, "no");
+        // What could not be tried is not said to be missing.
+        assert_eq!(trial(&json, "exclusive_create")["ok"], Value::Null, "{json}");
+    }
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_or_read_is_no_place_for_locks() {
+    for (mode, word, name) in
+        [(0o555, "nothing can be locked here", "writable"), (0o733, "there is no gate", "gate_opens")]
+    {
+        let scene = scene();
+        chmod(scene.path(), 0o755);
+        chmod(&scene.beads(), mode);
+        let mut command = scene.command(&["doctor", "--json", ".beads"]);
+        if !as_nobody(&mut command) {
+            return;
+        }
+        let json = Running::start(command).finish().expect(5, &[]).json();
+        let trial = trial(&json, name);
+        assert_eq!((&trial["ok"], &trial["detail"]), (&false.into(), &"permission denied".into()), "{json}");
+        let message = json["data"]["message"].as_str().unwrap();
+        assert!(message.starts_with("NO, ") && message.contains(word), "{message}");
+        assert!(scene.names().is_empty(), "{:?}", scene.names());
+    }
+}
+
+#[test]
+fn says_who_else_may_write() {
+    let scene = scene();
+    chmod(&scene.beads(), 0o777);
+    let ended = scene.run(&["doctor"]).expect(1, &[]);
+    assert!(ended.out.contains("mode 0777, its group and every user may write"), "{ended:?}");
+    chmod(&scene.beads(), 0o755);
+    let json = scene.run(&["doctor", "--json"]).json();
+    let private = trial(&json, "private");
+    assert_eq!(private["ok"], true);
+    assert!(private["detail"].as_str().unwrap().contains("0700 is better"), "{private}");
+    assert_eq!(guarantee(&json, "privacy").0, "yes");
+}
+
+#[test]
+fn has_a_line_for_each_trial_and_each_promise() {
+    let scene = scene();
+    let json = scene.run(&["doctor", "--json"]).json();
+    let mut keys: Vec<&str> = json["data"].as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["can_lock", "guarantees", "message", "path", "trials"]);
+    let beads = fs::canonicalize(scene.beads()).unwrap();
+    assert_eq!(json["data"]["path"], beads.to_str().unwrap());
+    let text = scene.run(&["doctor"]).out;
+    for trial in json["data"]["trials"].as_array().unwrap() {
+        let mut keys: Vec<&str> = trial.as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["detail", "means", "name", "ok"]);
+        let word = match trial["ok"].as_bool() {
+            Some(true) => "ok",
+            Some(false) => "no",
+            None => "unknown",
+        };
+        let of = |key: &str| trial[key].as_str().unwrap().to_owned();
+        let (name, detail, means) = (of("name").replace('_', " "), of("detail"), of("means"));
+        let is_its = |line: &&str| {
+            let says_what_it_means = word == "unknown" || line.ends_with(&means);
+            line.trim_start().starts_with(word) && line.contains(&name) && says_what_it_means
+        };
+        assert_eq!(text.lines().filter(is_its).count(), 1, "{trial} in {text}");
+        // Times and what is free differ from one run to the next.
+        let is_steady = !["space", "fdatasync", "timestamps"].contains(&name.as_str()) && word == "ok";
+        assert!(!is_steady || text.contains(&detail) || detail.contains("after"), "{trial} in {text}");
+    }
+    for guarantee in json["data"]["guarantees"].as_array().unwrap() {
+        let line =
+            format!("{}: {}", guarantee["promise"].as_str().unwrap(), guarantee["how"].as_str().unwrap());
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    assert!(scene.run(&["doctor", "--color", "always"]).out.contains("\u{1b}[32mok     \u{1b}[0m"));
+}
+
+#[test]
+fn finds_its_directory_as_every_command_and_takes_a_plain_one() {
+    let scene = scene();
+    let first = |args: &[&str]| scene.run(args).out.lines().next().unwrap_or_default().to_owned();
+    assert!(first(&["doctor"]).starts_with(".beads: "));
+    assert!(first(&["doctor", ".beads"]).starts_with(".beads: "));
+    assert!(
+        first(&["doctor", "."]).starts_with("./.beads (the database in .): "),
+        "{}",
+        first(&["doctor", "."])
+    );
+    fs::create_dir(scene.file("plain")).unwrap();
+    let json = scene.run(&["doctor", "plain", "--json"]).json();
+    let plain = fs::canonicalize(scene.file("plain")).unwrap();
+    assert_eq!(json["data"]["path"], plain.to_str().unwrap(), "as it is, although a database is near");
+    let nowhere = scene.run(&["doctor", "nowhere", "--json"]).expect(1, &["nowhere does not exist"]).json();
+    assert_eq!(
+        (&nowhere["ok"], &nowhere["data"], &nowhere["error"]["code"]),
+        (&false.into(), &Value::Null, &"NO_TARGET".into())
+    );
+    fs::write(scene.file("file"), "").unwrap();
+    scene.run(&["doctor", "file"]).expect(1, &["file is not a directory"]);
+    scene.run(&["doctor", "a", "b"]).expect(2, &["unexpected argument"]);
+    scene.run(&["doctor", "ftp:x"]).expect(2, &["unknown scheme ftp:"]);
+    fs::remove_dir(scene.beads()).unwrap();
+    scene.run(&["doctor"]).expect(1, &["no .beads here or above"]);
+}
+
+/// The lock stays as it is, and a gate that is shut is none of its business.
+#[test]
+fn touches_neither_the_lock_nor_the_gate() {
+    let scene = scene();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    fs::write(scene.beads().join(".exclusive-lock.aside"), "x").unwrap();
+    let look = |name: &str| {
+        let meta = fs::metadata(scene.beads().join(name)).unwrap();
+        (meta.ino(), meta.mtime_nsec(), meta.ctime_nsec(), meta.len())
+    };
+    let names = [".exclusive-lock", ".exclusive-lock.aside"];
+    let before = names.map(look);
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let json = scene.run(&["doctor", "--json"]).json();
+    assert_eq!(trial(&json, "flock_processes")["ok"], true, "{json}");
+    drop(gate);
+    assert_eq!(names.map(look), before);
+    assert_eq!(scene.names(), names);
+    let running = caught(&scene);
+    assert!(Gate::try_take(&scene.beads()).unwrap().is_some(), "the gate is free while it tries");
+    running.signal(Signal::SIGCONT);
+    let code = running.finish().code;
+    assert!([0, 1].contains(&code), "{code}");
+    assert_eq!(scene.names(), names);
+}
+
+fn benches(scene: &Scene) -> Vec<String> {
+    scene.names().into_iter().filter(|name| name.starts_with(BENCH)).collect()
+}
+
+/// A doctor that was stopped in the middle of its trials.
+fn caught(scene: &Scene) -> Running {
+    for _ in 0..100 {
+        let mut running = Running::start(scene.command(&["doctor", ".beads"]));
+        until("it begins or ends", || running.has_ended() || !benches(scene).is_empty());
+        if running.has_ended() {
+            continue;
+        }
+        running.signal(Signal::SIGSTOP);
+        let stat = format!("/proc/{}/stat", running.pid());
+        let state = || fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().chars().next();
+        until("it stands still", || matches!(state(), Some('T' | 'Z')));
+        if state() == Some('T') && !benches(scene).is_empty() {
+            return running;
+        }
+        running.signal(Signal::SIGCONT);
+        running.finish();
+    }
+    panic!("a hundred doctors, and none was caught in the middle");
+}
+
+#[test]
+fn a_signal_ends_it_and_nothing_is_left() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
+        let scene = scene();
+        let running = caught(&scene);
+        running.signal(signal);
+        running.signal(Signal::SIGCONT);
+        let ended = running.finish().expect(code, &[]);
+        assert_eq!(
+            ended.signal.is_some(),
+            signal == Signal::SIGINT,
+            "so that the script around it stops: {ended:?}"
+        );
+        assert_eq!(ended.out, "");
+        assert!(scene.names().is_empty(), "{:?}", scene.names());
+    }
+}
+
+fn second_processes(scene: &Scene) -> usize {
+    let marker = format!("SCENE={}", scene.path().display());
+    let of = |pid: &str, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let pids =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let is_one = |pid: &String| {
+        let words = of(pid, "cmdline");
+        words.split(|byte| *byte == 0).any(|word| word == b"--second-process")
+            && of(pid, "environ").split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes())
+    };
+    pids.filter(is_one).count()
+}
+
+#[test]
+fn what_a_killed_one_leaves_is_swept_by_the_next() {
+    let scene = scene();
+    let running = caught(&scene);
+    running.signal(Signal::SIGKILL);
+    running.finish().expect(137, &[]);
+    assert_eq!(benches(&scene).len(), 1);
+    until("its second process ends too", || second_processes(&scene) == 0);
+    scene.run(&["doctor"]);
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+/// A PID says nothing about another machine's process: its bench is swept when it is too old to be anybody's.
+#[test]
+fn what_another_machine_may_be_at_is_left_alone() {
+    let scene = scene();
+    let make = |name: &str| {
+        let dir = scene.beads().join(format!("{BENCH}{name}"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("file"), "x").unwrap();
+        dir
+    };
+    let dead = dead_pid();
+    let (young, old) = (make(&format!("{dead}-00000000aa")), make(&format!("{dead}-00000000bb")));
+    let (alive, no_pid) = (make(&format!("{}-00000000cc", std::process::id())), make("x-dd"));
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for dir in [&old, &alive, &no_pid] {
+        fs::File::open(dir).unwrap().set_modified(long_ago).unwrap();
+    }
+    let link = scene.beads().join(format!("{BENCH}{dead}-00000000ee"));
+    std::os::unix::fs::symlink("../kept", &link).unwrap();
+    fs::create_dir(scene.file("kept")).unwrap();
+    fs::write(scene.file("kept/file"), "").unwrap();
+    scene.run(&["doctor"]);
+    assert!(!old.exists(), "an hour old, and dead");
+    assert!(young.exists() && alive.exists() && no_pid.exists() && link.is_symlink());
+    assert!(scene.file("kept/file").exists(), "nothing is followed");
+}
+
+#[test]
+fn the_second_process_works_on_a_bench_only() {
+    let scene = scene();
+    fs::write(scene.file("file"), "mine").unwrap();
+    let mut command = scene.shell("echo remove | $BEADLOCK doctor --second-process");
+    command.env("LC_ALL", "C");
+    Running::start(command).finish().expect(2, &[]);
+    assert_eq!(scene.read("file"), "mine");
+    let help =
+        Command::new(env!("CARGO_BIN_EXE_beadlock")).args(["doctor", "--help"]).env_clear().output().unwrap();
+    assert!(!String::from_utf8_lossy(&help.stdout).contains("second"), "it is nobody's to type");
+}
+
+#[test]
+fn two_at_once_do_not_disturb_each_other() {
+    let scene = scene();
+    let running: Vec<Running> =
+        (0..4).map(|_| Running::start(scene.command(&["doctor", "--json", ".beads"]))).collect();
+    for one in running {
+        let json = one.finish().json();
+        for name in ["exclusive_create", "flock_processes", "flock_descriptors"] {
+            assert_eq!(trial(&json, name)["ok"], json!(true), "{json}");
+        }
+    }
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}

@@ -1,0 +1,199 @@
+//! `beadlock wait`: returns when it is free.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::Gate;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
+use crate::terminal::{BEADLOCK, end, on_terminal};
+
+fn me() -> i64 {
+    i64::from(std::process::id())
+}
+
+#[test]
+fn what_is_free_is_said_at_once_and_without_a_word() {
+    let scene = Scene::new();
+    for args in [&["wait"][..], &["wait", "--wait", "0"], &["wait", ".beads"], &["wait", "lock:x.lock"]] {
+        let begun = Instant::now();
+        let ended = scene.run(args).expect(0, &[]);
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "{args:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    let json = scene.run(&["wait", "--json"]).expect(0, &[]).json();
+    let data = json["data"].as_object().unwrap();
+    assert_eq!((&json["ok"], &json["error"], data.len()), (&json!(true), &Value::Null, 4));
+    assert_eq!((&data["target"], &data["removed"]), (&json!("beads:.beads"), &json!(false)));
+    assert!(data["waited_ms"].is_u64() && data["path"].as_str().unwrap().ends_with("/.exclusive-lock"));
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn a_wait_that_runs_out_is_exit_4_and_names_everything() {
+    let scene = Scene::new();
+    scene.write_lock("vc-executor", me(), &this_host());
+    for (args, policy) in [(["--wait", "300ms"], "gave up after 300ms"), (["--wait", "0"], "did not wait")] {
+        let begun = Instant::now();
+        let words = ["is held by vc-executor (PID ", policy, "beadlock status .beads"];
+        let json = scene.run(&[&["wait", "--json"][..], &args].concat()).expect(4, &words).json();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let error = &json["error"];
+        assert_eq!((&error["code"], &error["retryable"]), (&json!("LOCK_HELD"), &json!(true)));
+        assert_eq!((&json["ok"], &json["data"]), (&json!(false), &Value::Null));
+        assert!(error["detail"].as_str().unwrap().contains(&format!(" holder_pid={} holder_age_ms=", me())));
+    }
+    let mut command = scene.command(&["wait"]);
+    command.env("BEADLOCK_WAIT", "200ms");
+    Running::start(command).finish().expect(4, &["gave up after 200ms"]);
+    fs::write(scene.file("x.lock"), lock_text("deploy", me(), &this_host())).unwrap();
+    let said = format!("Resource lock held by PID {} (age: ", me());
+    scene.run(&["wait", "lock:x.lock", "--wait", "0"]).expect(4, &[&said]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
+}
+
+#[test]
+fn it_ends_by_event_when_the_holder_does_and_says_once_for_whom_it_waits() {
+    let scene = Scene::new();
+    let holding =
+        Running::start(scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+    until("it is claimed", || holding.err().contains("claimed"));
+    let mut waiting = Running::start(scene.command(&["wait", "--wait", "1h", "--json"]));
+    until("it waits", || waiting.err().contains("waiting"));
+    for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
+        assert!(waiting.err().contains(word), "{word:?} in {}", waiting.err());
+    }
+    // Far beyond the first rounds of the backoff, so that only an event can be quick.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!waiting.has_ended());
+    fs::write(scene.file("go"), "").unwrap();
+    until("the holder ends", || holding.err().contains("released"));
+    let begun = Instant::now();
+    let ended = waiting.finish().expect(0, &[]);
+    assert!(begun.elapsed() < Duration::from_millis(500), "not by event: {:?}", begun.elapsed());
+    assert_eq!(ended.err.matches("waiting").count(), 1, "{ended:?}");
+    assert!(ended.json()["data"]["waited_ms"].as_u64().unwrap() >= 3000);
+    holding.finish().expect(0, &[]);
+}
+
+#[test]
+fn a_stale_lock_is_removed_as_a_check_does() {
+    let scene = Scene::new();
+    scene.write_lock("crashed", dead_pid(), &this_host());
+    let said = "beadlock: removed stale lock of crashed (PID ";
+    let json = scene.run(&["wait", "--wait", "0", "--json"]).expect(0, &[said, ", pid_gone)\n"]).json();
+    assert_eq!(json["data"]["removed"], true);
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn what_cannot_be_understood_for_two_seconds_is_exit_5() {
+    let scene = Scene::new();
+    fs::write(scene.lock(), "{").unwrap();
+    let begun = Instant::now();
+    let json = scene.run(&["wait", "--json"]).expect(5, &["malformed lock file", "was not touched"]).json();
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(json["error"]["code"], "LOCK_UNREADABLE");
+    scene.run(&["wait", "--wait", "0"]).expect(5, &["malformed lock file"]);
+    let waiting = Running::start(scene.command(&["wait"]));
+    until("it waits", || waiting.err().contains("malformed"));
+    scene.write_lock("late", dead_pid(), &this_host());
+    waiting.finish().expect(0, &["removed stale lock of late"]);
+}
+
+#[test]
+fn a_stale_lock_that_cannot_be_removed_is_exit_5() {
+    let scene = Scene::new();
+    scene.write_lock("vc", dead_pid(), &this_host());
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = scene.command(&["wait", ".beads", "--json"]);
+    if !as_nobody(&mut command) {
+        return;
+    }
+    let json = Running::start(command).finish().expect(5, &["failed to remove stale lock"]).json();
+    assert_eq!(json["error"]["code"], "LOCK_STALE");
+    assert!(scene.lock().exists());
+}
+
+#[test]
+fn a_shut_gate_before_a_stale_lock_is_waited_for() {
+    let scene = Scene::new();
+    scene.write_lock("crashed", dead_pid(), &this_host());
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let held_by = format!("it is held by PID {} (", me());
+    let words = [held_by.as_str(), "wait longer with --wait DUR"];
+    let json = scene.run(&["wait", "--wait", "300ms", "--json"]).expect(4, &words).json();
+    assert_eq!(
+        (&json["error"]["code"], &json["error"]["retryable"]),
+        (&json!("DRAIN_TIMEOUT"), &json!(true))
+    );
+    scene.run(&["wait", "--wait", "0"]).expect(4, &words);
+    let waiting = Running::start(scene.command(&["wait", "--wait", "1h"]));
+    until("it waits", || waiting.err().contains("waiting for the gate of "));
+    drop(gate);
+    waiting.finish().expect(0, &["removed stale lock of crashed"]);
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn a_running_cycle_alone_is_nothing_to_wait_for() {
+    let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    scene.run(&["wait", "--wait", "0"]).expect(0, &[]);
+    drop(gate);
+}
+
+#[test]
+fn signals_end_it() {
+    let table =
+        [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131), (Signal::SIGINT, 130)];
+    for (signal, code) in table {
+        let scene = Scene::new();
+        scene.write_lock("vc", me(), &this_host());
+        let waiting = Running::start(scene.command(&["wait", "--wait", "1h", "--json"]));
+        until("it waits", || waiting.err().contains("waiting"));
+        waiting.signal(signal);
+        let ended = waiting.finish().expect(code, &["ended by SIG", "before it was free"]);
+        assert_eq!(ended.signal, (signal == Signal::SIGINT).then_some(2), "{ended:?}");
+        assert_eq!(ended.json()["ok"], false);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1() {
+    let scene = Scene::new();
+    scene.run(&["wait", "--wait", "soon"]).expect(2, &["examples: 10s, 500ms, 1h30m"]);
+    scene.run(&["wait", "tower:x"]).expect(2, &["unknown scheme tower:"]);
+    scene.run(&["wait", "."]).expect(2, &["did you mean ./.beads?"]);
+    let mut command = scene.command(&["wait"]);
+    command.env("BEADLOCK_WAIT", "soon");
+    Running::start(command).finish().expect(2, &["$BEADLOCK_WAIT: "]);
+    let json = scene.run(&["wait", "nowhere/.beads", "--json"]).expect(1, &["does not exist"]).json();
+    assert_eq!(json["error"]["code"], "NO_TARGET");
+    let help = scene.run(&["wait", "--help"]).expect(0, &[]).out;
+    assert!(help.contains("promises nothing about the moment after"), "{help}");
+}
+
+#[test]
+fn on_a_terminal_the_wait_is_one_live_line() {
+    let scene = Scene::new();
+    scene.write_lock("vc", me(), &this_host());
+    let script = format!("TERM=xterm exec {BEADLOCK} wait --wait 2500ms");
+    let (child, mut screen) = on_terminal(&scene, &["sh", "-c", &script]);
+    let ended = end(child);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    let mut shown = Vec::new();
+    let mut some = [0; 4096];
+    // EIO: nobody has the other end any more.
+    while let Ok(count @ 1..) = screen.read(&mut some) {
+        shown.extend_from_slice(&some[..count]);
+    }
+    let shown = String::from_utf8_lossy(&shown);
+    let (live, error) = shown.split_once("beadlock: \u{1b}[31merror:").unwrap_or_else(|| panic!("{shown}"));
+    assert!(live.matches("waiting ").count() >= 2 && !live.contains('\n'), "{shown:?}");
+    assert!(live.ends_with("\r\u{1b}[K") && error.contains("gave up after 2.5s"), "{shown:?}");
+}

@@ -1,0 +1,143 @@
+//! What the agent writes, `beadlock log` understands: a log really written, with a hold, a stop and a kill in it.
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Scene, this_host, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+const AGENT: [&str; 6] =
+    ["--db", ".beads", "--interval", "100ms", "--exec", "echo 'Skipping database (locked by forged)'"];
+
+#[track_caller]
+fn report(scene: &Scene, extra: &[&str]) -> Value {
+    let (code, envelope) = scene.json(&[&["log"][..], extra].concat());
+    assert_eq!((code, &envelope["ok"]), (0, &json!(true)), "{envelope}");
+    envelope["data"][0].clone()
+}
+
+fn count(log: &str, words: &str) -> usize {
+    log.lines().filter(|line| line.get(22..) == Some(words)).count()
+}
+
+#[test]
+fn a_hold_is_told_while_it_goes_on_and_when_it_is_over() {
+    let scene = Scene::new();
+    let agent = scene.start_agent(&AGENT);
+    scene.wait_for_log("a complete cycle", |log| log.contains("] Sync cycle complete"));
+    let answer = report(&scene, &[])["databases"][0]["answer"].clone();
+    assert_eq!(answer["syncing"], true, "{answer}");
+    let hold = scene.hold(&["--holder", "nightly", "--", "sleep", "60"]);
+    scene.wait_for_log("three skips", |log| count(log, "Skipping database (locked by nightly)") >= 3);
+    let answer = report(&scene, &[])["databases"][0]["answer"].clone();
+    assert_eq!(
+        (&answer["syncing"], &answer["state"], &answer["holder"]),
+        (&json!(false), &json!("held"), &json!("nightly"))
+    );
+    let lock: Value = serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
+    assert_eq!(
+        (&answer["pid"], &answer["host"], &answer["reason"]),
+        (&lock["pid"], &json!(this_host()), &json!("pid_alive"))
+    );
+    assert_eq!(answer["held_since"], lock["started_at"]);
+    assert_eq!(answer["next"][0]["command"], "beadlock status .beads");
+    hold.signal(Signal::SIGTERM);
+    hold.finish(PATIENCE);
+    scene.wait_for_log("cycles again", |log| {
+        log.split_once("] Resumed after ").is_some_and(|(_, rest)| rest.contains("] Sync cycle complete"))
+    });
+    agent.signal(Signal::SIGTERM);
+    agent.finish(PATIENCE);
+    let (log, report) = (scene.log(), report(&scene, &[]));
+    let database = &report["databases"][0];
+    assert_eq!(
+        database["holders"].as_array().map(Vec::len),
+        Some(1),
+        "what the cycles print is nobody's claim: {database}"
+    );
+    let row = &database["holders"][0];
+    assert_eq!(
+        (&row["holder"], &row["claims"], &row["ended"]["released"]),
+        (&json!("nightly"), &json!(1), &json!(1))
+    );
+    let skips = row["skips"].as_u64().and_then(|skips| usize::try_from(skips).ok()).expect("a count");
+    // Whoever claims or releases has the gate for a moment: such a skip may come before the first one, or within.
+    let (locked, busy) = (
+        count(&log, "Skipping database (locked by nightly)"),
+        count(&log, "Skipping database (a sync cycle or a claim is in progress)"),
+    );
+    assert!((locked..=locked + busy).contains(&skips), "{skips} of {locked} and {busy}: {row}");
+    let complete = count(&log, "Sync cycle complete");
+    assert_eq!(database["cycles"]["complete"], complete, "{database}");
+    assert_eq!((&database["cycles"]["failed"], &database["cycles"]["unfinished"]), (&json!(0), &json!(0)));
+    assert_eq!(database["answer"]["state"], "stopped");
+    let run = &report["agents"]["runs"][0];
+    assert_eq!(
+        (&run["end"], &run["signal"], &run["host"]),
+        (&json!("stopped"), &json!("SIGTERM"), &json!(this_host()))
+    );
+    assert_eq!(
+        (&report["agents"]["starts"], &report["agents"]["stops"], &report["agents"]["lost"]),
+        (&json!(1), &json!(1), &json!(0))
+    );
+}
+
+#[test]
+fn an_agent_that_was_killed_is_missed() {
+    let scene = Scene::new();
+    let mut agent = scene.start_agent(&AGENT);
+    let killed = agent.pid();
+    agent.signal(Signal::SIGKILL);
+    agent.wait(PATIENCE);
+    let begun = scene.log().len();
+    let agent = scene.start_agent(&AGENT);
+    wait_until(PATIENCE, "the second agent's cycle", || {
+        scene.log().get(begun..).is_some_and(|log| log.contains("] Sync cycle complete"))
+    });
+    let report = report(&scene, &[]);
+    assert_eq!((&report["agents"]["starts"], &report["agents"]["lost"]), (&json!(2), &json!(1)), "{report}");
+    let runs = &report["agents"]["runs"];
+    assert_eq!((&runs[0]["pid"], &runs[0]["end"]), (&json!(killed), &json!("lost")));
+    assert_eq!((&runs[1]["pid"], &runs[1]["end"]), (&json!(agent.pid()), &json!("running")));
+}
+
+#[test]
+fn one_log_of_two_databases_is_told_apart() {
+    let scene = Scene::new();
+    let other = scene.path().join("other/.beads");
+    std::fs::create_dir_all(&other).expect("create the other database");
+    scene.write_lock("[1");
+    let args = [
+        "--db",
+        ".beads",
+        "--db",
+        "other/.beads",
+        "--interval",
+        "100ms",
+        "--action",
+        "none",
+        "--log-file",
+        "all.log",
+    ];
+    let agent = beadlock_tests::Running::start(scene.agent(&args));
+    let all = || std::fs::read_to_string(scene.path().join("all.log")).unwrap_or_default();
+    wait_until(PATIENCE, "a cycle and two skips", || {
+        all().contains("cycle complete") && all().matches("lock check failed").count() >= 2
+    });
+    let report = report(&scene, &["all.log"]);
+    let databases = report["databases"].as_array().expect("a list");
+    assert_eq!(databases.len(), 2, "{report}");
+    let of = |dir: &std::path::Path| {
+        let dir = dir.canonicalize().expect("it is there");
+        let found = databases.iter().find(|one| one["database"].as_str() == dir.to_str());
+        found.unwrap_or_else(|| panic!("no {dir:?} in {report}")).clone()
+    };
+    let (bad, good) = (of(&scene.beads()), of(&other));
+    assert_eq!((&bad["answer"]["state"], &bad["cycles"]["complete"]), (&json!("unreadable"), &json!(0)));
+    assert!(
+        bad["answer"]["detail"].as_str().is_some_and(|detail| detail.starts_with("malformed lock file: ")),
+        "{bad}"
+    );
+    assert_eq!((&good["answer"]["syncing"], &good["skips"]), (&json!(true), &json!(0)));
+    agent.signal(Signal::SIGTERM);
+    agent.finish(PATIENCE);
+}
