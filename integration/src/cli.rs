@@ -32,22 +32,25 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+/// Where `--help` puts what every command takes.
+const EVERYWHERE: &str = "Everywhere";
+
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Answer with one JSON object on stdout [env: BEADLOCK_JSON]
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide_possible_values = true,
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide_possible_values = true,
           default_missing_value = "yes", value_parser = boolean)]
     pub json: Option<bool>,
     /// Say only what went wrong [env: BEADLOCK_QUIET]
-    #[arg(short, long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = boolean, overrides_with = "verbose")]
     pub quiet: Option<bool>,
     /// Say more
-    #[arg(short, long, global = true, overrides_with = "quiet")]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, overrides_with = "quiet")]
     pub verbose: bool,
-    /// When to use colours; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
-    #[arg(long, global = true, value_name = "WHEN")]
+    /// When to use colours: auto, always, never; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", hide_possible_values = true)]
     pub color: Option<Color>,
 }
 

@@ -85,6 +85,7 @@ mod tests {
             ("hold --json make", "hold --json -- make"),
             ("-q hold make", "-q hold -- make"),
             ("hold beads:x/.beads make", "hold beads:x/.beads -- make"),
+            ("hold lock:x make", "hold lock:x -- make"),
             ("hold src make --wait 3", "hold src -- make --wait 3"),
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
             ("cycle make -j4", "cycle -- make -j4"),

@@ -4,6 +4,7 @@
 use beadlock_checker::{FileKind, Reason};
 
 use crate::situation::{Here, Inside, Situation};
+use crate::target::Found;
 use crate::witnesses::Witnesses;
 use crate::words::quoted;
 
@@ -139,8 +140,13 @@ impl Next {
     }
 }
 
-/// How to look at a lock that cannot be understood. What cannot be read may block whoever tries, as a FIFO does.
-pub fn to_look_at(reason: Reason, lock: &str) -> String {
-    let look = if reason == Reason::Unreadable { "ls -la" } else { "cat" };
-    format!("{look} {lock}; when nobody needs it: rm {lock}")
+/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
+/// tries, as a FIFO does.
+pub fn to_look_at(reason: Reason, target: &Found) -> String {
+    let typed = target.typed();
+    let look = match reason {
+        Reason::Unreadable => format!("ls -la {}", quoted(target.path().as_os_str())),
+        _ => format!("beadlock status --raw {typed}"),
+    };
+    format!("{look}; when nobody needs it: beadlock break {typed} --malformed")
 }

@@ -268,7 +268,7 @@ impl<'a> Patience<'a> {
                 let first = || Deadline::after(UNREADABLE_FOR);
                 let deadline = self.unreadable.get_or_insert_with(first).sooner(self.end);
                 if deadline.is_over() {
-                    return Err(not_checked(&path, reason, &detail).into());
+                    return Err(not_checked(self.target, reason, &detail).into());
                 }
                 self.pause(&detail, deadline, attendant)
             }
@@ -366,11 +366,13 @@ fn being_changed(path: &Path, drain: Duration) -> Error {
         .retry_after(Duration::from_secs(1))
 }
 
-fn not_checked(path: &Path, reason: Reason, detail: &str) -> Error {
-    let (shown, typed) = (escaped_path(path), words::quoted(path.as_os_str()));
+fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
+    let shown = escaped_path(&target.path());
     let (code, next) = match reason {
-        Reason::RemovalFailed => (Code::LockStale, format!("see to that, or remove it yourself: rm {typed}")),
-        _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, &typed))),
+        Reason::RemovalFailed => {
+            (Code::LockStale, format!("see to that, then: beadlock check {}", target.typed()))
+        }
+        _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
     };
     Error::new(code, format!("{shown} is in the way and was not touched: {detail}; {next}"))
         .detailed(format!("lock_file={shown}"))

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
@@ -42,34 +42,42 @@ impl Walk {
     /// Walks below every root. `tell` hears now and then how far it is.
     pub fn below(roots: &[Root], all_file_systems: bool, mut tell: impl FnMut(&Self)) -> Self {
         let walk = Self::default();
-        thread::scope(|scope| {
+        let every_root = |how: fn(&Self, usize, &Path, &WalkBuilder)| {
+            for (index, root) in roots.iter().enumerate() {
+                how(&walk, index, &root.dir, &builder(&root.dir, all_file_systems));
+            }
+        };
+        let in_parallel = thread::scope(|scope| {
             let (ended, has_ended) = mpsc::channel::<()>();
-            let walker = &walk;
-            scope.spawn(move || {
-                for (index, root) in roots.iter().enumerate() {
-                    walker.root(index, &root.dir, all_file_systems);
-                }
+            let walker = thread::Builder::new().name("walk".to_owned()).spawn_scoped(scope, move || {
+                every_root(Self::in_parallel);
                 drop(ended);
             });
             while has_ended.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                tell(walker);
+                tell(&walk);
             }
+            walker.is_ok_and(|walker| walker.join().is_ok())
         });
+        // No more threads are allowed to this user. What was found so far is found again, and counts once.
+        if !in_parallel {
+            walk.directories.store(0, Ordering::Relaxed);
+            every_root(Self::one_by_one);
+        }
         walk
     }
 
-    fn root(&self, root: usize, dir: &Path, all_file_systems: bool) {
-        let mut builder = WalkBuilder::new(dir);
-        builder.standard_filters(false).follow_links(false).same_file_system(!all_file_systems);
-        builder.build_parallel().run(|| {
-            Box::new(move |entry| match entry {
-                Ok(entry) => self.entry(root, &entry),
-                Err(error) => {
-                    self.failed(dir, &error);
-                    WalkState::Continue
-                }
-            })
-        });
+    fn in_parallel(&self, root: usize, dir: &Path, builder: &WalkBuilder) {
+        builder.build_parallel().run(|| Box::new(move |entry| self.entry(root, dir, entry)));
+    }
+
+    fn one_by_one(&self, root: usize, dir: &Path, builder: &WalkBuilder) {
+        let mut walk = builder.build();
+        while let Some(entry) = walk.next() {
+            let is_dir = entry.as_ref().is_ok_and(is_dir);
+            if self.entry(root, dir, entry) == WalkState::Skip && is_dir {
+                walk.skip_current_dir();
+            }
+        }
     }
 
     fn entry(&self, root: usize, entry: &DirEntry) -> WalkState {
@@ -91,9 +99,9 @@ impl Walk {
     /// What has vanished meanwhile is no failure.
     fn failed(&self, root: &Path, error: &ignore::Error) {
         let why = match error.io_error() {
-            Some(why) if why.kind() == io::ErrorKind::NotFound => return,
+            Some(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return,
             Some(why) => system_words(why),
-            None => error.to_string(),
+            None => escaped(&error.to_string()).to_string(),
         };
         let mut unread = locked(&self.unread);
         unread.count += 1;

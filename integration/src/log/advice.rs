@@ -32,11 +32,24 @@ impl Advice<'_> {
         Next { command: words.collect::<Vec<_>>().join(" "), why }
     }
 
+    /// Names who has the gate.
+    pub fn for_busy(&self) -> Vec<Next> {
+        vec![self.beadlock("status", "", "names who has the gate")]
+    }
+
+    /// Cycles fail.
+    pub fn for_failing(&self) -> Vec<Next> {
+        let tail =
+            |file| Next { command: format!("tail -n 50 {file}"), why: "what the cycles' command says" };
+        self.around.file.iter().map(tail).collect()
+    }
+
     fn target(&self) -> &str {
         self.around.target.as_deref().unwrap_or_default()
     }
 
-    fn start(&self, why: &'static str) -> Next {
+    /// Starts the daemon that writes this log.
+    pub fn start(&self, why: &'static str) -> Next {
         let command = match (self.around.writer, self.target()) {
             (Some(Writer::Original), _) => "bd daemon start".to_owned(),
             (_, "") => "beadlock-agent".to_owned(),
@@ -45,13 +58,15 @@ impl Advice<'_> {
         Next { command, why }
     }
 
-    fn next_for_silence(&self) -> Vec<Next> {
+    /// Nothing is written any more.
+    pub fn for_silence(&self) -> Vec<Next> {
         let pid = self.agent.and_then(|run| run.pid);
         let look = pid.map(|pid| Next { command: format!("ps -fp {pid}"), why: "whether the daemon lives" });
         look.into_iter().chain([self.start("when it does not")]).collect()
     }
 
-    fn next_for_held(&self, name: &str, spell: &Spell) -> Vec<Next> {
+    /// The lock of `name`.
+    pub fn for_held(&self, name: &str, spell: &Spell) -> Vec<Next> {
         let mut next =
             vec![self.beadlock("status", "", "whether the lock is still there, and its holder alive")];
         if let (Some(pid), Some(host)) = (spell.extra.pid, &spell.extra.host) {
@@ -80,11 +95,12 @@ impl Advice<'_> {
         } else {
             "with the id that status shows, once it is gone"
         };
-        next.push(self.beadlock("break", &options, why));
+        next.push(self.beadlock("break", &format!("{options} --even-if-live"), why));
         next
     }
 
-    fn next_for_unreadable(&self, why: &str) -> Vec<Next> {
+    /// The lock cannot be checked.
+    pub fn for_unreadable(&self, why: &str) -> Vec<Next> {
         if why.starts_with("failed to remove stale lock") {
             return vec![self.beadlock("check", "--explain", "tries again, and says what stops it")];
         }
@@ -96,7 +112,7 @@ impl Advice<'_> {
 }
 
 /// What a reason of the closed list means for whoever waits.
-fn meaning(reason: &str) -> Option<&'static str> {
+pub fn meaning(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "pid_alive" => "pid_alive: its process lives; the lock goes when it ends",
         "pid_not_permitted" => {

@@ -1,17 +1,16 @@
 //! The answer: does it sync now, since when not, because of what, and what to type. Pure.
 
-use std::ffi::OsStr;
 use std::time::Duration;
 
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, is_harmless};
+use beadlock_checker::escape::escaped;
 
-use super::agents::{Agents, Run};
+use super::advice::{Advice, Next, meaning};
+use super::agents::Agents;
 use super::line::Writer;
 use super::spell::{Cause, Spell};
 use super::story::{Down, State, Story};
 use super::time::At;
-use crate::words::quoted;
 
 /// A cycle may take so long without a line: the default time-out and its grace.
 const CYCLE: Duration = Duration::from_secs(130);
@@ -72,8 +71,9 @@ pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
     answer.as_of = Some(told.as_of);
     answer.silent = told.silent;
     if told.silent.is_some() && answer.state != "silent" {
-        answer.more.push(told.silence());
-        answer.next.extend(told.next_for_silence());
+        let length = shown(told.silent.unwrap_or_default());
+        answer.more.push(format!("no line for {length} since, and no stop: {}", told.why_silent()));
+        answer.next.extend(told.advice.for_silence());
     }
     if let Some(host) = told.elsewhere()
         && !answer.next.is_empty()
@@ -104,8 +104,7 @@ fn unknown(story: &Story) -> Answer {
 
 struct Told<'a> {
     story: &'a Story,
-    agent: Option<&'a Run>,
-    around: &'a Around,
+    advice: Advice<'a>,
     last: At,
     as_of: At,
     silent: Option<Duration>,
@@ -118,7 +117,7 @@ impl<'a> Told<'a> {
         let has_stopped = matches!(story.state, State::Stopped(_));
         let silent = (tail > limit && !has_stopped).then_some(tail);
         let as_of = if silent.is_some() { last } else { around.end.max(last) };
-        Self { story, agent: agents.latest(), around, last, as_of, silent }
+        Self { story, advice: Advice { agent: agents.latest(), around }, last, as_of, silent }
     }
 
     fn new_answer(&self, state: &'static str, syncing: Option<bool>, message: String) -> Answer {
@@ -155,7 +154,9 @@ impl<'a> Told<'a> {
 
     fn last_complete(&self) -> Vec<String> {
         match self.story.last_complete {
-            Some(at) => vec![format!("last complete cycle: {at} ({} ago)", shown(self.around.end.since(at)))],
+            Some(at) => {
+                vec![format!("last complete cycle: {at} ({} ago)", shown(self.advice.around.end.since(at)))]
+            }
             None => vec!["no complete cycle in this log".to_owned()],
         }
     }
@@ -168,18 +169,17 @@ impl<'a> Told<'a> {
         let mut answer = match &spell.cause {
             Cause::Held(name) => {
                 let because = format!("held by {}{}, {skips} skipped", escaped(name), who(spell));
-                Answer { next: self.next_for_held(name, spell), ..self.not_syncing("held", &because) }
+                Answer { next: self.advice.for_held(name, spell), ..self.not_syncing("held", &because) }
             }
             Cause::Unreadable(why) => {
                 let because = format!("the lock cannot be checked, {skips} skipped");
                 let mut answer = self.not_syncing("unreadable", &because);
                 answer.more.insert(0, escaped(why).to_string());
-                Answer { next: self.next_for_unreadable(why), ..answer }
+                Answer { next: self.advice.for_unreadable(why), ..answer }
             }
             Cause::Busy => {
                 let because = format!("another cycle or a claim has the gate, {skips} skipped");
-                let next = vec![self.beadlock("status", "", "names who has the gate")];
-                Answer { next, ..self.not_syncing("busy", &because) }
+                Answer { next: self.advice.for_busy(), ..self.not_syncing("busy", &because) }
             }
         };
         if self.story.down.is_some_and(|down| down.since < spell.since) {
@@ -202,24 +202,22 @@ impl<'a> Told<'a> {
             1 => format!("the last cycle failed: {}", escaped(why)),
             many => format!("the last {many} cycles failed: {}", escaped(why)),
         };
-        let next = self
-            .around
-            .file
-            .iter()
-            .map(|file| Next { command: format!("tail -n 50 {file}"), why: "what the cycles' command says" });
-        Answer { next: next.collect(), ..self.not_syncing("failing", &because) }
+        Answer { next: self.advice.for_failing(), ..self.not_syncing("failing", &because) }
     }
 
     fn stopped(&self, at: At) -> Answer {
-        let by =
-            self.agent.and_then(|run| run.signal.as_deref()).map(|signal| format!(" by {}", escaped(signal)));
+        let by = self
+            .advice
+            .agent
+            .and_then(|run| run.signal.as_deref())
+            .map(|signal| format!(" by {}", escaped(signal)));
         let by = by.unwrap_or_default();
         let when = match self.story.down {
             Some(down) if down.since != at => format!(" at {at}"),
             _ => String::new(),
         };
         let because = format!("the daemon{} was stopped{when}{by}", self.daemon());
-        Answer { next: vec![self.start("starts it again")], ..self.not_syncing("stopped", &because) }
+        Answer { next: vec![self.advice.start("starts it again")], ..self.not_syncing("stopped", &because) }
     }
 
     fn started(&self, at: At) -> Answer {
@@ -237,12 +235,12 @@ impl<'a> Told<'a> {
 
     fn in_cycle(&self) -> Answer {
         let at = self.story.in_cycle().unwrap_or(self.last);
-        let length = shown(self.around.end.since(at));
+        let length = shown(self.advice.around.end.since(at));
         if self.silent.is_some() {
             let message = format!("A cycle began at {at} UTC and has not ended ({length})");
             return Answer {
                 since: Some(at),
-                duration: Some(self.around.end.since(at)),
+                duration: Some(self.advice.around.end.since(at)),
                 ..self.new_answer("in_cycle", None, message)
             };
         }
@@ -258,7 +256,7 @@ impl<'a> Told<'a> {
     }
 
     fn syncing(&self, at: At) -> Answer {
-        let ago = shown(self.around.end.since(at));
+        let ago = shown(self.advice.around.end.since(at));
         if self.silent.is_none() {
             return self.new_answer(
                 "syncing",
@@ -266,28 +264,24 @@ impl<'a> Told<'a> {
                 format!("Syncing: the last cycle was complete at {at} UTC ({ago} ago)"),
             );
         }
-        let message = format!("Silent since {} UTC: {}", self.last, self.silence());
+        let (length, why) = (shown(self.silent.unwrap_or_default()), self.why_silent());
+        let message = format!("Silent since {} UTC ({length}): {why}", self.last);
         Answer {
             since: Some(self.last),
             duration: self.silent,
-            next: self.next_for_silence(),
+            next: self.advice.for_silence(),
             more: self.last_complete(),
             ..self.new_answer("silent", None, message)
         }
     }
 
-    /// `no line for 2h, and no stop is said: …`
-    fn silence(&self) -> String {
-        let length = shown(self.silent.unwrap_or_default());
-        format!(
-            "no line for {length}, and no stop is said: the daemon{} was killed, hangs, or logs elsewhere",
-            self.daemon()
-        )
+    fn why_silent(&self) -> String {
+        format!("the daemon{} was killed, hangs, or logs elsewhere", self.daemon())
     }
 
     /// ` (PID 77 on ci-3)`
     fn daemon(&self) -> String {
-        let Some(run) = self.agent else { return String::new() };
+        let Some(run) = self.advice.agent else { return String::new() };
         match (run.pid, &run.host) {
             (Some(pid), Some(host)) => format!(" (PID {pid} on {})", escaped(host)),
             _ => String::new(),
@@ -296,8 +290,8 @@ impl<'a> Told<'a> {
 
     /// The host where the daemon runs, when it is another one.
     fn elsewhere(&self) -> Option<String> {
-        let host = self.agent?.host.as_deref()?;
-        let ours = self.around.host.as_deref()?;
+        let host = self.advice.agent?.host.as_deref()?;
+        let ours = self.advice.around.host.as_deref()?;
         (!host.eq_ignore_ascii_case(ours)).then(|| escaped(host).to_string())
     }
 }
@@ -320,6 +314,7 @@ pub fn plural(count: u64, word: &str) -> String {
 mod tests {
     use super::super::stream::{Stream, Window};
     use super::*;
+    use beadlock_checker::escape::is_harmless;
 
     const START: &str = "[2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, PID 7, host ci-3";
     const CYCLES: [&str; 4] = [
@@ -381,7 +376,7 @@ mod tests {
         );
         assert_eq!(
             commands(&answer),
-            ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make"]
+            ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make --even-if-live"]
         );
         assert_eq!(answer.more[0], "pid_alive: its process lives; the lock goes when it ends");
         assert_eq!(
@@ -420,8 +415,8 @@ mod tests {
             assert!(answer.message.chars().all(is_harmless), "{answer:?}");
             commands(&answer).last().unwrap().to_string()
         };
-        assert_eq!(of("it's me"), r"beadlock break .beads --holder 'it'\''s me'");
-        assert_eq!(of("-x"), "beadlock break .beads --holder=-x");
+        assert_eq!(of("it's me"), r"beadlock break .beads --holder 'it'\''s me' --even-if-live");
+        assert_eq!(of("-x"), "beadlock break .beads --holder=-x --even-if-live");
         assert_eq!(of(r"a\nb"), "beadlock break .beads --id ID");
         assert_eq!(of("long…"), "beadlock break .beads --id ID");
         assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID");
@@ -478,9 +473,9 @@ mod tests {
     fn nothing_is_written_any_more() {
         let answer = after_cycles(&[], "12:00:06");
         assert!(
-            answer
-                .message
-                .starts_with("Silent since 2026-02-01 10:00:06 UTC: no line for 2h, and no stop is said"),
+            answer.message.starts_with(
+                "Silent since 2026-02-01 10:00:06 UTC (2h): the daemon (PID 7 on ci-3) was killed, hangs"
+            ),
             "{answer:?}"
         );
         assert_eq!((answer.state, answer.syncing), ("silent", None));

@@ -28,13 +28,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::agents::{Agents, Run, RunEnd};
 use super::advice::Next;
+use super::agents::{Agents, Run, RunEnd};
 use super::answer::Answer;
 use super::holders::Holder;
 use super::line::Writer;
-use super::rhythm::Gap;
 use super::repeats::Repeated;
+use super::rhythm::Gap;
 use super::spell::{Cause, Past};
 use super::story::Story;
 use super::stream::{LineCounts, Window};

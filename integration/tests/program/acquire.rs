@@ -342,7 +342,7 @@ fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
         (&["--holder", "a\nb"], r"a\nb"),
         (&["tower:x"], "unknown scheme"),
         (&[".", "x"], "x"),
-        (&["--", "make"], "make"),
+        (&["--", "make", "release"], "release"),
         (&["--wait", "soon"], "is no duration"),
         (&["--on-loss", "warn"], "--on-loss"),
     ] {

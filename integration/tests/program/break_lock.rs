@@ -1,11 +1,9 @@
 //! `beadlock break`: the lock that is meant, and no other, goes out of the way and is kept.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use beadlock_checker::Gate;
@@ -13,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
-use crate::terminal::{BEADLOCK, end, on_terminal};
+use crate::terminal::{BEADLOCK, Terminal};
 
 /// What is kept of broken locks.
 fn kept(scene: &Scene) -> Vec<PathBuf> {
@@ -475,45 +473,23 @@ fn a_lock_at_any_path_is_kept_beside_it() {
     assert!(fs::read_to_string(kept).unwrap().contains("deploy") && !scene.file("x.lock").exists());
 }
 
-/// What is shown on a terminal, and its keyboard.
-struct Terminal {
-    shown: Arc<Mutex<String>>,
-    keyboard: File,
-}
-
-impl Terminal {
-    fn of(screen: File) -> Self {
-        let shown = Arc::new(Mutex::new(String::new()));
-        let (mut reader, text) = (screen.try_clone().unwrap(), Arc::clone(&shown));
-        std::thread::spawn(move || {
-            let mut some = [0; 4096];
-            // EIO: nobody has the other end any more.
-            while let Ok(count @ 1..) = reader.read(&mut some) {
-                text.lock().unwrap().push_str(&String::from_utf8_lossy(&some[..count]));
-            }
-        });
-        Self { shown, keyboard: screen }
-    }
-
-    fn shown(&self) -> String {
-        self.shown.lock().unwrap().clone()
-    }
-
-    fn type_in(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-    }
-}
-
 /// Runs a `break` without a choice on a terminal, types `keys` at its question, and answers how it ended and what was
 /// shown.
 fn asked(scene: &Scene, args: &[&str], keys: &str) -> (Ended, String) {
-    let (child, screen) = on_terminal(scene, &[&[BEADLOCK, "break", "--color", "never"], args].concat());
-    let mut terminal = Terminal::of(screen);
-    until("it asks", || terminal.shown().contains("Type its id to break it: "));
+    let words = [&[BEADLOCK, "break", "--color", "never"], args].concat();
+    let mut terminal = Terminal::start_as(scene, "dumb", &words);
+    terminal.until("it asks", || terminal.seen().contains("Type its id to break it: "));
     terminal.type_in(keys);
-    let ended = end(child);
-    until("its last line is there", || terminal.shown().ends_with('\n') || ended.signal.is_some());
-    (ended, terminal.shown())
+    let ended = terminal.end();
+    let shown = ended.out.clone();
+    (ended, shown)
+}
+
+/// The same where no question is to come.
+fn not_asked(scene: &Scene) -> Ended {
+    let ended = Terminal::start_as(scene, "dumb", &[BEADLOCK, "break", "--color", "never"]).end();
+    assert!(!ended.out.contains("Type its id"), "{ended:?}");
+    ended
 }
 
 #[test]
@@ -556,11 +532,11 @@ fn on_a_terminal_anything_but_the_id_touches_nothing() {
 fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
     let scene = Scene::new();
     scene.write_lock("vc", me(), &this_host());
-    let (child, screen) = on_terminal(&scene, &[BEADLOCK, "break", "--color", "never"]);
-    let terminal = Terminal::of(screen);
-    assert_eq!(end(child).code, 4);
-    until("the error is there", || terminal.shown().contains("--even-if-live"));
-    assert!(terminal.shown().contains(".beads: held by vc") && !terminal.shown().contains("Type its id"));
+    let ended = not_asked(&scene);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    for word in [".beads: held by vc (PID ", " --even-if-live\r\n"] {
+        assert!(ended.out.contains(word), "{word:?} in {ended:?}");
+    }
     assert_eq!(scene.names(), [".exclusive-lock"]);
     let id = id(&scene);
     let (ended, shown) = asked(&scene, &["--even-if-live"], &format!("{id}\n"));
@@ -571,11 +547,8 @@ fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
 fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
     let scene = Scene::new();
     std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
-    let (child, screen) = on_terminal(&scene, &[BEADLOCK, "break", "--color", "never"]);
-    let terminal = Terminal::of(screen);
-    assert_eq!(end(child).code, 5);
-    until("the error is there", || {
-        terminal.shown().contains("to break it: beadlock break .beads --malformed")
-    });
+    let ended = not_asked(&scene);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    assert!(ended.out.contains("to break it: beadlock break .beads --malformed\r\n"), "{ended:?}");
     assert!(scene.lock().is_symlink());
 }

@@ -102,7 +102,10 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
     let begun = Instant::now();
     let json = scene
         .run(&["hold", "--json", "--", "true"])
-        .expect(5, &["malformed lock file", "cat ", "rm "])
+        .expect(
+            5,
+            &["malformed lock file", "beadlock status --raw .beads", "beadlock break .beads --malformed"],
+        )
         .json();
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(

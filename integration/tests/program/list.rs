@@ -1,7 +1,6 @@
 //! `beadlock list`: every lock below a directory, and nothing that makes it fail.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use crate::explain::apart;
 use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, lock_text, this_host};
-use crate::terminal::{BEADLOCK, end, on_terminal};
+use crate::terminal::{BEADLOCK, Terminal};
 
 /// A database at `dir` in the scene, with a lock of this host's.
 fn lock(scene: &Scene, dir: &str, holder: &str, pid: i64) {
@@ -211,24 +210,15 @@ fn a_terminal_is_told_how_far_it_is_and_nobody_else() {
     (0..500).for_each(|leaf| fs::create_dir_all(scene.file(&format!("{deepest}/{leaf}"))).unwrap());
     lock(&scene, &format!("{deepest}/.beads"), "vc", me());
     let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
-    let program = [&["env", "TERM=xterm", BEADLOCK, "list"], roots.as_slice()].concat();
-    let (child, mut terminal) = on_terminal(&scene, &program);
-    let mut said = Vec::new();
-    let mut buffer = [0; 4096];
-    // EIO: the other end is gone.
-    while let Ok(count @ 1..) = terminal.read(&mut buffer) {
-        said.extend_from_slice(&buffer[..count]);
-    }
-    assert_eq!(end(child).code, 0);
-    let said = String::from_utf8_lossy(&said);
-    assert!(said.contains(" directories seen, ") && said.contains("\r\x1b[K"), "{said:?}");
-    let (_, table) = said.rsplit_once("\r\x1b[K").unwrap();
-    let lines: Vec<&str> = table.lines().collect();
-    assert!(lines[0].contains("/.beads  ") && lines[0].ends_with("pid_alive"), "{lines:?}");
-    assert!(
-        lines.len() == 2 && lines[1].starts_with("beadlock: 1 lock in "),
-        "the count comes last: {lines:?}"
-    );
+    let program = [&[BEADLOCK, "list"], roots.as_slice()].concat();
+    let ended = Terminal::start(&scene, &program).end();
+    let said = ended.out;
+    assert!(ended.code == 0 && said.contains(" directories seen, "), "{said:?}");
+    let mut last = said.lines().rev();
+    let (count, row) = (last.next().unwrap(), last.next().unwrap());
+    assert!(count.starts_with("beadlock: 1 lock in "), "the count comes last: {said:?}");
+    assert!(row.contains("/.beads  ") && row.ends_with("pid_alive"), "{said:?}");
+    assert_eq!(said.matches("pid_alive").count(), 1, "once, though every root leads to it: {said:?}");
     for args in [&["list"][..], &["list", "-q"], &["list", "--json"]] {
         let ended = scene.run(&[args, &roots[..30]].concat()).expect(0, &[]);
         assert!(!format!("{}{}", ended.err, ended.out).contains(" seen"), "{ended:?}");

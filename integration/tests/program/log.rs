@@ -218,7 +218,7 @@ fn the_answer_comes_first_and_fits_a_terminal() {
     assert!(lines[1..].iter().all(|line| line.chars().count() <= 110), "{text}");
     assert_eq!(text.matches("UTC").count(), 1, "{text}");
     for words in [
-        "beadlock break .beads --holder make",
+        "beadlock break .beads --holder make --even-if-live",
         "pid_alive: its process lives",
         ".beads/daemon.log and 2 older files: ",
         "cycles: ",

@@ -17,6 +17,8 @@ mod log;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod keeper;
+#[cfg(test)]
 mod list;
 #[cfg(test)]
 mod run;

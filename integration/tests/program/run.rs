@@ -177,17 +177,17 @@ fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
 }
 
 #[test]
-fn a_lock_that_became_somebody_elses_is_not_touched_and_the_code_stays() {
+fn a_lock_that_became_somebody_elses_is_not_touched_and_that_is_a_loss() {
     let scene = Scene::new();
     let foreign = crate::support::lock_text("vc", dead_pid(), "elsewhere");
     fs::write(scene.file("foreign"), &foreign).unwrap();
     scene
         .run(&["hold", "--", "sh", "-c", "cp foreign new; mv new .beads/.exclusive-lock; exit 7"])
-        .expect(7, &["warning:", ".exclusive-lock is vc's now and was not touched"]);
+        .expect(9, &["lost the lock of .beads", ".exclusive-lock is vc's now", "it was not touched"]);
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign);
     let gone = Scene::new();
     gone.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock; exit 7"])
-        .expect(7, &["was gone before it was released"]);
+        .expect(9, &["lost the lock of .beads", ".exclusive-lock vanished"]);
 }
 
 #[test]

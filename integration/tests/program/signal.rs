@@ -73,7 +73,7 @@ fn what_ignores_the_signal_is_killed_and_only_then_the_lock_released() {
     assert!(!outlived);
     running.finish().expect(
         143,
-        &["the command has ended; waiting for PID ", "500ms after the signal, killing: PID ", "released"],
+        &["the command has ended; waiting for PID ", "500ms after it was asked to end, killing: PID ", "released"],
     );
 }
 
@@ -86,7 +86,7 @@ fn a_command_that_ignores_it_is_killed_too() {
     let running = Running::start(command);
     pid_in(&scene, "pid");
     running.signal(Signal::SIGTERM);
-    running.finish().expect(137, &["200ms after the signal, killing: PID ", "released"]);
+    running.finish().expect(137, &["200ms after it was asked to end, killing: PID ", "released"]);
 }
 
 #[test]

@@ -1,104 +1,128 @@
-//! What comes from a terminal: the command has the signals already, and so they are not passed on.
+//! A real terminal: a pseudo-terminal whose other end is the test's, which types and reads the screen.
 
+mod hangup;
+mod interrupt;
+mod jobs;
+mod line;
+mod screen;
+
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 
-use crate::support::{Ended, Scene, ended, lives, reap, until};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
-/// Starts a program as the leader of a session whose terminal is a pty; the other end comes with it.
-pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
-    let pty = nix::pty::openpty(None, None).unwrap();
-    let stream = |fd: &OwnedFd| fd.try_clone().unwrap();
-    let mut command = Command::new("setsid");
-    command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("BEADLOCK", BEADLOCK);
-    command.stdin(stream(&pty.slave)).stdout(stream(&pty.slave)).stderr(stream(&pty.slave));
-    (command.spawn().unwrap(), File::from(pty.master))
-}
+use crate::support::{Ended, Scene, ended, until};
 
 pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
-pub fn end(mut child: Child) -> Ended {
-    until("it ends", || child.try_wait().unwrap().is_some());
-    ended(&child.wait_with_output().unwrap())
+/// A session on a terminal of its own. Dropped, the terminal hangs up.
+pub struct Terminal {
+    leader: Child,
+    name: String,
+    keyboard: File,
+    seen: RefCell<Vec<u8>>,
 }
 
-/// Runs a hold with these words, and types Ctrl-C once `ready` is there.
-fn interrupted(scene: &Scene, words: &[&str]) -> Ended {
-    let (child, mut keyboard) = on_terminal(scene, &[&[BEADLOCK, "hold", "-q"], words].concat());
-    until("the command runs", || scene.file("ready").exists());
-    keyboard.write_all(b"\x03").unwrap();
-    end(child)
+impl Terminal {
+    /// Starts a program as the leader of a session on a new terminal.
+    pub fn start(scene: &Scene, program: &[&str]) -> Self {
+        Self::start_as(scene, "xterm", program)
+    }
+
+    /// The same, on a terminal that calls itself `term`.
+    pub fn start_as(scene: &Scene, term: &str, program: &[&str]) -> Self {
+        // Close-on-exec: who inherits this end keeps the terminal from hanging up.
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = posix_openpt(flags).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname_r(&master).unwrap();
+        let keyboard = File::from(std::os::fd::OwnedFd::from(master));
+        fcntl(&keyboard, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let open = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(&name);
+        let stream = open.unwrap();
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
+        command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("BEADLOCK", BEADLOCK);
+        command.env("TERM", term).env("PS1", "$ ");
+        command.stdin(stream.try_clone().unwrap()).stdout(stream.try_clone().unwrap()).stderr(stream);
+        Self { leader: command.spawn().unwrap(), name, keyboard, seen: RefCell::default() }
+    }
+
+    /// An interactive shell, which has job control.
+    pub fn shell(scene: &Scene) -> Self {
+        Self::start(scene, &["sh", "-i"])
+    }
+
+    pub fn type_in(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// All that was written to the screen so far, as it was written.
+    pub fn seen(&self) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            match (&self.keyboard).read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => self.seen.borrow_mut().extend(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // WouldBlock: nothing more. EIO: nobody has the terminal open any more.
+                Err(_) => break,
+            }
+        }
+        String::from_utf8_lossy(&self.seen.borrow()).into_owned()
+    }
+
+    /// Waits, and reads the screen meanwhile: who writes to a full one stands still.
+    #[track_caller]
+    pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        until(&format!("{what}; on the screen:\n{}", self.seen()), || {
+            self.seen();
+            done()
+        });
+    }
+
+    /// As somebody who drags the window's corner.
+    pub fn resize(&self, columns: u32) {
+        let stty = Command::new("stty").args(["-F", &self.name, "cols", &columns.to_string()]).status();
+        assert!(stty.unwrap().success());
+    }
+
+    /// Waits for the end of the session's leader.
+    #[track_caller]
+    pub fn end(mut self) -> Ended {
+        until("it ends", || {
+            self.seen();
+            self.leader.try_wait().unwrap().is_some()
+        });
+        let status = self.leader.wait().unwrap();
+        let stdout = self.seen().into_bytes();
+        ended(&std::process::Output { status, stdout, stderr: Vec::new() })
+    }
+
+    /// The connection breaks, or somebody closes the window.
+    #[track_caller]
+    pub fn hang_up(self) -> Ended {
+        let Self { mut leader, keyboard, .. } = self;
+        drop(keyboard);
+        until("the leader ends", || leader.try_wait().unwrap().is_some());
+        ended(&leader.wait_with_output().unwrap())
+    }
 }
 
-#[test]
-fn ctrl_c_ends_both_by_sigint() {
-    let scene = Scene::new();
-    let ended = interrupted(&scene, &["--", "sh", "-c", "echo > ready; sleep 300"]);
-    assert_eq!(ended.signal, Some(2), "{ended:?}");
-    assert!(scene.names().is_empty(), "{:?}", scene.names());
+/// The PID that a command has written there.
+#[track_caller]
+pub fn pid_in(terminal: &Terminal, scene: &Scene, name: &str) -> i32 {
+    terminal.until(name, || scene.read(name).ends_with('\n'));
+    scene.read(name).trim().parse().unwrap()
 }
 
-#[test]
-fn ctrl_c_is_heard_once_and_a_command_that_survives_it_decides() {
-    let scene = Scene::new();
-    let script = "trap 'echo got >> log' INT; echo > ready; until test -e log; do sleep 0.01; done; \
-                  sleep 0.3; cut -d ' ' -f 5 /proc/$$/stat /proc/$PPID/stat > group; exit 5";
-    let ended = interrupted(&scene, &["--", "sh", "-c", script]);
-    assert_eq!((ended.code, ended.signal), (5, None), "{ended:?}");
-    assert_eq!(scene.read("log"), "got\n", "passed on twice");
-    let groups = scene.read("group");
-    let groups: Vec<&str> = groups.split_ascii_whitespace().collect();
-    assert_eq!(groups.first(), groups.get(1), "the command stays in our group");
-    assert!(scene.names().is_empty());
-}
-
-#[test]
-fn ctrl_c_reaches_a_command_that_has_left_our_group() {
-    let scene = Scene::new();
-    let script = "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done";
-    let ended = interrupted(&scene, &["--", "setsid", "sh", "-c", script]);
-    assert_eq!((ended.code, ended.signal), (5, None), "{ended:?}");
-    assert!(scene.names().is_empty());
-}
-
-/// Ctrl-C, on a command that ends with 0 and leaves a process behind that has not heard it.
-fn tidied_up(kill_after: &str, script: &str) -> (Scene, i32) {
-    let scene = Scene::new();
-    let script = format!(
-        "setsid sleep 300 & echo $! > below; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
-    );
-    let ended = interrupted(&scene, &["--kill-after", kill_after, "--", "sh", "-c", &script]);
-    assert_eq!((ended.code, ended.signal), (0, None), "{ended:?}");
-    assert!(scene.names().is_empty());
-    let below = scene.read("below").trim().parse().unwrap();
-    (scene, below)
-}
-
-#[test]
-fn what_a_command_ended_by_ctrl_c_leaves_is_not_left_whatever_its_code() {
-    let (_scene, below) = tidied_up("2s", "trap 'echo > end' INT");
-    assert!(!lives(below));
-}
-
-#[test]
-fn who_lives_on_after_a_ctrl_c_was_not_ended_by_it() {
-    let (_scene, below) = tidied_up("100ms", "trap 'sleep 0.5; echo > end' INT");
-    assert!(lives(below));
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(below), nix::sys::signal::Signal::SIGKILL).unwrap();
-    reap(below);
-}
-
-#[test]
-fn a_command_that_stops_itself_gives_the_terminal_back() {
-    let scene = Scene::new();
-    let script = "set -m; \"$BEADLOCK\" hold -q -- sh -c 'kill -STOP $$; echo > went_on; exit 5'; \
-                  test -e .beads/.exclusive-lock && echo > back; fg; echo $? > code";
-    let (child, _keyboard) = on_terminal(&scene, &["sh", "-c", script]);
-    end(child);
-    assert!(scene.file("back").exists() && scene.file("went_on").exists());
-    assert_eq!(fs::read_to_string(scene.file("code")).unwrap(), "5\n");
-    assert!(scene.names().is_empty());
+/// Its state, as in `/proc/PID/stat`: `T` is stopped.
+pub fn state(pid: i32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
 }

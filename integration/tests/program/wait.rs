@@ -1,7 +1,6 @@
 //! `beadlock wait`: returns when it is free.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
-use crate::terminal::{BEADLOCK, end, on_terminal};
+use crate::terminal::{BEADLOCK, Terminal};
 
 fn me() -> i64 {
     i64::from(std::process::id())
@@ -182,17 +181,9 @@ fn what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1() {
 fn on_a_terminal_the_wait_is_one_live_line() {
     let scene = Scene::new();
     scene.write_lock("vc", me(), &this_host());
-    let script = format!("TERM=xterm exec {BEADLOCK} wait --wait 2500ms");
-    let (child, mut screen) = on_terminal(&scene, &["sh", "-c", &script]);
-    let ended = end(child);
+    let ended = Terminal::start(&scene, &[BEADLOCK, "wait", "--wait", "2500ms"]).end();
     assert_eq!(ended.code, 4, "{ended:?}");
-    let mut shown = Vec::new();
-    let mut some = [0; 4096];
-    // EIO: nobody has the other end any more.
-    while let Ok(count @ 1..) = screen.read(&mut some) {
-        shown.extend_from_slice(&some[..count]);
-    }
-    let shown = String::from_utf8_lossy(&shown);
+    let shown = ended.out;
     let (live, error) = shown.split_once("beadlock: \u{1b}[31merror:").unwrap_or_else(|| panic!("{shown}"));
     assert!(live.matches("waiting ").count() >= 2 && !live.contains('\n'), "{shown:?}");
     assert!(live.ends_with("\r\u{1b}[K") && error.contains("gave up after 2.5s"), "{shown:?}");

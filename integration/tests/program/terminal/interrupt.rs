@@ -1,0 +1,127 @@
+//! Ctrl-C: the command has it already, and so it is not passed on; who dies of it dies as it would alone.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::screen::rows;
+use super::{BEADLOCK, Terminal};
+use crate::support::{Ended, Scene, has_program, lives, reap, this_host};
+
+/// Runs a hold with these words, and types Ctrl-C once `ready` is there.
+fn interrupted(scene: &Scene, words: &[&str]) -> Ended {
+    let mut terminal = Terminal::start(scene, &[&[BEADLOCK, "hold", "-q"], words].concat());
+    terminal.until("the command runs", || scene.file("ready").exists());
+    terminal.type_in("\x03");
+    terminal.end()
+}
+
+#[test]
+fn ctrl_c_ends_both_by_sigint() {
+    let scene = Scene::new();
+    let ended = interrupted(&scene, &["--", "sh", "-c", "echo > ready; sleep 300"]);
+    assert_eq!(ended.signal, Some(2), "{ended:?}");
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+#[test]
+fn ctrl_c_is_heard_once_and_a_command_that_survives_it_decides() {
+    let scene = Scene::new();
+    let script = "trap 'echo got >> log' INT; echo > ready; until test -e log; do sleep 0.01; done; \
+                  sleep 0.3; test -e .beads/.exclusive-lock && echo > locked; cut -d ' ' -f 5 /proc/$$/stat /proc/$PPID/stat > group; exit 5";
+    let ended = interrupted(&scene, &["--", "sh", "-c", script]);
+    assert_eq!((ended.code, ended.signal), (5, None), "{ended:?}");
+    assert_eq!(scene.read("log"), "got\n", "passed on twice");
+    assert!(scene.file("locked").exists(), "it keeps its lock");
+    let groups = scene.read("group");
+    let groups: Vec<&str> = groups.split_ascii_whitespace().collect();
+    assert_eq!(groups.first(), groups.get(1), "the command stays in our group");
+    assert!(scene.names().is_empty());
+}
+
+#[test]
+fn ctrl_c_reaches_a_command_that_has_left_our_group() {
+    let scene = Scene::new();
+    let script = "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done";
+    let ended = interrupted(&scene, &["--", "setsid", "sh", "-c", script]);
+    assert_eq!((ended.code, ended.signal), (5, None), "{ended:?}");
+    assert!(scene.names().is_empty());
+}
+
+/// Ctrl-C, on a command that ends with 0 and leaves a process behind that has not heard it.
+fn tidied_up(kill_after: &str, script: &str) -> (Scene, i32) {
+    let scene = Scene::new();
+    let script = format!(
+        "setsid sleep 300 & echo $! > below; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
+    );
+    let ended = interrupted(&scene, &["--kill-after", kill_after, "--", "sh", "-c", &script]);
+    assert_eq!((ended.code, ended.signal), (0, None), "{ended:?}");
+    assert!(scene.names().is_empty());
+    let below = scene.read("below").trim().parse().unwrap();
+    (scene, below)
+}
+
+#[test]
+fn what_a_command_ended_by_ctrl_c_leaves_is_not_left_whatever_its_code() {
+    let (_scene, below) = tidied_up("2s", "trap 'echo > end' INT");
+    assert!(!lives(below));
+}
+
+#[test]
+fn who_lives_on_after_a_ctrl_c_was_not_ended_by_it() {
+    let (_scene, below) = tidied_up("100ms", "trap 'sleep 0.5; echo > end' INT");
+    assert!(lives(below));
+    kill(Pid::from_raw(below), Signal::SIGKILL).unwrap();
+    reap(below);
+}
+
+/// What a script does after a hold in it was interrupted: nothing, or `after` is there.
+fn script_goes_on(shell: &str, command: &str) -> bool {
+    let scene = Scene::new();
+    let script = format!("\"$BEADLOCK\" hold -q -- sh -c '{command}'; echo > after");
+    let mut terminal = Terminal::start(&scene, &[shell, "-c", &script]);
+    terminal.until("the command runs", || scene.file("ready").exists());
+    terminal.type_in("\x03");
+    terminal.end();
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+    scene.file("after").exists()
+}
+
+#[test]
+fn a_script_around_it_stops() {
+    assert!(!script_goes_on("sh", "echo > ready; sleep 300"));
+    // This one asks how the interrupted program ended, and goes on when it has dealt with it.
+    if has_program("bash") {
+        assert!(!script_goes_on("bash", "echo > ready; sleep 300"));
+        let handles = r#"trap "exit 0" INT; echo > ready; while :; do sleep 0.01; done"#;
+        assert!(script_goes_on("bash", handles));
+    }
+}
+
+#[test]
+fn ctrl_backslash_ends_both_and_the_lock() {
+    let scene = Scene::new();
+    let script = "ulimit -c 0; echo > ready; sleep 300";
+    let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
+    terminal.until("the command runs", || scene.file("ready").exists());
+    terminal.type_in("\x1c");
+    assert_eq!(terminal.end().code, 131);
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
+    for command in
+        [&["hold", "--wait", "1h", "--", "true"][..], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]]
+    {
+        let scene = Scene::new();
+        scene.write_lock("live", i64::from(std::process::id()), &this_host());
+        let mut terminal = Terminal::start(&scene, &[&[BEADLOCK], command].concat());
+        terminal.until("it waits", || terminal.seen().contains("waiting"));
+        terminal.type_in("\x03");
+        let ended = terminal.end();
+        assert_eq!(ended.signal, Some(2), "{command:?}: {ended:?}");
+        let rows = rows(&ended.out, 80);
+        assert!(!rows.iter().any(|row| row.contains("waiting")), "{command:?}: {rows:?}");
+        assert_eq!(scene.names(), [".exclusive-lock"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The line of a wait: one, rewritten in place, cut at the terminal's width, gone when the wait is over.
+
+use std::fs;
+
+use super::screen::rows;
+use super::{BEADLOCK, Terminal, pid_in, state};
+use crate::support::{Scene, this_host};
+
+const WAITS: [&[&str]; 3] =
+    [&["hold", "--wait", "1h", "--", "true"], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]];
+
+fn held_scene() -> Scene {
+    let scene = Scene::new();
+    scene.write_lock("some long name of a release job", i64::from(std::process::id()), &this_host());
+    scene
+}
+
+#[test]
+fn a_wait_has_one_live_line() {
+    for command in WAITS {
+        let scene = held_scene();
+        let script = "stty cols 40; exec \"$BEADLOCK\" \"$@\"";
+        let terminal = Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
+        let frames = || terminal.seen().matches("\x1b[?7h").count();
+        terminal.until("it is rewritten", || frames() >= 3);
+        fs::remove_file(scene.lock()).unwrap();
+        let ended = terminal.end();
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let ends: Vec<usize> = ended.out.match_indices("\x1b[?7h").map(|(at, end)| at + end.len()).collect();
+        let mut shown = Vec::new();
+        for end in ends {
+            let [line] = &rows(&ended.out[..end], 40)[..] else { panic!("{command:?}: one line: {ended:?}") };
+            assert!(
+                line.starts_with("beadlock: waiting ") && line.chars().count() == 40,
+                "{command:?}: {line:?}"
+            );
+            shown.push(line.clone());
+        }
+        shown.dedup();
+        assert!(shown.len() >= 2, "{command:?}: nothing new was said: {shown:?}");
+        let rows = rows(&ended.out, 200);
+        assert!(!rows.iter().any(|row| row.contains("waiting")), "{command:?}: {rows:?}");
+    }
+}
+
+#[test]
+fn a_quiet_wait_says_nothing() {
+    for command in WAITS {
+        let scene = held_scene();
+        let script = "echo $$ > us; exec \"$BEADLOCK\" -q \"$@\" > out";
+        let terminal = Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
+        pid_in(&terminal, &scene, "us");
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        fs::remove_file(scene.lock()).unwrap();
+        let ended = terminal.end();
+        assert_eq!((ended.code, ended.out.as_str()), (0, ""), "{command:?}");
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_one_plain_line() {
+    for command in WAITS {
+        let scene = held_scene();
+        let terminal = Terminal::start_as(&scene, "dumb", &[&[BEADLOCK], command].concat());
+        terminal.until("it waits", || terminal.seen().contains('\n'));
+        // Longer than it takes to bring a live line up to date.
+        std::thread::sleep(std::time::Duration::from_millis(1300));
+        fs::remove_file(scene.lock()).unwrap();
+        let ended = terminal.end();
+        assert_eq!(ended.out.matches("waiting").count(), 1, "{command:?}: {ended:?}");
+        assert!(!ended.out.contains('\x1b') && ended.out.starts_with("beadlock: waiting "), "{ended:?}");
+    }
+}
+
+#[test]
+fn in_the_background_it_leaves_the_line_that_is_typed_alone() {
+    let scene = held_scene();
+    let mut terminal = Terminal::shell(&scene);
+    terminal.type_in("sh -c 'echo $$ > us; exec \"$BEADLOCK\" hold --wait 1h -- true' &\n");
+    pid_in(&terminal, &scene, "us");
+    let waits = || terminal.seen().matches("beadlock: waiting").count();
+    terminal.until("it waits", || waits() > 0);
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    assert_eq!(waits(), 1, "{:?}", terminal.seen());
+    fs::remove_file(scene.lock()).unwrap();
+    terminal.until("it ends", || terminal.seen().contains("released"));
+    assert!(!terminal.seen().contains("\x1b["), "{:?}", terminal.seen());
+}
+
+#[test]
+fn after_ctrl_z_and_fg_it_goes_on() {
+    let scene = held_scene();
+    let mut terminal = Terminal::shell(&scene);
+    terminal.type_in(
+        "sh -c 'echo $$ > us; exec \"$BEADLOCK\" hold --wait 1h -- sh -c \"exit 5\"'; echo $? > code\n",
+    );
+    let us = pid_in(&terminal, &scene, "us");
+    terminal.until("it waits", || terminal.seen().contains("waiting"));
+    terminal.type_in("\x1a");
+    terminal.until("it is stopped", || state(us) == 'T');
+    terminal.type_in("echo > prompt\n");
+    terminal.until("the shell is back", || scene.file("prompt").exists());
+    fs::remove_file(scene.lock()).unwrap();
+    fs::remove_file(scene.file("code")).unwrap();
+    terminal.type_in("fg; echo $? > code\n");
+    terminal.until("it ends", || scene.read("code").ends_with('\n'));
+    assert_eq!(scene.read("code"), "5\n");
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
