@@ -118,16 +118,15 @@ impl Root {
             }
         };
         let words = |what: &str| format!("{} {what}; name a directory to look below", escaped_path(&shown));
-        let dir = fs::canonicalize(cwd.join(&shown)).map_err(|error| match error.kind() {
+        let dir = fs::canonicalize(cwd.join(&shown)).and_then(|dir| fs::read_dir(&dir).map(|_| dir));
+        let dir = dir.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::new(Code::NoTarget, words("does not exist")),
+            io::ErrorKind::NotADirectory => Error::new(Code::NoTarget, words("is not a directory")),
             kind => {
-                let why = format!("cannot reach {}: {}", escaped_path(&shown), system_words(&error));
+                let why = format!("cannot read {}: {}", escaped_path(&shown), system_words(&error));
                 Error::io(why, kind)
             }
         })?;
-        if !dir.is_dir() {
-            return Err(Error::new(Code::NoTarget, words("is not a directory")));
-        }
         let shown = if shown == Path::new(".") { PathBuf::new() } else { shown };
         Ok(Self { dir, shown })
     }

@@ -126,13 +126,10 @@ impl Next {
         let hold = format!("beadlock hold {} -- CMD", self.target);
         match witnesses.gate.orphaned() {
             Some(orphaned) => {
-                let pids = |glue: &str| {
-                    let pids = orphaned.work.iter().map(|work| work.pid.to_string());
-                    pids.collect::<Vec<_>>().join(glue)
-                };
-                let comment =
-                    format!("what is left running; a claim waits for it; to end it: kill {}", pids(" "));
-                (format!("ps -fp {}", pids(",")), comment)
+                let pids: Vec<String> = orphaned.work.iter().map(|work| work.pid.to_string()).collect();
+                let end = orphaned.to_end_it();
+                let comment = format!("what is left running; a claim waits for it; to end it: {end}");
+                (format!("ps -fp {}", pids.join(",")), comment)
             }
             None if witnesses.gate.is_shut() => (hold, "waits until the gate is open".to_owned()),
             None => (hold, String::new()),

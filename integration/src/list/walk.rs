@@ -71,26 +71,31 @@ impl Walk {
     }
 
     fn one_by_one(&self, root: usize, dir: &Path, builder: &WalkBuilder) {
-        let mut walk = builder.build();
-        while let Some(entry) = walk.next() {
-            let is_dir = entry.as_ref().is_ok_and(is_dir);
-            if self.entry(root, dir, entry) == WalkState::Skip && is_dir {
-                walk.skip_current_dir();
-            }
-        }
+        builder.build().for_each(|entry| {
+            self.entry(root, dir, entry);
+        });
     }
 
-    fn entry(&self, root: usize, entry: &DirEntry) -> WalkState {
-        let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+    fn entry(&self, root: usize, top: &Path, entry: Result<DirEntry, ignore::Error>) -> WalkState {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                self.failed(top, &error);
+                return WalkState::Continue;
+            }
+        };
         // A root is a directory, whatever it is called.
         if entry.depth() > 0 && is_lock_name(entry.file_name()) {
-            if let Some(dir) = entry.path().parent() {
+            let dir = entry.path().parent().unwrap_or(top);
+            let within = dir.strip_prefix(top).unwrap_or(dir);
+            // What lies in a directory of such a name is part of that.
+            if !within.iter().any(is_lock_name) {
                 self.locks.fetch_add(1, Ordering::Relaxed);
                 locked(&self.found).entry(dir.to_owned()).or_insert(root);
             }
             return WalkState::Skip;
         }
-        if is_dir {
+        if entry.file_type().is_some_and(|kind| kind.is_dir()) {
             self.directories.fetch_add(1, Ordering::Relaxed);
         }
         WalkState::Continue
@@ -99,7 +104,9 @@ impl Walk {
     /// What has vanished meanwhile is no failure.
     fn failed(&self, root: &Path, error: &ignore::Error) {
         let why = match error.io_error() {
-            Some(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return,
+            Some(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return;
+            }
             Some(why) => system_words(why),
             None => escaped(&error.to_string()).to_string(),
         };
@@ -145,6 +152,12 @@ impl fmt::Display for Walk {
             self.locks.load(Ordering::Relaxed)
         )
     }
+}
+
+fn builder(dir: &Path, all_file_systems: bool) -> WalkBuilder {
+    let mut builder = WalkBuilder::new(dir);
+    builder.standard_filters(false).follow_links(false).same_file_system(!all_file_systems);
+    builder
 }
 
 fn path_of(error: &ignore::Error) -> Option<&Path> {

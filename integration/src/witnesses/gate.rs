@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use beadlock_checker::process::Stat;
 use beadlock_checker::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
@@ -21,6 +22,17 @@ pub struct Orphaned<'a> {
     pub daemon: i32,
     /// The command that still runs; for the moment before it starts and after it ends the runner itself.
     pub work: &'a [GateHolder],
+}
+
+impl Orphaned<'_> {
+    /// What ends it: with all its group where it leads one.
+    pub fn to_end_it(&self) -> String {
+        let leads = |pid: i32| Stat::read(pid).is_some_and(|stat| stat.pgrp == pid);
+        let word =
+            |work: &GateHolder| if leads(work.pid) { format!("-{}", work.pid) } else { work.pid.to_string() };
+        let words: Vec<String> = self.work.iter().map(word).collect();
+        format!("kill -- {}", words.join(" "))
+    }
 }
 
 impl Shut {

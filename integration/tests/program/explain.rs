@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use beadlock_checker::Gate;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -420,11 +420,12 @@ fn a_gate_that_an_orphan_keeps_shut() {
     until("it is an orphan", || scene.run(&["status"]).out.contains(&left));
     let seen = Seen::of(&scene, "free")
         .says(&["why: no lock; a claim waits for the gate, which a cycle of", "waiting for the gate: PID "])
-        .next(&format!("ps -fp {work}"), &format!("to end it: kill {work}"));
+        .next(&format!("ps -fp {work}"), "to end it: kill -- ");
     let orphan = &seen.data["witnesses"]["gate"][0];
     assert_eq!((&orphan["role"], &orphan["daemon"]), (&json!("orphan"), &json!(daemon)));
     assert_eq!(orphan["work"][0]["pid"], work);
-    kill(Pid::from_raw(work), Signal::SIGKILL).unwrap();
+    let (_, end) = seen.next.split_once("to end it: ").unwrap();
+    assert!(Command::new("sh").args(["-c", end]).status().unwrap().success(), "{end}");
     waiting.finish().expect(0, &["claimed"]);
     for pid in guardians.into_iter().chain([work]) {
         reap(pid);

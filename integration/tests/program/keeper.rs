@@ -227,10 +227,10 @@ fn it_goes_when_the_lock_does() {
 #[test]
 fn a_claim_that_nobody_was_told_of_is_ended() {
     let scene = Scene::new();
-    let (_reader, writer) = nix::unistd::pipe().unwrap();
+    let (_reader, writer) = std::io::pipe().unwrap();
     let flags = OFlag::from_bits_retain(fcntl(&writer, FcntlArg::F_GETFL).unwrap());
     fcntl(&writer, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).unwrap();
-    let mut full = fs::File::from(writer.try_clone().unwrap());
+    let mut full = writer.try_clone().unwrap();
     for size in [4096, 1] {
         while let Ok(1..) = full.write(&[b'x'; 4096][..size]) {}
     }

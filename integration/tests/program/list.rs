@@ -139,6 +139,10 @@ fn what_may_not_be_read_is_a_warning() {
     assert_eq!(warnings.len(), 11, "{warnings:?}");
     assert_eq!(warnings[10], "3 more below were not read");
     assert!(warnings[9].as_str().unwrap().contains("shut09"), "the first by path: {warnings:?}");
+    let mut command = scene.command(&["list", "shut00", "."]);
+    assert!(as_nobody(&mut command));
+    let ended = Running::start(command).finish().expect(1, &["cannot read shut00: permission denied"]);
+    assert_eq!(targets(&ended), ["open/.beads"], "the other root is answered");
 }
 
 #[test]
@@ -199,6 +203,23 @@ fn what_vanishes_meanwhile_is_no_error() {
             assert!(ended.out.contains("stays/.beads") && !ended.out.contains("free"), "{ended:?}");
         }
     });
+}
+
+/// Where a user may have no more processes there is no parallel walk, and the same answer.
+#[test]
+fn without_another_thread_it_finds_the_same() {
+    let scene = Scene::new();
+    lock(&scene, "a/.beads", "vc", 1);
+    fs::create_dir_all(scene.file("b/.exclusive-lock/x/.exclusive-lock")).unwrap();
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // A user that nobody else is, for the limit counts all of a user's processes.
+    let mut command = scene.shell("exec bash -c 'ulimit -u 1 && exec $BEADLOCK list'");
+    if !as_nobody(&mut command) {
+        return;
+    }
+    std::os::unix::process::CommandExt::uid(&mut command, 64_321);
+    let ended = Running::start(command).finish().expect(0, &["beadlock: 2 locks in "]);
+    assert_eq!(targets(&ended), ["a/.beads", "b"], "{ended:?}");
 }
 
 #[test]
