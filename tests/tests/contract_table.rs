@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_tests::skip::checkout;
 
-/// What the contract says, and `file::test` below `tests/tests`.
+/// What the contract says, and `file::test` below `tests/tests`, or with a slash below the checkout.
 const CONTRACT: &[(&str, &str)] = &[
     ("reason no_lock", "end_to_end/rows.rs::no_lock"),
     ("reason pid_alive", "end_to_end/rows.rs::pid_alive"),
@@ -42,6 +42,99 @@ const CONTRACT: &[(&str, &str)] = &[
     ("exit 127", "end_to_end/exit_codes.rs::exit_127_not_found"),
     ("exit 128+N", "end_to_end/exit_codes.rs::exit_128_and_the_signal"),
     ("--own-exit-code, --conflict-exit-code", "end_to_end/exit_codes.rs::exit_own_and_conflict_codes"),
+    (
+        "acquire exit 0",
+        "/integration/tests/program/acquire.rs::a_script_is_meant_however_deep_in_it_the_call_is",
+    ),
+    ("acquire exit 1", "/integration/tests/program/acquire.rs::what_cannot_be_printed_is_not_claimed"),
+    (
+        "acquire exit 2",
+        "/integration/tests/program/acquire.rs::every_wrong_word_is_exit_2_and_nothing_is_claimed",
+    ),
+    (
+        "acquire exit 4, 5",
+        "/integration/tests/program/acquire.rs::a_claim_that_cannot_be_had_says_why_and_touches_nothing",
+    ),
+    ("acquire exit 128+N", "/integration/tests/program/acquire.rs::a_signal_ends_the_wait"),
+    (
+        "release exit 0",
+        "/integration/tests/program/release.rs::it_is_found_by_every_name_and_from_everywhere",
+    ),
+    ("release exit 2", "/integration/tests/program/release.rs::without_an_id_nothing_is_released"),
+    ("release exit 5", "/integration/tests/program/release.rs::what_cannot_be_read_stays_as_it_is"),
+    ("release exit 9 LOCK_LOST", "/integration/tests/program/release.rs::another_ones_lock_stays_as_it_is"),
+    (
+        "the scene of CI",
+        "/integration/tests/program/ci.rs::three_steps_hold_one_claim_and_another_job_does_not_disturb_it",
+    ),
+    (
+        "cycle exit 0, the command's own",
+        "/integration/tests/program/cycle.rs::the_command_runs_where_we_are_and_its_code_is_ours",
+    ),
+    (
+        "cycle exit 1, 2, 126, 127",
+        "/integration/tests/program/cycle.rs::what_is_wrong_is_said_before_anything_is_touched",
+    ),
+    ("cycle exit 4 LOCK_HELD", "/integration/tests/program/cycle.rs::a_claimed_database_is_skipped"),
+    (
+        "cycle exit 4 gate_busy",
+        "/integration/tests/program/cycle.rs::a_busy_gate_and_a_second_cycle_are_skips",
+    ),
+    ("cycle exit 5", "/integration/tests/program/cycle.rs::what_could_not_be_checked_or_removed_is_5"),
+    ("cycle exit 125", "/integration/tests/program/cycle.rs::without_a_guardian_nothing_runs"),
+    (
+        "cycle exit 128+N",
+        "/integration/tests/program/cycle.rs::a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended",
+    ),
+    ("wait exit 0", "/integration/tests/program/wait.rs::what_is_free_is_said_at_once_and_without_a_word"),
+    (
+        "wait exit 1, 2",
+        "/integration/tests/program/wait.rs::what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1",
+    ),
+    (
+        "wait exit 4",
+        "/integration/tests/program/wait.rs::a_wait_that_runs_out_is_exit_4_and_names_everything",
+    ),
+    (
+        "wait exit 5",
+        "/integration/tests/program/wait.rs::what_cannot_be_understood_for_two_seconds_is_exit_5",
+    ),
+    ("wait exit 128+N", "/integration/tests/program/wait.rs::signals_end_it"),
+    (
+        "break exit 0",
+        "/integration/tests/program/break_lock.rs::a_stale_lock_is_broken_by_id_and_by_holder_and_kept",
+    ),
+    (
+        "break exit 1",
+        "/integration/tests/program/break_lock.rs::without_a_gate_or_a_permission_nothing_is_changed",
+    ),
+    ("break exit 2", "/integration/tests/program/break_lock.rs::every_wrong_word_is_exit_2"),
+    (
+        "break exit 4 LOCK_HELD",
+        "/integration/tests/program/break_lock.rs::a_held_lock_is_refused_and_the_words_are_the_command_to_type",
+    ),
+    (
+        "break exit 4 DRAIN_TIMEOUT",
+        "/integration/tests/program/break_lock.rs::a_gate_that_stays_shut_is_a_drain_time_out",
+    ),
+    ("break exit 5", "/integration/tests/program/break_lock.rs::nothing_but_what_is_meant_is_touched"),
+    (
+        "break on a terminal",
+        "/integration/tests/program/break_lock.rs::on_a_terminal_the_lock_is_shown_and_its_id_is_typed",
+    ),
+    ("list exit 0", "/integration/tests/program/list.rs::finds_every_lock_wherever_it_is"),
+    ("list exit 1", "/integration/tests/program/list.rs::roots_are_answered_one_by_one"),
+    ("doctor exit 0, 1", "/integration/tests/program/doctor.rs::says_who_else_may_write"),
+    (
+        "doctor exit 5",
+        "/integration/tests/program/doctor.rs::a_directory_that_may_not_be_written_or_read_is_no_place_for_locks",
+    ),
+    ("log exit 0", "/integration/tests/program/log.rs::a_recorded_week_is_summed_up"),
+    (
+        "log exit 1",
+        "/integration/tests/program/log.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other",
+    ),
+    ("log exit 2", "/integration/tests/program/log.rs::a_wrong_command_line_is_exit_2"),
     ("beadlock-agent --once", "end_to_end/exit_codes.rs::exit_of_an_agent_once"),
     ("beadlock-agent: SIGTERM, SIGINT", "end_to_end/exit_codes.rs::exit_of_an_agent_after_its_cycle"),
 ];
@@ -62,9 +155,10 @@ fn every_row_of_the_contract_has_its_test() {
     let mut missing = Vec::new();
     for (row, test) in CONTRACT {
         let (file, name) = test.split_once("::").expect("FILE::TEST");
-        let source = fs::read_to_string(tests().join(file)).unwrap_or_default();
+        let path = file.strip_prefix('/').map_or(tests().join(file), |below| checkout().join(below));
+        let source = fs::read_to_string(path).unwrap_or_default();
         if !has_test(&source, name) {
-            missing.push(format!("{row}: there is no test {name} in tests/tests/{file}"));
+            missing.push(format!("{row}: there is no test {name} in {file}"));
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));

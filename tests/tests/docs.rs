@@ -1,7 +1,7 @@
 //! What the documents say is so: the options that README types exist, the Python of docs/protocol.md joins the
 //! gate, the examples run, and the demo tells a claim from none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -58,35 +58,77 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
+const COMMANDS: [&str; 11] =
+    ["hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "break", "doctor", "log"];
+
 #[test]
-fn every_option_in_the_readme_exists() {
+fn every_option_in_the_documents_exists() {
     let scene = Scene::new();
-    let readme = document("README.md");
-    let mut seen = BTreeSet::new();
-    let mut any = help(&scene, "beadlock", None);
-    for subcommand in ["hold", "check", "status"] {
-        any.extend(help(&scene, "beadlock", Some(subcommand)));
-    }
-    any.extend(help(&scene, "beadlock-agent", None));
-    for program in ["beadlock", "beadlock-agent"] {
-        for command in typed(&readme, program) {
-            let subcommand =
-                command.split(' ').nth(1).filter(|word| word.chars().all(|c| c.is_ascii_lowercase()));
-            let known = help(&scene, program, subcommand);
-            for option in options(&command) {
-                assert!(known.contains(option), "README types `{command}`, and there is no {option}");
-                seen.insert(option.to_owned());
+    let helps: BTreeMap<&str, BTreeSet<String>> =
+        COMMANDS.map(|command| (command, help(&scene, "beadlock", Some(command)))).into();
+    let (ours, agents) = (help(&scene, "beadlock", None), help(&scene, "beadlock-agent", None));
+    let any: BTreeSet<&String> = helps.values().flatten().chain(&ours).chain(&agents).collect();
+    for (name, at_least) in [("README.md", 12), ("docs/troubleshooting.md", 8), ("docs/protocol.md", 4)] {
+        let text = document(name);
+        let mut seen = BTreeSet::new();
+        for program in ["beadlock", "beadlock-agent"] {
+            for command in typed(&text, program) {
+                let subcommand = command.split(' ').nth(1).unwrap_or_default();
+                let known = match program {
+                    "beadlock" => helps.get(subcommand).unwrap_or(&ours),
+                    _ => &agents,
+                };
+                for option in options(&command) {
+                    assert!(known.contains(option), "{name} types `{command}`, and there is no {option}");
+                    seen.insert(option.to_owned());
+                }
             }
         }
+        // Those that stand alone in the prose.
+        for piece in text.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("--")) {
+            for option in options(piece) {
+                let option = option.to_owned();
+                assert!(any.contains(&option), "{name} names `{piece}`, and nothing has {option}");
+                seen.insert(option);
+            }
+        }
+        assert!(seen.len() >= at_least, "{name} types few options, or the scan sees few: {seen:?}");
     }
-    // Those that stand alone in the prose.
-    for piece in readme.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("--")) {
-        for option in options(piece) {
-            assert!(any.contains(option), "README names `{piece}`, and nothing has {option}");
-            seen.insert(option.to_owned());
+}
+
+/// A line of the log, or of ours, that the page begins a row with is one that the sources can write.
+#[test]
+fn the_lines_that_troubleshooting_explains_are_really_written() {
+    let mut sources = String::new();
+    for folder in ["checker/src", "integration/src", "agent/src"] {
+        read_all(&checkout().join(folder), &mut sources);
+    }
+    let page = document("docs/troubleshooting.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut count = 0;
+    for (line, _) in rows.filter(|(line, _)| line.contains(' ')) {
+        // What stands between what changes from case to case.
+        let fixed = line.split(['…', '(', ')', ':']).flat_map(|piece| {
+            let words = piece.split(' ').filter(|word| !word.is_empty());
+            let is_filled_in = |word: &&str| word.chars().any(char::is_uppercase) && word.len() < 7;
+            words.filter(move |word| !is_filled_in(word)).filter(|word| word.len() > 3)
+        });
+        for word in fixed {
+            let word = word.trim_end_matches([',', ';']);
+            assert!(sources.contains(word), "{word:?} of {line:?} is nowhere in the sources");
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "few rows, or the scan sees few: {count}");
+}
+
+fn read_all(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("read the sources").flatten() {
+        match entry.path() {
+            path if path.is_dir() => read_all(&path, text),
+            path => text.push_str(&fs::read_to_string(path).expect("read a source")),
         }
     }
-    assert!(seen.len() >= 8, "README types few options, or the scan sees few: {seen:?}");
 }
 
 #[test]

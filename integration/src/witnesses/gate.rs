@@ -26,7 +26,7 @@ pub struct Orphaned<'a> {
 
 impl Orphaned<'_> {
     /// What ends it: with all its group where it leads one.
-    pub fn to_end_it(&self) -> String {
+    pub fn to_end_it(self) -> String {
         let leads = |pid: i32| Stat::read(pid).is_some_and(|stat| stat.pgrp == pid);
         let word =
             |work: &GateHolder| if leads(work.pid) { format!("-{}", work.pid) } else { work.pid.to_string() };

@@ -1,4 +1,5 @@
 //! Every situation that `status` and `check --explain` tell apart: its witnesses, its words, and what to type.
+#![expect(clippy::disallowed_methods, reason = "what tools do to a lock file, and ages for it")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -332,7 +333,6 @@ fn an_empty_file_by_its_age() {
     Seen::of(&scene, "free").next("beadlock hold .beads -- CMD", "");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a file is given an age")]
 fn now() -> SystemTime {
     SystemTime::now()
 }

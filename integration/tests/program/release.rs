@@ -234,7 +234,7 @@ fn a_claim_under_another_releases_nothing() {
         cp .beads/.exclusive-lock seen
         "$BEADLOCK" hold --no-wait -q -- sh -c 'test "$BEADLOCK_HELD_ID" = "$BEADLOCK_ID"' || exit 3
         sh -c 'eval "$("$BEADLOCK" acquire --no-wait -q)"; test "$BEADLOCK_ID" = "nested:$0" || exit 1
-               test "$("$BEADLOCK" acquire --no-wait -q | grep ID)" = "BEADLOCK_ID=nested:$0" || exit 2
+               test "$("$BEADLOCK" acquire --no-wait -q | grep _ID)" = "BEADLOCK_ID=nested:$0" || exit 2
                "$BEADLOCK" release -q' "$outer" || exit 4
         cmp .beads/.exclusive-lock seen || exit 5
         env -u BEADLOCK_ID "$BEADLOCK" hold --no-wait -q -- true; test $? = 4 || exit 6

@@ -151,7 +151,8 @@ fn raw_is_the_files_own_bytes() {
         "what was typed beats the environment"
     );
     scene.run(&["status", "--raw", "--json"]).expect(2, &["--raw"]);
-    fs::remove_file(scene.lock()).unwrap();
+    fs::remove_dir_all(scene.beads()).unwrap();
+    fs::create_dir(scene.beads()).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", scene.lock()).unwrap();
     let ended =
         scene.run(&["status", "--raw"]).expect(0, &[".exclusive-lock was not read: it is a symbolic link"]);

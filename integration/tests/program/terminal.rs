@@ -9,6 +9,7 @@ mod screen;
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 
@@ -19,10 +20,30 @@ use crate::support::{Ended, Scene, ended, until};
 
 pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
+/// Starts a program as the leader of a session on a new terminal; the other end comes with it.
+pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
+    // Close-on-exec: who inherits this end keeps the terminal from hanging up.
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname_r(&master).unwrap();
+    let open = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(&name);
+    let stream = open.unwrap();
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
+    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("BEADLOCK", BEADLOCK);
+    command.stdin(stream.try_clone().unwrap()).stdout(stream.try_clone().unwrap()).stderr(stream);
+    (command.spawn().unwrap(), File::from(OwnedFd::from(master)))
+}
+
+pub fn end(mut child: Child) -> Ended {
+    until("it ends", || child.try_wait().unwrap().is_some());
+    ended(&child.wait_with_output().unwrap())
+}
+
 /// A session on a terminal of its own. Dropped, the terminal hangs up.
 pub struct Terminal {
     leader: Child,
-    name: String,
     keyboard: File,
     seen: RefCell<Vec<u8>>,
 }
@@ -35,22 +56,10 @@ impl Terminal {
 
     /// The same, on a terminal that calls itself `term`.
     pub fn start_as(scene: &Scene, term: &str, program: &[&str]) -> Self {
-        // Close-on-exec: who inherits this end keeps the terminal from hanging up.
-        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        let master = posix_openpt(flags).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname_r(&master).unwrap();
-        let keyboard = File::from(std::os::fd::OwnedFd::from(master));
+        let term = format!("TERM={term}");
+        let (leader, keyboard) = on_terminal(scene, &[&["env", &term, "PS1=$ "], program].concat());
         fcntl(&keyboard, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        let open = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(&name);
-        let stream = open.unwrap();
-        let mut command = Command::new("setsid");
-        command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
-        command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("BEADLOCK", BEADLOCK);
-        command.env("TERM", term).env("PS1", "$ ");
-        command.stdin(stream.try_clone().unwrap()).stdout(stream.try_clone().unwrap()).stderr(stream);
-        Self { leader: command.spawn().unwrap(), name, keyboard, seen: RefCell::default() }
+        Self { leader, keyboard, seen: RefCell::default() }
     }
 
     /// An interactive shell, which has job control.
@@ -88,8 +97,10 @@ impl Terminal {
 
     /// As somebody who drags the window's corner.
     pub fn resize(&self, columns: u32) {
-        let stty = Command::new("stty").args(["-F", &self.name, "cols", &columns.to_string()]).status();
-        assert!(stty.unwrap().success());
+        let mut stty = Command::new("stty");
+        stty.args(["cols", &columns.to_string()]);
+        let status = stty.stdin(self.keyboard.try_clone().unwrap()).status();
+        assert!(status.unwrap().success());
     }
 
     /// Waits for the end of the session's leader.
@@ -107,10 +118,9 @@ impl Terminal {
     /// The connection breaks, or somebody closes the window.
     #[track_caller]
     pub fn hang_up(self) -> Ended {
-        let Self { mut leader, keyboard, .. } = self;
+        let Self { leader, keyboard, .. } = self;
         drop(keyboard);
-        until("the leader ends", || leader.try_wait().unwrap().is_some());
-        ended(&leader.wait_with_output().unwrap())
+        end(leader)
     }
 }
 

@@ -1,0 +1,342 @@
+//! A held lock that goes away: noticed within a second, and what that means to the command.
+#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::Gate;
+use nix::sys::signal::Signal;
+
+use crate::keeper::on_pty;
+use crate::support::{Ended, Running, Scene, has_program, lives, lock_text, until};
+
+/// Says when it is asked to end, and does.
+const OBEDIENT: &str = "trap 'echo > asked; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
+const LOST: &str = "error: lost the lock of .beads after ";
+
+fn held(scene: &Scene, words: &[&str], script: &str) -> Running {
+    let words = [&["hold"], words, &["--", "sh", "-c", script]].concat();
+    let running = Running::start(scene.command(&words));
+    until("the command runs", || scene.file("ready").exists());
+    running
+}
+
+/// Holds, loses the lock, and answers how that ended and how long it took until the command was asked to end.
+fn lost(lose: &dyn Fn(&Scene)) -> (Scene, Ended, Duration) {
+    let scene = Scene::new();
+    let running = held(&scene, &[], OBEDIENT);
+    let begun = Instant::now();
+    lose(&scene);
+    until("it is noticed", || scene.file("asked").exists());
+    let took = begun.elapsed();
+    (scene, running.finish(), took)
+}
+
+fn foreign() -> String {
+    lock_text("vc", 77, "elsewhere")
+}
+
+#[test]
+fn it_is_noticed_within_a_second_and_the_cause_is_named() {
+    let vanished = "vanished; `git clean -x`, `git stash -u`, rm and tools";
+    let changed = "is vc's now (PID 77, on elsewhere), who did not ask";
+    let ways: [(&str, &dyn Fn(&Scene), &str); 6] = [
+        ("rm", &|scene| fs::remove_file(scene.lock()).unwrap(), vanished),
+        (
+            "mv over it",
+            &|scene| {
+                fs::write(scene.file("new"), foreign()).unwrap();
+                fs::rename(scene.file("new"), scene.lock()).unwrap();
+            },
+            changed,
+        ),
+        ("overwritten", &|scene| fs::write(scene.lock(), foreign()).unwrap(), changed),
+        (
+            "truncated",
+            &|scene| fs::write(scene.lock(), "").unwrap(),
+            "was overwritten with something that is no lock",
+        ),
+        ("the directory", &|scene| fs::remove_dir_all(scene.beads()).unwrap(), vanished),
+        (
+            "broken",
+            &|scene| {
+                let kept = scene.beads().join(".exclusive-lock.broken-20260102T030405Z.json");
+                fs::rename(scene.lock(), kept).unwrap();
+            },
+            ".exclusive-lock was broken by somebody; its record is kept in ",
+        ),
+    ];
+    for (name, lose, cause) in ways {
+        let mut fastest = Duration::MAX;
+        for _ in 0..3 {
+            let (scene, ended, took) = lost(lose);
+            let warning = "warning: the lock is lost, ending the command: ";
+            let ended = ended.expect(9, &[warning, cause, LOST, "beadlock status .beads"]);
+            assert!(!ended.err.contains("released"), "{name}: {ended:?}");
+            if name == "broken" {
+                assert!(ended.err.contains(".exclusive-lock.broken-20260102T030405Z.json"), "{ended:?}");
+            }
+            match name {
+                "mv over it" | "overwritten" => {
+                    assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign())
+                }
+                "truncated" => assert_eq!(fs::read(scene.lock()).unwrap(), b""),
+                _ => assert!(!scene.lock().exists(), "{name}"),
+            }
+            fastest = fastest.min(took);
+            if fastest < Duration::from_secs(1) {
+                break;
+            }
+        }
+        assert!(fastest < Duration::from_secs(1), "{name}: {fastest:?}");
+    }
+}
+
+#[test]
+fn git_that_clears_up_is_noticed() {
+    if !has_program("git") {
+        return;
+    }
+    for tidy in ["clean -qfdx", "stash -qu"] {
+        let scene = Scene::new();
+        let git = "git -c user.name=t -c user.email=t@example.invalid -c init.defaultBranch=main";
+        let script = format!(
+            "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} init -q .; echo x > .beads/issues.jsonl; \
+                              echo .beads/.exclusive-lock > .git/info/exclude; {git} add .beads; {git} commit -qm x"
+        );
+        Running::start(scene.shell(&script)).finish().expect(0, &[]);
+        if tidy.starts_with("stash") {
+            fs::write(scene.file(".git/info/exclude"), "").unwrap();
+        }
+        let asked = scene.path().with_extension("asked");
+        let script = format!(
+            "trap 'echo > {0}; exit 0' TERM; echo > {0}.ready; while :; do sleep 0.01; done",
+            asked.display()
+        );
+        let running = Running::start(scene.command(&["hold", "--", "sh", "-c", &script]));
+        let ready = asked.with_extension("asked.ready");
+        until("the command runs", || ready.exists());
+        let clear = format!("export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} {tidy}");
+        let tidied = Running::start(scene.shell(&clear)).finish();
+        assert_eq!(tidied.code, 0, "{tidied:?}");
+        running.finish().expect(9, &["`git clean -x`, `git stash -u`", LOST]);
+        assert!(asked.exists() && scene.file(".beads/issues.jsonl").exists());
+        fs::remove_file(asked).unwrap();
+        fs::remove_file(ready).unwrap();
+    }
+}
+
+/// Nothing that the command has started is left: not who ignores TERM, nor who has left the group.
+#[test]
+fn what_ignores_the_end_is_killed() {
+    let scene = Scene::new();
+    let stubborn =
+        |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
+    let (near, far) = (stubborn("near"), stubborn("far"));
+    let script = format!(
+        "trap '' TERM; {near} & setsid {far} & until test -s near -a -s far; do sleep 0.01; done; echo $$ > main; \
+         echo > ready; while :; do sleep 0.01; done"
+    );
+    let running = held(&scene, &["--kill-after", "300ms"], &script);
+    let begun = Instant::now();
+    fs::remove_file(scene.lock()).unwrap();
+    running.finish().expect(9, &["still running 300ms after it was asked to end, killing: PID ", LOST]);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    for name in ["near", "far", "main"] {
+        assert!(!lives(scene.read(name).trim().parse().unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn a_grandchild_does_not_outlive_a_command_that_obeys() {
+    let scene = Scene::new();
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$ > far; while :; do sleep 0.01; done' & \
+                  trap 'exit 0' TERM; until test -s far; do sleep 0.01; done; echo > ready; while :; do sleep 0.01; done";
+    let running = held(&scene, &["--kill-after", "200ms"], script);
+    fs::remove_file(scene.lock()).unwrap();
+    running.finish().expect(9, &["the command has ended; waiting for PID ", "killing: PID ", LOST]);
+    assert!(!lives(scene.read("far").trim().parse().unwrap()));
+}
+
+#[test]
+fn on_a_terminal_the_whole_tree_is_ended_too() {
+    let scene = Scene::new();
+    let script = "\"$BEADLOCK\" hold --kill-after 200ms -- sh -c 'sleep 300 & echo $! > below; echo > ready; wait'; \
+                  echo $? > code";
+    let (mut child, _terminal) = on_pty(&scene, script);
+    until("the command runs", || scene.file("ready").exists());
+    fs::remove_file(scene.lock()).unwrap();
+    until("it ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(scene.read("code"), "9\n");
+    assert!(!lives(scene.read("below").trim().parse().unwrap()));
+}
+
+#[test]
+fn with_warn_the_command_runs_to_its_end() {
+    let script = "echo > ready; until test -e go; do sleep 0.01; done; echo done > done; exit 3";
+    for (words, variable) in
+        [(&["--on-loss", "warn"][..], "kill"), (&[], "warn"), (&["--own-exit-code", "77"], "WARN")]
+    {
+        let scene = Scene::new();
+        let words = [&["hold", "--report", "report"], words, &["--", "sh", "-c", script]].concat();
+        let mut command = scene.command(&words);
+        command.env("BEADLOCK_ON_LOSS", variable);
+        let running = Running::start(command);
+        until("the command runs", || scene.file("ready").exists());
+        fs::write(scene.lock(), foreign()).unwrap();
+        until("it is said", || {
+            running.err().contains("warning: the lock is lost, the command runs on without it: ")
+        });
+        fs::write(scene.file("go"), "").unwrap();
+        let code = if words.contains(&"77") { 77 } else { 9 };
+        running.finish().expect(code, &[LOST, "is vc's now"]);
+        assert_eq!(
+            (scene.read("done").as_str(), fs::read_to_string(scene.lock()).unwrap()),
+            ("done\n", foreign())
+        );
+        let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
+        let (error, data) = (&report["error"], &report["data"]);
+        assert_eq!((&error["code"], &error["retryable"]), (&"LOCK_LOST".into(), &false.into()));
+        assert!(error["detail"].as_str().unwrap().starts_with("lock_file=/"), "{report}");
+        assert_eq!((&data["exit_code"], &data["released"]), (&3.into(), &false.into()));
+        assert!(report["warnings"][0].as_str().unwrap().contains("runs on without it"), "{report}");
+    }
+    let scene = Scene::new();
+    let mut command = scene.command(&["hold", "--", "true"]);
+    command.env("BEADLOCK_ON_LOSS", "perhaps");
+    Running::start(command).finish().expect(2, &["$BEADLOCK_ON_LOSS: \"perhaps\" is neither of kill, warn"]);
+    scene.run(&["hold", "--on-loss", "ignore", "--", "true"]).expect(2, &["ignore"]);
+}
+
+/// Lost in the command's last moment: seen by the release.
+#[test]
+fn a_loss_at_the_very_end_is_a_loss() {
+    let scene = Scene::new();
+    scene.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock"]).expect(9, &[LOST, "vanished"]);
+    let script = "echo x > .beads/.exclusive-lock";
+    scene.run(&["hold", "--", "sh", "-c", script]).expect(9, &[LOST, "is no lock"]);
+    assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "x\n");
+}
+
+/// Whatever stood still meanwhile: a laptop's lid, a debugger, a frozen container.
+#[test]
+fn who_was_stopped_notices_when_it_goes_on() {
+    let scene = Scene::new();
+    let running = held(&scene, &[], OBEDIENT);
+    running.signal(Signal::SIGSTOP);
+    fs::remove_file(scene.lock()).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!scene.file("asked").exists());
+    running.signal(Signal::SIGCONT);
+    until("it is noticed", || scene.file("asked").exists());
+    running.finish().expect(9, &[LOST]);
+}
+
+/// Who reads the lock, touches it, or links it, takes nothing away.
+#[test]
+fn a_reader_is_never_a_loss() {
+    let scene = Scene::new();
+    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let script = "until test -e go; do \"$BEADLOCK\" check; \"$BEADLOCK\" status; cat .beads/.exclusive-lock; \
+                  touch .beads/.exclusive-lock; chmod 600 .beads/.exclusive-lock; ln -f .beads/.exclusive-lock copy; \
+                  done > /dev/null 2>&1";
+    let reading = Running::start(scene.shell(script));
+    std::thread::sleep(Duration::from_millis(1200));
+    fs::write(scene.file("go"), "").unwrap();
+    reading.finish();
+    let ended = running.finish().expect(0, &["released .beads"]);
+    assert_eq!(ended.err.lines().count(), 2, "{ended:?}");
+}
+
+/// Somebody with the gate sets the lock aside, looks at it, and puts it back; or dies, and the next one does.
+#[test]
+fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
+    let scene = Scene::new();
+    let aside = scene.beads().join(".exclusive-lock.aside");
+    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let before = fs::read(scene.lock()).unwrap();
+    for _ in 0..3 {
+        let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+        fs::rename(scene.lock(), &aside).unwrap();
+        std::thread::sleep(Duration::from_millis(250));
+        fs::rename(&aside, scene.lock()).unwrap();
+        drop(gate);
+    }
+    fs::rename(scene.lock(), &aside).unwrap();
+    std::thread::sleep(Duration::from_millis(250));
+    scene.run(&["check"]).expect(4, &[]);
+    assert_eq!(fs::read(scene.lock()).unwrap(), before, "the next check has put it back");
+    fs::rename(scene.lock(), &aside).unwrap();
+    std::thread::sleep(Duration::from_millis(250));
+    fs::write(scene.file("go"), "").unwrap();
+    let ended = running.finish().expect(0, &["released .beads"]);
+    assert!(!ended.err.contains("warning") && scene.names().is_empty(), "{ended:?}");
+}
+
+/// What only *one* look has missed is not lost either: put back by hand at once.
+#[test]
+fn a_lock_that_was_put_back_at_once_is_not_lost() {
+    let scene = Scene::new();
+    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    let mut slow = 0;
+    for _ in 0..5 {
+        let begun = Instant::now();
+        fs::rename(scene.lock(), scene.file("elsewhere")).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        fs::rename(scene.file("elsewhere"), scene.lock()).unwrap();
+        slow += usize::from(begun.elapsed() > Duration::from_millis(90));
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    fs::write(scene.file("go"), "").unwrap();
+    let ended = running.finish();
+    assert!(ended.code == 0 || slow > 0, "{ended:?}");
+}
+
+/// The lock of the claim that it runs under is not its own to watch, and its loss ends the outer command's whole tree.
+#[test]
+fn under_an_outer_hold_the_loss_is_the_outer_ones() {
+    let scene = Scene::new();
+    let running = held(
+        &scene,
+        &["--kill-after", "300ms"],
+        &format!("exec \"$BEADLOCK\" hold -- sh -c '{}'", OBEDIENT.replace('\'', "\"")),
+    );
+    fs::remove_file(scene.lock()).unwrap();
+    until("it is asked", || scene.file("asked").exists());
+    let ended = running.finish().expect(9, &[LOST]);
+    assert_eq!(ended.err.matches("lost the lock").count(), 1, "{ended:?}");
+}
+
+/// A directory that was moved away takes the lock along: the claim goes on there, and so does its release.
+#[test]
+fn a_directory_that_was_renamed_is_no_loss() {
+    let scene = Scene::new();
+    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
+    fs::rename(scene.beads(), scene.file("moved")).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    fs::write(scene.file("go"), "").unwrap();
+    running.finish().expect(0, &["released .beads"]);
+    assert_eq!(fs::read_dir(scene.file("moved")).unwrap().count(), 0);
+}
+
+/// Without inotify the clock finds it.
+#[test]
+fn where_nothing_wakes_it_the_clock_does() {
+    let scene = Scene::new();
+    // As many watches as a user may have: none. In a user namespace of its own, where that can be said.
+    let script =
+        "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$BEADLOCK\" hold -- sh -c \"$OBEDIENT\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", script]).env_clear().current_dir(scene.path());
+    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("OBEDIENT", OBEDIENT);
+    command.env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock")).stdin(Stdio::null());
+    let mut running = Running::start(command);
+    until("the command runs", || scene.file("ready").exists() || running.has_ended());
+    if !scene.file("ready").exists() {
+        return eprintln!("skipped: no user namespace without inotify for us: {}", running.err());
+    }
+    fs::remove_file(scene.lock()).unwrap();
+    until("it is noticed", || scene.file("asked").exists());
+    running.finish().expect(9, &[LOST]);
+}
