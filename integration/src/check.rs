@@ -7,20 +7,24 @@ use beadlock_checker::{Decision, Look, Options, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
 use crate::cli;
+use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
 use crate::next;
 use crate::program::Answers;
+use crate::settings::audit;
+use crate::talk::Talk;
 use crate::target::Found;
+use crate::trail::Trail;
 use crate::witnesses::Witnesses;
 
 /// Checks every target; one that cannot be answered does not stop the others.
-pub fn run(typed: &cli::Check, environment: &Environment) -> Answers {
+pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
     let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run };
     let mut answers = Answers::default();
     for target in crate::program::each(&typed.targets) {
-        match Checked::new(target, &options, environment) {
+        match Checked::new(target, &options, environment, (talk, request)) {
             Ok(checked) => {
                 answers.exits.push(checked.exit());
                 answers.data.push(checked.json(typed.explain));
@@ -41,10 +45,19 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    fn new(target: Option<&OsString>, options: &Options, environment: &Environment) -> Result<Self, Error> {
+    fn new(
+        target: Option<&OsString>,
+        options: &Options,
+        environment: &Environment,
+        (talk, request): (&Talk, &Request),
+    ) -> Result<Self, Error> {
         let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
         let before = look(&target.place, options);
         let decision = check(&target.place, options);
+        if let Some(removed) = decision.removed() {
+            trail.removed(removed);
+        }
         Ok(Self { target, before, decision })
     }
 

@@ -65,7 +65,9 @@ pub fn run() -> End {
             refuse(&Error::usage(message), &common, &request)
         }
         Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
-        Some(Command::Check(typed)) => check::run(&typed, &environment).print(&common, &request),
+        Some(Command::Check(typed)) => {
+            check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
+        }
         Some(Command::Status(typed)) if typed.raw => {
             let answers = status::run_raw(&typed.targets, &environment, &common.talk);
             answers.print(&Common { json: false, ..common }, &request)

@@ -61,6 +61,9 @@ impl Found {
         // As the user knows it, where those words are the path itself.
         let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
         let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
+        // A path with a colon reads as a scheme.
+        let is_plain = matches!(Target::parse(typed.as_os_str()), Ok(Target::Beads(dir)) if dir == typed);
+        let typed = if is_plain { typed } else { Path::new(".").join(typed) };
         let exported = prefixed("beads:", &named);
         Self { place: Place::beads(dir), given, kind: Kind::Beads, typed, exported }
     }
@@ -170,4 +173,39 @@ pub fn check_holder(name: &str) -> Result<(), Error> {
     Err(Error::usage(format!(
         "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_typed_is_found_again() {
+        let top = tempfile::tempdir().unwrap();
+        for name in ["plain", "a b", "beads:a:b", "it's"] {
+            std::fs::create_dir(top.path().join(name)).unwrap();
+        }
+        let around = beadlock_checker::database::Environment {
+            cwd: top.path().to_owned(),
+            ..beadlock_checker::database::Environment::default()
+        };
+        let typed =
+            |name: &str| Found::of_database(Database::named(Path::new(name), &around).unwrap()).typed();
+        assert_eq!(typed("plain"), "plain");
+        assert_eq!(typed("a b"), "'a b'");
+        assert_eq!(typed("beads:a:b"), "./beads:a:b");
+        let lock = Found::of_lock(Path::new("it's"), &top.path().join("plain")).unwrap();
+        assert_eq!(lock.typed(), r"'lock:it'\''s'");
+    }
+
+    #[test]
+    fn what_is_exported_leads_to_the_same_lock() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(top.path()).unwrap();
+        let lock = Found::of_lock(Path::new("x"), &dir).unwrap();
+        let again = Found::resolve(Some(lock.exported()), &Environment::default()).unwrap();
+        assert_eq!(again.place, lock.place);
+        let exact = Found::exact(&lock.absolute(), "lock:x").unwrap();
+        assert_eq!((exact.place, exact.given.as_str()), (lock.place, "lock:x"));
+    }
 }

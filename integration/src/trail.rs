@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::audit::{Audit, Author, Entry, Event};
 use beadlock_checker::take::Held;
-use beadlock_checker::{Options, look};
+use beadlock_checker::{Options, Removed, look};
 
 use crate::envelope::Request;
 use crate::failure::{Code, Error};
@@ -58,6 +58,11 @@ impl<'a> Trail<'a> {
     /// The claim stands.
     pub fn acquired(&self, held: &Held) {
         self.write(Event::LockAcquired, |entry| entry.lock(held.record()));
+    }
+
+    /// A stale lock was removed.
+    pub fn removed(&self, removed: &Removed) {
+        self.write(Event::LockStaleRemoved, |entry| entry.removed(removed));
     }
 
     /// There is no claim, for somebody's lock or a cycle was in the way.

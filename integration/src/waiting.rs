@@ -19,9 +19,10 @@ use crate::hold::claim::{Attendant, Patience, Stopped};
 use crate::hold::gate;
 use crate::hold::wait::Wait;
 use crate::onlooker::{Onlooker, end_of};
-use crate::settings::Common;
+use crate::settings::{Common, audit};
 use crate::talk::{Talk, print};
 use crate::target::Found;
+use crate::trail::Trail;
 
 /// What the help says after the options.
 const HELP: &str = "\
@@ -57,7 +58,7 @@ impl Typed {
 
 /// Waits, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let waited = wait(typed, environment, &common.talk);
+    let waited = wait(typed, environment, &common.talk, request);
     common.talk.end_live();
     let (end, data, error) = match waited {
         Ok(data) => (End::Code(Exit::Done.code()), data, None),
@@ -77,15 +78,18 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     end
 }
 
-fn wait(typed: &Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut onlooker = Onlooker::new(talk)?;
     let begun = Instant::now();
     let removed = until_free(&target, wait, &mut onlooker)?;
     talk.end_live();
     let waited = begun.elapsed();
-    if let Some(Removed { record, reason, .. }) = &removed {
+    if let Some(removed) = &removed {
+        let Removed { record, reason, .. } = removed;
+        trail.removed(removed);
         talk.say(&format!(
             "removed stale lock of {} (PID {}, {reason})",
             escaped(&record.holder),

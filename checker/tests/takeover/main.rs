@@ -10,6 +10,7 @@
 
 mod broken;
 mod claim;
+mod held;
 mod recovery;
 mod release;
 mod removal;

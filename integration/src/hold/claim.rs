@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::beads::{Record, Rejected};
 use beadlock_checker::dialect::lock;
-use beadlock_checker::audit::Event;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{self, Attempt, Held, Site};
 use beadlock_checker::{Error as CheckerError, Gate, Look, Options, Reason, Removed, Skip, Verdict, look};
@@ -187,7 +186,7 @@ impl Claiming<'_> {
             let Removed { record, reason, .. } = &removed;
             let name = escaped(&record.holder);
             talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
-            trail.write(Event::LockStaleRemoved, |entry| entry.removed(&removed));
+            trail.removed(&removed);
         }
         trail.acquired(&held);
         Ok(held)

@@ -125,7 +125,8 @@ fn what_may_not_be_read_is_a_warning() {
     lock(&scene, "open/.beads", "vc", 1);
     for number in 0..13 {
         fs::create_dir(scene.file(&format!("shut{number:02}"))).unwrap();
-        fs::set_permissions(scene.file(&format!("shut{number:02}")), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(scene.file(&format!("shut{number:02}")), fs::Permissions::from_mode(0o000))
+            .unwrap();
     }
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = scene.command(&["list", "--json"]);

@@ -40,7 +40,7 @@ fn foreign() -> String {
 #[test]
 fn it_is_noticed_within_a_second_and_the_cause_is_named() {
     let vanished = "vanished; `git clean -x`, `git stash -u`, rm and tools";
-    let changed = "is vc's now (PID 77, on elsewhere), who did not ask";
+    let changed = "is vc's now (PID 77, on elsewhere)";
     let ways: [(&str, &dyn Fn(&Scene), &str); 6] = [
         ("rm", &|scene| fs::remove_file(scene.lock()).unwrap(), vanished),
         (
@@ -109,21 +109,18 @@ fn git_that_clears_up_is_noticed() {
         if tidy.starts_with("stash") {
             fs::write(scene.file(".git/info/exclude"), "").unwrap();
         }
-        let asked = scene.path().with_extension("asked");
-        let script = format!(
-            "trap 'echo > {0}; exit 0' TERM; echo > {0}.ready; while :; do sleep 0.01; done",
-            asked.display()
-        );
-        let running = Running::start(scene.command(&["hold", "--", "sh", "-c", &script]));
-        let ready = asked.with_extension("asked.ready");
+        let outside = tempfile::tempdir().unwrap();
+        let (asked, ready) = (outside.path().join("asked"), outside.path().join("ready"));
+        let script =
+            "trap 'echo > \"$0/asked\"; exit 0' TERM; echo > \"$0/ready\"; while :; do sleep 0.01; done";
+        let outside = outside.path().to_str().unwrap();
+        let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script, outside]));
         until("the command runs", || ready.exists());
         let clear = format!("export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} {tidy}");
         let tidied = Running::start(scene.shell(&clear)).finish();
         assert_eq!(tidied.code, 0, "{tidied:?}");
         running.finish().expect(9, &["`git clean -x`, `git stash -u`", LOST]);
         assert!(asked.exists() && scene.file(".beads/issues.jsonl").exists());
-        fs::remove_file(asked).unwrap();
-        fs::remove_file(ready).unwrap();
     }
 }
 
@@ -336,6 +333,9 @@ fn where_nothing_wakes_it_the_clock_does() {
     if !scene.file("ready").exists() {
         return eprintln!("skipped: no user namespace without inotify for us: {}", running.err());
     }
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().flatten();
+    let mut files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    assert!(files.all(|file| file.to_str() != Some("anon_inode:inotify")));
     fs::remove_file(scene.lock()).unwrap();
     until("it is noticed", || scene.file("asked").exists());
     running.finish().expect(9, &[LOST]);

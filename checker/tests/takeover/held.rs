@@ -1,0 +1,295 @@
+//! A lock that stands: where it has got to, and who becomes its guard later.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::Place;
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::take::{Adopted, Held, Means, Release, Settled, Site, Step, Whereabouts};
+
+use crate::scene::{
+    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, live, locked_by, record,
+};
+
+fn ours() -> Record {
+    Record::new("ours", "1").unwrap()
+}
+
+/// A claim and its id; the guard is gone, as in another process.
+fn made(database: &Database, means: Means) -> String {
+    let gate = database.gate();
+    let held = claimed(&gate, means, &ours());
+    held.id().to_owned()
+}
+
+fn released(held: Held, gate: &beadlock_checker::Gate) -> Release {
+    held.release(Some(gate)).map_err(|(_, error)| error).unwrap()
+}
+
+#[test]
+fn every_place_that_it_can_have_got_to() {
+    let database = Database::new();
+    let gate = database.gate();
+    let held = claimed(&gate, Means::BEST, &ours());
+    let (mine, lock) = (fs::read(database.lock()).unwrap(), database.lock());
+    assert_eq!(held.whereabouts(), Whereabouts::InPlace);
+    // The same words again are no change, and neither is a link more.
+    fs::write(&lock, &mine).unwrap();
+    fs::hard_link(&lock, database.path().join("copy")).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::InPlace);
+    fs::rename(&lock, database.aside()).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::Aside);
+    // Another's at its place while it is aside: it has not been lost yet.
+    fs::write(&lock, live("other")).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::Aside);
+    fs::remove_file(database.aside()).unwrap();
+    let Whereabouts::Changed(Some(other)) = held.whereabouts() else { panic!("{:?}", held.whereabouts()) };
+    assert_eq!(other.holder, "other");
+    // The same words in another file are another claim.
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, &mine).unwrap();
+    assert!(matches!(held.whereabouts(), Whereabouts::Changed(Some(_))));
+    for unreadable in ["", "{", "null"] {
+        fs::write(&lock, unreadable).unwrap();
+        assert_eq!(held.whereabouts(), Whereabouts::Changed(None), "{unreadable:?}");
+    }
+    fs::remove_file(&lock).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::Vanished);
+    fs::create_dir(&lock).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::Changed(None));
+    fs::remove_dir(&lock).unwrap();
+    fs::rename(database.path().join("copy"), &lock).unwrap();
+    assert_eq!(held.whereabouts(), Whereabouts::InPlace, "it has come back");
+    fs::write(&lock, live("other")).unwrap();
+    assert!(matches!(held.whereabouts(), Whereabouts::Changed(Some(_))), "overwritten in place");
+}
+
+/// Who removes a stale lock moves a fresh one that came in between, looks, and puts it back: at no step is it lost.
+#[test]
+fn a_removal_that_meets_it_never_looks_like_a_loss() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.lock(), dead("crashed")).unwrap();
+        let gate = database.gate();
+        let mut held = None;
+        let mut seen = Vec::new();
+        let hook = |step| {
+            if step == Step::JudgedAgain && held.is_none() {
+                // A tool that heeds nothing has removed the stale one by hand.
+                fs::remove_file(database.lock()).unwrap();
+                held = Some(claimed(&gate, means, &ours()));
+            }
+            if let Some(held) = &held {
+                seen.push((step, held.whereabouts()));
+            }
+        };
+        let settled = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).settle();
+        assert!(matches!(settled, Settled::Refused(_)), "{means:?}: {settled:?}");
+        assert!(seen.iter().any(|(_, place)| *place == Whereabouts::Aside), "{means:?}: {seen:?}");
+        let is_there = |place: &Whereabouts| matches!(place, Whereabouts::InPlace | Whereabouts::Aside);
+        assert!(seen.iter().all(|(_, place)| is_there(place)), "{means:?}: {seen:?}");
+        let held = held.unwrap();
+        assert_eq!(held.whereabouts(), Whereabouts::InPlace, "{means:?}");
+        assert_eq!(released(held, &gate), Release::Released);
+        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+    }
+}
+
+/// In a release of its own it is in place or aside until it is deleted.
+#[test]
+fn a_release_is_a_loss_only_when_it_is_done() {
+    for means in MEANS {
+        let database = Database::new();
+        let gate = database.gate();
+        let held = claimed(&gate, means, &ours());
+        let mut seen = Vec::new();
+        let hook = |step| seen.push((step, held.whereabouts()));
+        let released = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).release(&held);
+        assert_eq!(released.unwrap(), Release::Released);
+        for (step, place) in seen {
+            let expected = match step {
+                Step::MovedAside | Step::GraceOver => Whereabouts::Aside,
+                Step::Deleted => Whereabouts::Vanished,
+                _ => Whereabouts::InPlace,
+            };
+            assert_eq!(place, expected, "{step:?} with {means:?}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
+    let database = Database::new();
+    let place = Place::beads(database.path());
+    let id = made(&database, Means::BEST);
+    let before = fs::read(database.lock()).unwrap();
+    let gate = database.gate();
+    for other in ["", "x", &id[..31], &id.to_uppercase(), "sha256:000000000000"] {
+        let Adopted::NotOurs(Some(there)) = Site::new(&gate, &Options::default()).adopt(other).unwrap()
+        else {
+            panic!("{other}")
+        };
+        assert_eq!(there.holder, "ours");
+        assert!(matches!(Held::adopt(&place, other), Ok(Adopted::NotOurs(Some(_)))), "{other}");
+    }
+    let Ok(Adopted::Held(watching)) = Held::adopt(&place, &id) else { panic!("without the gate") };
+    assert_eq!((watching.id(), watching.whereabouts()), (id.as_str(), Whereabouts::InPlace));
+    let Ok(Adopted::Held(held)) = Site::new(&gate, &Options::default()).adopt(&id) else { panic!("with it") };
+    assert_eq!(fs::read(database.lock()).unwrap(), before);
+    assert_eq!(released(held, &gate), Release::Released);
+    assert_eq!(watching.whereabouts(), Whereabouts::Vanished);
+    assert!(matches!(Site::new(&gate, &Options::default()).adopt(&id), Ok(Adopted::Gone)));
+    assert!(matches!(Held::adopt(&place, &id), Ok(Adopted::Gone)));
+    assert!(Held::adopt(&Place::beads(database.path().join("nowhere")), &id).is_err());
+}
+
+#[test]
+fn what_has_no_id_or_cannot_be_read_is_nobodys_to_adopt() {
+    let database = Database::new();
+    let gate = database.gate();
+    let adopt = |id: &str| Site::new(&gate, &Options::default()).adopt(id).unwrap();
+    for content in [
+        live("naive"),
+        dead("crashed"),
+        record("remote", 1).replace("\"hostname\":\"", "\"hostname\":\"not-"),
+    ] {
+        fs::write(database.lock(), &content).unwrap();
+        for id in ["", "x"] {
+            assert!(matches!(adopt(id), Adopted::NotOurs(Some(_))), "{content}");
+        }
+        assert_eq!(fs::read_to_string(database.lock()).unwrap(), content);
+    }
+    for content in ["", "{", r#"{"beadlock":{"id":"x"}}"#] {
+        fs::write(database.lock(), content).unwrap();
+        assert!(matches!(adopt("x"), Adopted::Unreadable(_)), "{content}");
+    }
+    fs::remove_file(database.lock()).unwrap();
+    fs::create_dir(database.lock()).unwrap();
+    assert!(matches!(adopt("x"), Adopted::Unreadable(_)));
+}
+
+/// Its age is that of the record, not of the guard.
+#[test]
+fn who_is_adopted_is_as_old_as_the_record_says() {
+    let database = Database::new();
+    let id = made(&database, Means::BEST);
+    let text = fs::read_to_string(database.lock()).unwrap();
+    let field = text.lines().find(|line| line.contains("\"started_at\"")).unwrap();
+    for (since, is_old) in [("2026-01-01T00:00:00Z", true), ("9999-01-01T00:00:00Z", false)] {
+        let aged = text.replace(field, &format!("  \"started_at\": \"{since}\","));
+        fs::write(database.lock(), aged).unwrap();
+        let gate = database.gate();
+        let Ok(Adopted::Held(held)) = Site::new(&gate, &Options::default()).adopt(&id) else {
+            panic!("{since}")
+        };
+        // This clock cannot tell how long it has been running for: not before this was written.
+        let is_older = held.age() > Duration::from_secs(60);
+        assert!(!is_older || is_old, "{since}: {:?}", held.age());
+        assert_eq!(held.whereabouts(), Whereabouts::InPlace);
+    }
+}
+
+/// A crash of whoever dealt with it has left it aside: under the gate it is put back first.
+#[test]
+fn it_is_adopted_out_of_the_side_file() {
+    for means in MEANS {
+        let database = Database::new();
+        let id = made(&database, means);
+        fs::rename(database.lock(), database.aside()).unwrap();
+        let gate = database.gate();
+        let mut site = Site::new(&gate, &Options::default()).with_means(means);
+        let Ok(Adopted::Held(held)) = site.adopt(&id) else { panic!("{means:?}") };
+        assert!(database.lock().exists() && !database.aside().exists());
+        assert_eq!(held.whereabouts(), Whereabouts::InPlace);
+        assert_eq!(released(held, &gate), Release::Released);
+        assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
+    }
+}
+
+/// A release that was cut short at any step is finished by whoever has the id.
+#[test]
+fn after_a_crash_at_any_step_of_its_release_it_is_held_or_gone() {
+    for means in MEANS {
+        for step in REMOVAL {
+            let database = Database::new();
+            let gate = database.gate();
+            let held = claimed(&gate, means, &ours());
+            let crash = |at| crash_at(at, step);
+            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
+            assert!(catch_unwind(AssertUnwindSafe(|| site.release(&held))).is_err(), "{step:?}");
+            let mut site = Site::new(&gate, &Options::default()).with_means(means);
+            match site.adopt(held.id()).unwrap() {
+                Adopted::Held(again) => assert_eq!(released(again, &gate), Release::Released),
+                Adopted::Gone => assert_eq!(step, Step::Deleted, "{means:?}"),
+                other => panic!("{step:?} with {means:?}: {other:?}"),
+            }
+            assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
+        }
+    }
+}
+
+/// Two claims, one of them aside: neither is ever taken for the other.
+#[test]
+fn beside_somebodys_claim_both_stay() {
+    let database = Database::new();
+    let id = made(&database, Means::BEST);
+    fs::rename(database.lock(), database.aside()).unwrap();
+    fs::write(database.lock(), live("other")).unwrap();
+    let gate = database.gate();
+    let adopt = || Site::new(&gate, &Options::default()).adopt(&id).unwrap();
+    let Adopted::NotOurs(Some(there)) = adopt() else { panic!("theirs is the lock") };
+    assert_eq!(there.holder, "other");
+    assert!(database.aside().exists());
+    // The other way round: releasing ours brings theirs back.
+    fs::rename(database.lock(), database.path().join("theirs")).unwrap();
+    fs::rename(database.aside(), database.lock()).unwrap();
+    fs::rename(database.path().join("theirs"), database.aside()).unwrap();
+    let Adopted::Held(held) = adopt() else { panic!("ours is the lock") };
+    assert_eq!((released(held, &gate), database.holder().as_str()), (Release::Released, "other"));
+    drop(gate);
+    assert!(locked_by("other")(&database.next_check()));
+}
+
+/// A tool that claims while the side file is put back keeps its claim, and so it is not ours.
+#[test]
+fn a_naive_claim_survives_an_adoption_at_any_step() {
+    for means in MEANS {
+        for writer in [Writer::InPlace, Writer::ByRename] {
+            for step in [Step::SideFound, Step::SideJudged] {
+                let database = Database::new();
+                let id = made(&database, means);
+                fs::rename(database.lock(), database.aside()).unwrap();
+                let gate = database.gate();
+                let mut claiming = None;
+                let hook = |at| {
+                    if at == step && claiming.is_none() {
+                        claiming = Some(claim_naively(writer, database.lock()));
+                    }
+                };
+                let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
+                let adopted = site.adopt(&id);
+                claiming.unwrap().join().unwrap();
+                assert!(!matches!(adopted, Ok(Adopted::Held(_))), "{writer:?} at {step:?} with {means:?}");
+                drop(gate);
+                let decision = beadlock_checker::should_skip_database(database.path());
+                assert!(locked_by("naive")(&decision), "{writer:?} at {step:?} with {means:?}: {decision:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_file_that_keeps_a_broken_lock_is_known_by_its_inode() {
+    let database = Database::new();
+    let gate = database.gate();
+    let held = claimed(&gate, Means::BEST, &ours());
+    let kept = |name: &str| database.path().join(format!(".exclusive-lock.broken-{name}"));
+    assert_eq!(held.broken_as(), None);
+    fs::copy(database.lock(), kept("2026.json")).unwrap();
+    fs::create_dir(kept("dir")).unwrap();
+    assert_eq!(held.broken_as(), None, "the same words are not the same lock");
+    fs::rename(database.lock(), kept("2027.json")).unwrap();
+    assert_eq!((held.broken_as(), held.whereabouts()), (Some(kept("2027.json")), Whereabouts::Vanished));
+}

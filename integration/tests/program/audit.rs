@@ -1,0 +1,261 @@
+//! `--audit`: what `hold`, `acquire` and `release` write down.
+#![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use beadlock_checker::Gate;
+use serde_json::Value;
+
+use crate::acquire::Printed;
+use crate::support::{Running, Scene, dead_pid, lock_text, this_host, until};
+
+const FIELDS: [&str; 15] = [
+    "event",
+    "request_id",
+    "timestamp",
+    "lock_name",
+    "lock_path",
+    "by",
+    "reason",
+    "detail",
+    "watched",
+    "held_duration_seconds",
+    "result",
+    "error",
+    "lock",
+    "previous_lock",
+    "truncated",
+];
+const BY: [&str; 7] = ["holder", "program", "version", "pid", "uid", "user", "hostname"];
+
+/// The lines of the file, each with all its fields in their order.
+#[track_caller]
+fn lines(scene: &Scene, file: &str) -> Vec<Value> {
+    let text = scene.read(file);
+    assert!(text.ends_with('\n'), "{text}");
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let check = |line: &str| {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(
+            (keys(&value), keys(&value["by"])),
+            (FIELDS.map(String::from).to_vec(), BY.map(String::from).to_vec())
+        );
+        assert_eq!(value["truncated"], false, "{line}");
+        value
+    };
+    text.lines().map(check).collect()
+}
+
+fn words(lines: &[Value]) -> Vec<(&str, &str)> {
+    lines
+        .iter()
+        .map(|line| (line["event"].as_str().unwrap(), line["reason"].as_str().unwrap_or("-")))
+        .collect()
+}
+
+#[test]
+fn a_hold_is_two_lines_of_one_request() {
+    let scene = Scene::new();
+    let words_of_hold = [
+        "hold",
+        "--audit",
+        "audit",
+        "--report",
+        "report",
+        "--holder",
+        "release job",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ];
+    scene.run(&words_of_hold).expect(3, &[]);
+    let lines = lines(&scene, "audit");
+    assert_eq!(words(&lines), [("lock_acquired", "-"), ("lock_released", "command_ended")]);
+    let path = fs::canonicalize(scene.beads()).unwrap().join(".exclusive-lock");
+    let report: Value = serde_json::from_str(&scene.read("report")).unwrap();
+    for line in &lines {
+        assert_eq!(line["request_id"], report["meta"]["request_id"]);
+        assert_eq!((&line["lock_name"], line["lock_path"].as_str()), (&"beads:.beads".into(), path.to_str()));
+        let by = &line["by"];
+        assert_eq!(
+            (&by["holder"], &by["program"], &by["hostname"]),
+            (&"release job".into(), &"beadlock".into(), &this_host().into())
+        );
+        assert!(by["pid"].as_i64().unwrap() > 0 && by["uid"].is_u64(), "{by}");
+        assert_eq!(
+            (&line["lock"]["holder"], &line["lock"]["pid"]),
+            (&"release job".into(), &report["data"]["pid"])
+        );
+        assert_eq!(line["lock"]["beadlock"]["id"], report["data"]["id"]);
+        let stamp = line["timestamp"].as_str().unwrap();
+        assert!(stamp.len() == 20 && stamp.ends_with('Z'), "{stamp}");
+    }
+    assert_eq!(
+        (&lines[0]["held_duration_seconds"], &lines[1]["held_duration_seconds"]),
+        (&Value::Null, &0.into())
+    );
+    let mode = fs::metadata(scene.file("audit")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+}
+
+#[test]
+fn what_is_in_the_way_is_written_down_with_its_record() {
+    let scene = Scene::new();
+    let mut command = scene.command(&["hold", "--no-wait", "--", "true"]);
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    command.env("BEADLOCK_AUDIT", "audit");
+    Running::start(command).finish().expect(4, &[]);
+    scene.run(&["acquire", "--no-wait", "--audit", "audit"]).expect(4, &[]);
+    scene.write_lock("remote", 1, "elsewhere");
+    scene.run(&["hold", "--wait", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    scene.run(&["hold", "--drain", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
+    drop(gate);
+    fs::write(scene.lock(), "{").unwrap();
+    scene.run(&["hold", "--audit", "audit", "--", "true"]).expect(5, &[]);
+    let lines = lines(&scene, "audit");
+    let reasons = ["pid_alive", "pid_alive", "other_host", "gate_busy", "malformed"];
+    assert_eq!(words(&lines), reasons.map(|reason| ("lock_blocked", reason)));
+    let holders: Vec<&Value> = lines.iter().map(|line| &line["lock"]["holder"]).collect();
+    assert_eq!(holders[..3], [&Value::from("vc"), &"vc".into(), &"remote".into()]);
+    assert!(
+        lines.iter().all(|line| line["error"].as_str().is_some_and(|error| !error.is_empty())),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_stale_lock_that_is_taken_over_is_written_down() {
+    let scene = Scene::new();
+    let dead = dead_pid();
+    for claim in [&["hold", "--audit", "audit", "--", "true"][..], &["acquire", "--audit", "audit"]] {
+        scene.write_lock("crashed", dead, &this_host());
+        let ended = scene.run(claim).expect(0, &["removed stale lock of crashed"]);
+        if claim[0] == "acquire" {
+            let id = Printed::of(&ended).id;
+            scene.run(&["release", "--id", &id, "--audit", "audit"]).expect(0, &[]);
+        }
+    }
+    let lines = lines(&scene, "audit");
+    let stale = ("lock_stale_removed", "pid_gone");
+    let expected = [
+        stale,
+        ("lock_acquired", "-"),
+        ("lock_released", "command_ended"),
+        stale,
+        ("lock_acquired", "-"),
+        ("lock_released", "released"),
+    ];
+    assert_eq!(words(&lines), expected);
+    for line in [&lines[0], &lines[3]] {
+        assert_eq!(
+            (&line["previous_lock"]["holder"], &line["previous_lock"]["pid"]),
+            (&"crashed".into(), &dead.into())
+        );
+        assert!(line["watched"] == "lease" || line["watched"] == "comparison", "{line}");
+        assert_eq!(line["lock"], Value::Null);
+    }
+}
+
+#[test]
+fn a_loss_is_written_down() {
+    let scene = Scene::new();
+    let script = "rm .beads/.exclusive-lock; sleep 300";
+    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
+    fs::write(scene.file("foreign"), lock_text("vc", 1, "elsewhere")).unwrap();
+    let script = "cp foreign .beads/.exclusive-lock; sleep 300";
+    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
+    let lines = lines(&scene, "audit");
+    let acquired = ("lock_acquired", "-");
+    assert_eq!(words(&lines), [acquired, ("lock_lost", "vanished"), acquired, ("lock_lost", "changed")]);
+    assert!(lines[1]["detail"].as_str().unwrap().contains("vanished"), "{}", lines[1]);
+    assert!(lines[3]["detail"].as_str().unwrap().contains("is vc's now"), "{}", lines[3]);
+    assert_eq!(lines[1]["lock"]["holder"], "sh", "the record that was lost");
+}
+
+/// Before anything is claimed, and before the command is started.
+#[test]
+fn a_file_that_is_none_is_refused_before_anything_is_claimed() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("target", scene.file("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere/target", scene.file("dangling")).unwrap();
+    fs::create_dir(scene.file("dir")).unwrap();
+    nix::unistd::mkfifo(&scene.file("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for (file, why) in [
+        ("link", "is a symbolic link"),
+        ("dangling", "is a symbolic link"),
+        ("dir", "cannot be opened"),
+        ("fifo", "FIFO"),
+        ("nowhere/audit", "cannot be opened"),
+        ("/dev/null", "not a regular file"),
+    ] {
+        for claim in [
+            &["hold", "--audit", file, "--", "touch", "ran"][..],
+            &["acquire", "--audit", file],
+            &["acquire", "--detach", "--audit", file],
+        ] {
+            let ended = scene.run(claim).expect(1, &["the audit file", why]);
+            assert_eq!(ended.out, "");
+        }
+        let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+        command.env("BEADLOCK_AUDIT", file);
+        Running::start(command).finish().expect(1, &[why]);
+    }
+    assert!(scene.names().is_empty() && !scene.file("target").exists() && !scene.file("ran").exists());
+    // What was typed beats the variable; an empty one is none.
+    let mut command = scene.command(&["hold", "--audit", "typed", "--", "true"]);
+    command.env("BEADLOCK_AUDIT", "link");
+    Running::start(command).finish().expect(0, &[]);
+    assert_eq!(lines(&scene, "typed").len(), 2);
+    let mut command = scene.command(&["hold", "--", "true"]);
+    command.env("BEADLOCK_AUDIT", "");
+    Running::start(command).finish().expect(0, &[]);
+}
+
+/// Once the work has begun the trail never stands in its way.
+#[test]
+fn a_file_that_goes_bad_meanwhile_is_said_and_no_more() {
+    let scene = Scene::new();
+    let script = "rm audit; ln -s elsewhere audit; exit 7";
+    let ended = scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]);
+    ended.expect(7, &["warning: lock_released of ", "is not in the audit file", "released .beads"]);
+    assert!(!scene.file("elsewhere").exists() && scene.names().is_empty());
+    // Renamed by who rotates it: the next line begins the new one.
+    let script = "mv audit audit.1";
+    let _ = fs::remove_file(scene.file("audit"));
+    scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(0, &[]);
+    assert_eq!((lines(&scene, "audit.1").len(), lines(&scene, "audit").len()), (1, 1));
+}
+
+#[test]
+fn lines_of_many_at_once_never_mix() {
+    let scene = Scene::new();
+    let script = "until test -e go; do sleep 0.01; done";
+    let holds: Vec<Running> = (0..20)
+        .map(|number| {
+            let target = format!("lock:lock {number}");
+            Running::start(
+                scene.command(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]),
+            )
+        })
+        .collect();
+    until("all are claimed", || scene.read("audit").lines().count() == 20);
+    fs::write(scene.file("go"), "").unwrap();
+    for hold in holds {
+        hold.finish().expect(0, &[]);
+    }
+    let lines = lines(&scene, "audit");
+    let of = |event: &str| {
+        let mut names: Vec<&str> = lines
+            .iter()
+            .filter(|line| line["event"] == event)
+            .map(|line| line["lock_name"].as_str().unwrap())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    };
+    assert_eq!((lines.len(), of("lock_acquired"), of("lock_released")), (40, 20, 20));
+}
