@@ -418,8 +418,8 @@ mod tests {
         assert_eq!(of("it's me"), r"beadlock break .beads --holder 'it'\''s me' --even-if-live");
         assert_eq!(of("-x"), "beadlock break .beads --holder=-x --even-if-live");
         assert_eq!(of(r"a\nb"), "beadlock break .beads --id ID --even-if-live");
-        assert_eq!(of("long…"), "beadlock break .beads --id ID");
-        assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID");
+        assert_eq!(of("long…"), "beadlock break .beads --id ID --even-if-live");
+        assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID --even-if-live");
     }
 
     #[test]
