@@ -91,8 +91,8 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
         let (byte, tail) = match (first, tail) {
             (b'\'', _) => return None,
             (b'\\', [quoted @ (b'\'' | b'\\'), tail @ ..]) => (*quoted, tail),
-            (b'\\', [digits @ ..]) => {
-                let (digits, tail) = digits.split_at_checked(3)?;
+            (b'\\', tail) => {
+                let (digits, tail) = tail.split_at_checked(3)?;
                 let digits = std::str::from_utf8(digits)
                     .ok()
                     .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
+use nix::unistd::{getpgrp, tcgetpgrp};
+use terminal_size::terminal_size_of;
 
 use crate::environment::Environment;
 
@@ -75,10 +77,11 @@ impl Talk {
         if self.quiet {
             return;
         }
-        if self.live {
+        if self.live && is_in_foreground() {
             self.end_live();
-            // Without wrapping, so that a long line is cut at the margin and can be overwritten.
-            self.write(&format!("\x1b[?7lbeadlock: {line}\x1b[?7h"));
+            let line = cut(format!("beadlock: {line}"));
+            // Without wrapping, for characters that are wider than a column.
+            self.write(&format!("\x1b[?7l{line}\x1b[?7h"));
             self.is_dirty.set(true);
         } else if is_first {
             self.say(&line.to_string());
@@ -91,9 +94,9 @@ impl Talk {
         self.write(text);
     }
 
-    /// Takes the live line away.
+    /// Takes the live line away. In the background the line is somebody else's by now.
     pub fn end_live(&self) {
-        if self.is_dirty.replace(false) {
+        if self.is_dirty.replace(false) && is_in_foreground() {
             self.write("\r\x1b[K");
         }
     }
@@ -154,6 +157,21 @@ impl Talk {
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
+}
+
+/// Unless a shell has put us into the background of this terminal, where its user types into a line of his own.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
+}
+
+/// A line as far as one row of the terminal has room for it, and for the `^C` that it may echo.
+fn cut(line: String) -> String {
+    let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    let room = columns.saturating_sub(3);
+    if line.chars().count() <= room {
+        return line;
+    }
+    line.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// Prints data. A reader that has gone (EPIPE) has had what it wanted.

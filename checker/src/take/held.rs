@@ -23,7 +23,6 @@ use crate::read::{self, Inode, LockFile, Sight};
 pub struct Held {
     pub(super) place: Box<Place>,
     pub(super) dir_pin: OwnedFd,
-    pub(super) dir_inode: Inode,
     pub(super) record: Box<Record>,
     /// Keeps the inode's number from being used again.
     pin: OwnedFd,
@@ -64,9 +63,8 @@ pub enum Adopted {
 impl Held {
     pub(super) fn new(place: Place, dir_pin: OwnedFd, lock: (OwnedFd, Inode), record: Box<Record>) -> Self {
         let (pin, inode) = lock;
-        let dir_inode = Inode::of_open(&dir_pin);
         let (place, since) = (Box::new(place), Instant::now());
-        Self { place, dir_pin, dir_inode, record, pin, inode, since, guarded: since }
+        Self { place, dir_pin, record, pin, inode, since, guarded: since }
     }
 
     /// What the lock file says.
@@ -163,6 +161,11 @@ impl Held {
         let (dir, options) = (open_searchable(place.dir())?, Options::default());
         let site = Site::without_gate(&dir, place.dir(), &options).with_names(place.names());
         site.adopted(id)
+    }
+
+    /// The directory's number, whatever it is called by now.
+    pub(super) fn dir_inode(&self) -> Inode {
+        Inode::of_open(&self.dir_pin)
     }
 
     /// Ours by inode, and by id, else by every field.

@@ -38,7 +38,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// # Errors
     /// When the lock could not be removed, or this is another lock's site.
     pub fn release(&mut self, held: &Held) -> Result<Release> {
-        if Inode::of_open(self.dir) != held.dir_inode || self.names != *held.place.names() {
+        if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
             return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));
         }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);

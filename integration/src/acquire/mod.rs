@@ -20,7 +20,6 @@ use beadlock_checker::sys::stdout_was_closed;
 use beadlock_checker::system_words;
 use beadlock_checker::take::Held;
 use clap::Args;
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use crate::cli;
@@ -218,7 +217,7 @@ fn assigned(word: &OsStr) -> Vec<u8> {
 /// Whoever reads it must have it: a pipe that is closed is a failure here.
 fn print_all(text: &[u8]) -> io::Result<()> {
     if stdout_was_closed() {
-        return Err(Errno::EBADF.into());
+        return Err(io::Error::other("it is closed"));
     }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text)?;

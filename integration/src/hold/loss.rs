@@ -66,12 +66,11 @@ impl Loss {
             ),
             Self::Changed(Some(record)) => {
                 let (holder, host) = (escaped(&record.holder), escaped(&record.hostname));
-                format!(
-                    "{path} is {holder}'s now (PID {}, on {host}) and it was not touched",
-                    record.pid
-                )
+                format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid)
             }
-            Self::Changed(None) => format!("{path} was overwritten with something that is no lock, and it was not touched"),
+            Self::Changed(None) => {
+                format!("{path} was overwritten with something that is no lock, and it was not touched")
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use beadlock_checker::escape::escaped_path;
+use beadlock_checker::take::{Adopted, Held};
 use beadlock_checker::target::Target;
 use beadlock_checker::{Names, Options, Place, Verdict, look};
 
@@ -44,7 +45,19 @@ pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> 
     let known = [of_hold, environment.get("BEADLOCK_ID")];
     let there = look(&target.place, &Options::default());
     let id = there.id.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
-    known.into_iter().flatten().any(|known| known == id.as_str() || known == name_of(&id).as_str()).then_some(id)
+    known
+        .into_iter()
+        .flatten()
+        .any(|known| known == id.as_str() || known == name_of(&id).as_str())
+        .then_some(id)
+}
+
+/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now.
+pub fn guard_of(target: &Found, id: &str) -> Option<Held> {
+    match Held::adopt(&target.place, id) {
+        Ok(Adopted::Held(held)) => Some(held),
+        _ => None,
+    }
 }
 
 /// What names a claim under an outer one: releasing it releases nothing.
@@ -58,7 +71,8 @@ pub fn name_of(outer: &str) -> String {
 /// The id is of a claim that stands under another, or of the `hold` that this runs in: it is not ended from here.
 pub fn is_nested(id: &str, target: &Found, environment: &Environment) -> bool {
     let of_hold = || environment.get("BEADLOCK_HELD_TARGET").is_some_and(|held| is_the_same(held, target));
-    id.starts_with(NESTED) || (environment.get("BEADLOCK_HELD_ID").is_some_and(|held| held == id) && of_hold())
+    id.starts_with(NESTED)
+        || (environment.get("BEADLOCK_HELD_ID").is_some_and(|held| held == id) && of_hold())
 }
 
 /// `[beads:]DIR` or `lock:PATH` is this target, the directory by device and inode.

@@ -133,7 +133,12 @@ fn hold(
     if held.is_some() {
         talk.say(&format!("claimed {} for {} (PID {})", target.given, escaped(&holder), running.pid));
     }
-    let lock = held.as_ref().map(loss::Watch::over);
+    // An outer claim is watched too, and never released here.
+    let outer = match held {
+        None => nested::guard_of(&target, &id),
+        Some(_) => None,
+    };
+    let lock = held.as_ref().or(outer.as_ref()).map(loss::Watch::over);
     let started = waiting.go().and_then(|starting| running.supervise(starting, lock, &mut signals, talk));
     let ended = match started {
         Ok(ended) => ended,
@@ -151,7 +156,10 @@ fn hold(
             tree::names(&ended.left)
         ));
     }
-    let lost = leave(&leaving, held, ended.lost, "command_ended", &mut signals, report);
+    let lost_outer = outer
+        .zip(ended.lost.as_ref())
+        .map(|(outer, loss)| loss.error(outer.broken_as().as_deref(), outer.age(), &target));
+    let lost = leave(&leaving, held, ended.lost, "command_ended", &mut signals, report).or(lost_outer);
     drop(child);
     let end = match ended.ending {
         Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,

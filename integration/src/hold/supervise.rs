@@ -13,7 +13,7 @@ use beadlock_checker::sys::Starting;
 use beadlock_checker::take::Held;
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::event::wait_for;
 use super::loss::{Loss, OnLoss, Watch};
@@ -184,7 +184,6 @@ impl Running {
     /// A command that stops itself alone, without the terminal: the shell whose job we are would never see it, and keep
     /// the terminal with us. Only where there is such a shell: who is not its job would be made to go on by nobody.
     fn stop_with_the_command(&self) {
-        let is_job = getpgrp() == getpid() && getsid(None) != Ok(getpid());
         let is_stopped_alone = || {
             // Time for a Ctrl-Z to stop us too, and for an `fg` to make the command go on too.
             self.is_stopped() && {
@@ -192,11 +191,16 @@ impl Running {
                 self.is_stopped()
             }
         };
-        if is_job && self.is_in_our_group() && is_stopped_alone() {
+        if is_a_shells_job() && self.is_in_our_session() && is_stopped_alone() {
             let _ = raise(Signal::SIGSTOP);
             // Who made us go on means the command too, whether or not the whole group has heard it.
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);
         }
+    }
+
+    /// An interactive shell as the command has a group of its own there.
+    fn is_in_our_session(&self) -> bool {
+        getsid(Some(Pid::from_raw(self.pid))) == getsid(None)
     }
 
     fn is_stopped(&self) -> bool {
@@ -252,7 +256,10 @@ impl Running {
         let is_first = came.killed.is_none();
         if is_first && !left.is_empty() {
             let limit = shown(self.kill_after);
-            talk.warn(&format!("still running {limit} after it was asked to end, killing: {}", tree::names(&left)));
+            talk.warn(&format!(
+                "still running {limit} after it was asked to end, killing: {}",
+                tree::names(&left)
+            ));
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
             }
@@ -266,4 +273,11 @@ impl Running {
         came.killed = Some(pause);
         came.deadline = Some(Deadline::after(pause));
     }
+}
+
+/// Whoever started us is a shell with job control, which gives each of its jobs a group: whether we lead ours or are in
+/// the middle of a pipe.
+fn is_a_shells_job() -> bool {
+    let parent = Some(getppid());
+    getsid(parent) == getsid(None) && getpgid(parent).is_ok_and(|group| group != getpgrp())
 }

@@ -179,7 +179,8 @@ fn it_goes_when_the_lock_does() {
     let foreign = lock_text("vc", 1, "elsewhere");
     let broken = scene.beads().join(".exclusive-lock.broken-20260101T000000Z.json");
     let lock = scene.lock();
-    let ways: [(&str, &dyn Fn(), Option<&str>); 4] = [
+    type Way<'w> = (&'static str, &'w dyn Fn(), Option<&'static str>);
+    let ways: [Way<'_>; 4] = [
         ("rm", &|| fs::remove_file(&lock).unwrap(), Some("vanished")),
         ("overwritten", &|| fs::write(&lock, &foreign).unwrap(), Some("changed")),
         (

@@ -191,7 +191,11 @@ fn neighbours_are_not_each_other() {
     let ended = scene
         .run(&["hold", TARGET, "--", "sh", "-c", inner])
         .expect(0, &["claimed lock:run/other.lock for cp"]);
-    assert_eq!((ended.err.matches("beadlock: released lock:").count(), scene.read("code").as_str()), (2, "0\n"), "{ended:?}");
+    assert_eq!(
+        (ended.err.matches("beadlock: released lock:").count(), scene.read("code").as_str()),
+        (2, "0\n"),
+        "{ended:?}"
+    );
     assert!(scene.file("seen").exists() && names(&scene).is_empty());
     // The name of the one is the beginning of the other's, and of its side file's.
     let sleeper = Sleeper::start();

@@ -41,7 +41,8 @@ fn foreign() -> String {
 fn it_is_noticed_within_a_second_and_the_cause_is_named() {
     let vanished = "vanished; `git clean -x`, `git stash -u`, rm and tools";
     let changed = "is vc's now (PID 77, on elsewhere)";
-    let ways: [(&str, &dyn Fn(&Scene), &str); 6] = [
+    type Way<'w> = (&'static str, &'w dyn Fn(&Scene), &'static str);
+    let ways: [Way<'_>; 6] = [
         ("rm", &|scene| fs::remove_file(scene.lock()).unwrap(), vanished),
         (
             "mv over it",

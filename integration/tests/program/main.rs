@@ -3,9 +3,13 @@
 #[cfg(test)]
 mod acquire;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod break_lock;
 #[cfg(test)]
 mod check;
+#[cfg(test)]
+mod ci;
 #[cfg(test)]
 mod claim;
 #[cfg(test)]
@@ -20,6 +24,12 @@ mod explain;
 mod keeper;
 #[cfg(test)]
 mod list;
+#[cfg(test)]
+mod lock_target;
+#[cfg(test)]
+mod loss;
+#[cfg(test)]
+mod release;
 #[cfg(test)]
 mod run;
 #[cfg(test)]

@@ -12,11 +12,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 
-use crate::support::{Ended, Scene, ended, until};
+use crate::support::{Ended, LONG, Scene, ended, until};
 
 pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
@@ -89,9 +92,24 @@ impl Terminal {
     /// Waits, and reads the screen meanwhile: who writes to a full one stands still.
     #[track_caller]
     pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        until(&format!("{what}; on the screen:\n{}", self.seen()), || {
-            self.seen();
-            done()
+        let begun = Instant::now();
+        loop {
+            let seen = self.seen();
+            if done() {
+                return;
+            }
+            assert!(begun.elapsed() < LONG, "not within {LONG:?}: {what}; on the screen:\n{seen}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until the command that holds the lock is this program.
+    #[track_caller]
+    pub fn until_runs(&self, scene: &Scene, name: &str) {
+        self.until(name, || {
+            let record = fs::read(scene.lock()).unwrap_or_default();
+            let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
+            record["pid"].as_i64().is_some_and(|pid| program(pid as i32) == name)
         });
     }
 
@@ -106,10 +124,8 @@ impl Terminal {
     /// Waits for the end of the session's leader.
     #[track_caller]
     pub fn end(mut self) -> Ended {
-        until("it ends", || {
-            self.seen();
-            self.leader.try_wait().unwrap().is_some()
-        });
+        let pid = Pid::from_raw(self.leader.id().cast_signed());
+        self.until("it ends", || has_ended(pid));
         let status = self.leader.wait().unwrap();
         let stdout = self.seen().into_bytes();
         ended(&std::process::Output { status, stdout, stderr: Vec::new() })
@@ -122,6 +138,17 @@ impl Terminal {
         drop(keyboard);
         end(leader)
     }
+}
+
+/// The program that a process executes. A shell that was asked to start it may miss a Ctrl-C until it has.
+pub fn program(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The child `pid` has ended; it stays unreaped.
+fn has_ended(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::Pid(pid), flags).unwrap() != WaitStatus::StillAlive
 }
 
 /// The PID that a command has written there.

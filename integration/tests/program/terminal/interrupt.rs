@@ -18,7 +18,10 @@ fn interrupted(scene: &Scene, words: &[&str]) -> Ended {
 #[test]
 fn ctrl_c_ends_both_by_sigint() {
     let scene = Scene::new();
-    let ended = interrupted(&scene, &["--", "sh", "-c", "echo > ready; sleep 300"]);
+    let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sleep", "300"]);
+    terminal.until_runs(&scene, "sleep");
+    terminal.type_in("\x03");
+    let ended = terminal.end();
     assert_eq!(ended.signal, Some(2), "{ended:?}");
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -51,7 +54,7 @@ fn ctrl_c_reaches_a_command_that_has_left_our_group() {
 fn tidied_up(kill_after: &str, script: &str) -> (Scene, i32) {
     let scene = Scene::new();
     let script = format!(
-        "setsid sleep 300 & echo $! > below; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
+        "setsid sleep 300 & echo $! > below; until grep -q sleep /proc/$!/comm; do :; done; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
     );
     let ended = interrupted(&scene, &["--kill-after", kill_after, "--", "sh", "-c", &script]);
     assert_eq!((ended.code, ended.signal), (0, None), "{ended:?}");
@@ -74,12 +77,14 @@ fn who_lives_on_after_a_ctrl_c_was_not_ended_by_it() {
     reap(below);
 }
 
-/// What a script does after a hold in it was interrupted: nothing, or `after` is there.
-fn script_goes_on(shell: &str, command: &str) -> bool {
+/// What a script does after a hold in it was interrupted, once `command` is the program of this name: nothing, or
+/// `after` is there.
+fn script_goes_on(shell: &str, command: &str, program: &str) -> bool {
     let scene = Scene::new();
-    let script = format!("\"$BEADLOCK\" hold -q -- sh -c '{command}'; echo > after");
+    let script = format!("\"$BEADLOCK\" hold -q -- {command}; echo > after");
     let mut terminal = Terminal::start(&scene, &[shell, "-c", &script]);
-    terminal.until("the command runs", || scene.file("ready").exists());
+    terminal.until_runs(&scene, program);
+    terminal.until("it is ready", || program == "sleep" || scene.file("ready").exists());
     terminal.type_in("\x03");
     terminal.end();
     assert!(scene.names().is_empty(), "{:?}", scene.names());
@@ -88,12 +93,12 @@ fn script_goes_on(shell: &str, command: &str) -> bool {
 
 #[test]
 fn a_script_around_it_stops() {
-    assert!(!script_goes_on("sh", "echo > ready; sleep 300"));
+    assert!(!script_goes_on("sh", "sleep 300", "sleep"));
     // This one asks how the interrupted program ended, and goes on when it has dealt with it.
     if has_program("bash") {
-        assert!(!script_goes_on("bash", "echo > ready; sleep 300"));
-        let handles = r#"trap "exit 0" INT; echo > ready; while :; do sleep 0.01; done"#;
-        assert!(script_goes_on("bash", handles));
+        assert!(!script_goes_on("bash", "sleep 300", "sleep"));
+        let handles = r#"sh -c 'trap "exit 0" INT; echo > ready; while :; do sleep 0.01; done'"#;
+        assert!(script_goes_on("bash", handles, "sh"));
     }
 }
 
@@ -115,7 +120,8 @@ fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
     {
         let scene = Scene::new();
         scene.write_lock("live", i64::from(std::process::id()), &this_host());
-        let mut terminal = Terminal::start(&scene, &[&[BEADLOCK], command].concat());
+        let script = "stty rows 24 cols 80; exec \"$BEADLOCK\" \"$@\"";
+        let mut terminal = Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
         terminal.until("it waits", || terminal.seen().contains("waiting"));
         terminal.type_in("\x03");
         let ended = terminal.end();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{BEADLOCK, Terminal, pid_in, state};
+use super::{BEADLOCK, Terminal, pid_in, program, state};
 use crate::support::{Scene, has_program};
 
 /// Says who runs it and who it is, and ends with 5 when it may.
@@ -54,6 +54,7 @@ fn shell_under_hold(inner: &str) {
     assert_eq!(record["pid"], shell);
     terminal.type_in("sh -c 'echo $$ > pid; exec sleep 300'\n");
     let sleep = pid_in(&terminal, &scene, "pid");
+    terminal.until("its job", || program(sleep) == "sleep");
     terminal.type_in("\x1a");
     terminal.until("its job is stopped", || state(sleep) == 'T');
     at_the_prompt(&mut terminal, &scene);
@@ -106,6 +107,24 @@ fn an_interactive_shell_that_suspends_itself_gives_the_terminal_back() {
 }
 
 #[test]
+fn an_interactive_shell_that_is_stopped_gives_the_terminal_back() {
+    let scene = Scene::new();
+    let mut terminal = Terminal::shell(&scene);
+    terminal.type_in("\"$BEADLOCK\" hold -q -- sh -i\n");
+    terminal.until("the lock stands", || scene.lock().exists());
+    terminal.type_in("echo $$ > inner; kill -STOP $$\n");
+    let inner = pid_in(&terminal, &scene, "inner");
+    terminal.until("it is stopped", || state(inner) == 'T');
+    terminal.type_in("echo $$ > outer\n");
+    assert_ne!(pid_in(&terminal, &scene, "outer"), inner);
+    assert!(scene.lock().exists());
+    // It had a group of its own, which `fg` does not know: it can be ended, and the lock with it.
+    terminal.type_in("kill -HUP %1; kill -CONT %1\n");
+    terminal.until("it is ended", || state(inner) == '-');
+    terminal.until("the lock is gone", || scene.names().is_empty());
+}
+
+#[test]
 fn ctrl_z_stops_both_and_fg_and_bg_continue_both() {
     let scene = Scene::new();
     let mut terminal = Terminal::shell(&scene);
@@ -120,14 +139,16 @@ fn ctrl_z_stops_both_and_fg_and_bg_continue_both() {
         terminal.until("both go on", || both.iter().all(|pid| state(*pid) != 'T'));
     }
     at_the_prompt(&mut terminal, &scene);
+    terminal.type_in("fg; echo $? > code\n");
     allow_end(&scene);
-    terminal.until("the lock is gone", || scene.names().is_empty());
-    assert_eq!(last(&mut terminal, &scene, "wait $!"), "5", "{:?}", terminal.seen());
+    terminal.until("it ends", || scene.read("code").ends_with('\n'));
+    assert_eq!(scene.read("code"), "5\n", "{:?}", terminal.seen());
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
 #[test]
 fn a_command_that_stops_itself_gives_the_terminal_back() {
-    // Alone, in a pipe, and when it has taken the terminal for itself, as an interactive shell does.
+    // Alone, and in a pipe.
     for line in [
         "\"$BEADLOCK\" hold -q -- sh -c 'kill -STOP $$; echo > went_on; exit 5'",
         "true | \"$BEADLOCK\" hold -q -- sh -c 'kill -STOP $$; echo > went_on; exit 5'",
