@@ -52,8 +52,12 @@ pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> 
         .then_some(id)
 }
 
-/// A guard of the outer claim with this id, to watch it; `None` when it cannot be had just now.
-pub fn guard_of(target: &Found, id: &str) -> Option<Held> {
+/// A guard of the outer claim with this id, to watch it. `None` when that is a `hold`, which watches it itself and ends
+/// all that runs in it, and when it cannot be had just now.
+pub fn guard_of(id: &str, target: &Found, environment: &Environment) -> Option<Held> {
+    if is_of_hold(id, target, environment) {
+        return None;
+    }
     match Held::adopt(&target.place, id) {
         Ok(Adopted::Held(held)) => Some(held),
         _ => None,
@@ -70,9 +74,12 @@ pub fn name_of(outer: &str) -> String {
 
 /// The id is of a claim that stands under another, or of the `hold` that this runs in: it is not ended from here.
 pub fn is_nested(id: &str, target: &Found, environment: &Environment) -> bool {
-    let of_hold = || environment.get("BEADLOCK_HELD_TARGET").is_some_and(|held| is_the_same(held, target));
-    id.starts_with(NESTED)
-        || (environment.get("BEADLOCK_HELD_ID").is_some_and(|held| held == id) && of_hold())
+    id.starts_with(NESTED) || is_of_hold(id, target, environment)
+}
+
+fn is_of_hold(id: &str, target: &Found, environment: &Environment) -> bool {
+    environment.get("BEADLOCK_HELD_ID").is_some_and(|held| held == id)
+        && environment.get("BEADLOCK_HELD_TARGET").is_some_and(|held| is_the_same(held, target))
 }
 
 /// `[beads:]DIR` or `lock:PATH` is this target, the directory by device and inode.

@@ -135,7 +135,7 @@ fn hold(
     }
     // An outer claim is watched too, and never released here.
     let outer = match held {
-        None => nested::guard_of(&target, &id),
+        None => nested::guard_of(&id, &target, environment),
         Some(_) => None,
     };
     let lock = held.as_ref().or(outer.as_ref()).map(loss::Watch::over);

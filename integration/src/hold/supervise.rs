@@ -93,6 +93,10 @@ impl Running {
         let mut said_waiting = false;
         loop {
             let ending = tree::ending(self.pid);
+            // After that: what has ended the command was sent to us before its end was to be seen.
+            while let Some(received) = signals.next() {
+                self.receive(received, ending.is_some(), &mut came);
+            }
             if ending.is_some()
                 && let Some(starting) = starting.take()
             {
@@ -135,9 +139,6 @@ impl Running {
             }
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
-            }
-            while let Some(received) = signals.next() {
-                self.receive(received, ending.is_some(), &mut came);
             }
         }
     }

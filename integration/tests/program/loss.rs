@@ -341,3 +341,19 @@ fn where_nothing_wakes_it_the_clock_does() {
     until("it is noticed", || scene.file("asked").exists());
     running.finish().expect(9, &[LOST]);
 }
+
+#[test]
+fn under_an_outer_claim_that_one_is_watched_and_never_released() {
+    let scene = Scene::new();
+    let script = format!(
+        "set -a; eval \"$($BEADLOCK acquire -q)\"; $BEADLOCK hold -- sh -c \"{OBEDIENT}\"; echo $? > code; \
+         $BEADLOCK hold -- true; echo $? > again"
+    );
+    let running = Running::start(scene.shell(&script));
+    until("the command runs", || scene.file("ready").exists());
+    fs::remove_file(scene.lock()).unwrap();
+    let ended = running.finish();
+    assert_eq!((scene.read("code").trim(), scene.read("again").trim()), ("9", "0"), "{ended:?}");
+    assert!(scene.file("asked").exists() && ended.err.contains("lost the lock of "), "{ended:?}");
+    assert!(!ended.err.contains("released .beads after 0ms\nbeadlock: error"), "{ended:?}");
+}
