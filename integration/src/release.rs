@@ -15,7 +15,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::{Code, Error};
 use crate::hold::claim::{Stopped, Unattended};
-use crate::hold::leaving::{Leaving, Left};
+use crate::hold::leaving::{Leaving, Left, Why};
 use crate::hold::{gate, nested};
 use crate::settings::{self, Common};
 use crate::talk::print;
@@ -127,7 +127,7 @@ fn release(
     })?;
     let age = held.age();
     let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail };
-    match leaving.end(held, None, "released", &mut Unattended) {
+    match leaving.end(held, None, Why::RELEASED, &mut Unattended) {
         Left::Released => Ok(answer(true, Some(age))),
         Left::Lost(error) => Err(error),
         Left::Stuck => Err(Error::new(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::dir::Dir;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, SFlag, fstat};
 
 use super::recover::Recovered;
 use super::{Release, Site, Step, open_searchable};
@@ -44,6 +44,10 @@ pub enum Whereabouts {
     Vanished,
     /// There is another one in its place; its record where it has one.
     Changed(Option<Box<Record>>),
+    /// It is where it was, and its directory's path leads to another directory now.
+    Replaced,
+    /// It cannot be looked at just now.
+    Unknown,
 }
 
 /// What became of the wish to be the guard of a claim that another process has made.
@@ -122,17 +126,38 @@ impl Held {
             // It may have come back between the two looks.
             Sight::Absent if named(self.place.names().lock()) => return Whereabouts::InPlace,
             Sight::Absent => return Whereabouts::Vanished,
-            // Under somebody's lease, say; by its number it is ours.
-            Sight::Unreadable(_) if named(self.place.names().lock()) => return Whereabouts::InPlace,
-            Sight::Unreadable(_) => return Whereabouts::Changed(None),
+            // Under somebody's lease, say; its number tells whose it is, where even that can be seen.
+            Sight::Unreadable(_) => {
+                return match read::inode_at(&self.dir_pin, self.place.names().lock()) {
+                    Ok(Some(there)) if there == self.inode => Whereabouts::InPlace,
+                    Ok(Some(_)) => Whereabouts::Changed(None),
+                    Ok(None) => Whereabouts::Vanished,
+                    Err(_) => Whereabouts::Unknown,
+                };
+            }
         };
         match file.read() {
+            Ok(bytes) if self.is(&file, &bytes) && self.is_replaced() => Whereabouts::Replaced,
             Ok(bytes) if self.is(&file, &bytes) => Whereabouts::InPlace,
             Ok(_) if file.inode() != self.inode && named(self.place.names().aside()) => Whereabouts::Aside,
             Ok(bytes) => Whereabouts::Changed(Record::parse(&bytes).ok().map(Box::new)),
             Err(_) if file.inode() == self.inode => Whereabouts::InPlace,
             Err(_) => Whereabouts::Changed(None),
         }
+    }
+
+    /// The path leads to another directory. To none, or to no directory, is no replacement: it may have been renamed.
+    fn is_replaced(&self) -> bool {
+        let there = nix::sys::stat::stat(self.place.dir());
+        there.is_ok_and(|stat| {
+            SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR
+                && Inode::of(&stat) != self.dir_inode()
+        })
+    }
+
+    /// The lock file is deleted: it has no name any more, here or elsewhere.
+    pub fn is_deleted(&self) -> bool {
+        fstat(&self.pin).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// The lock file itself, by a descriptor that neither reads nor writes it: for a watcher.

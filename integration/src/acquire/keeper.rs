@@ -16,7 +16,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::audit::Event;
 use beadlock_checker::sys::{Spawn, Waiting, fork_waiting, ignore};
 use beadlock_checker::system_words;
 use beadlock_checker::take::{Adopted, Held};
@@ -31,7 +30,7 @@ use crate::exit::{End, Exit};
 use crate::failure::{Code, Error};
 use crate::hold::attend::Attending;
 use crate::hold::event::wait_for;
-use crate::hold::leaving::Leaving;
+use crate::hold::leaving::{Leaving, Left, Why};
 use crate::hold::loss::{Loss, Watch};
 use crate::hold::signals::Signals;
 use crate::hold::tree;
@@ -185,32 +184,29 @@ pub fn main(args: &[OsString]) -> End {
     if get_away().is_err() {
         return failed;
     }
-    let (reason, lost) = match keep(&held, deadline, &mut signals) {
-        Kept::Until(reason) => (reason, None),
-        Kept::Lost(loss) => ("lost", Some(loss)),
-        Kept::Taken => return End::Code(Exit::Done.code()),
-    };
+    let kept = keep(&held, deadline, &mut signals);
+    // Who released or broke it has written that down.
+    if matches!(kept, Kept::Lost(Loss::Released)) || held.broken_as().is_some() {
+        return End::Code(Exit::Done.code());
+    }
     let trail = Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
         .or_else(|_| Trail::open(None, None, &target, &request, &talk));
     let Ok(trail) = trail else { return failed };
-    if let Some(loss) = lost {
-        let (age, error) = (held.age(), loss.error(None, held.age(), &target));
-        trail.write(Event::LockLost, |entry| {
-            entry.reason(loss.as_str()).detail(error).held_for(age).lock(held.record())
-        });
-        return End::Code(Exit::Lost.code());
-    }
+    let (lost, why) = match kept {
+        Kept::Until(why) => (None, why),
+        Kept::Lost(loss) => (Some(loss), Why::KEEPER_SIGNAL),
+    };
     let leaving = Leaving { target: &target, patience: LAST_PATIENCE, talk: &talk, trail: &trail };
-    let _ = leaving.end(held, None, reason, &mut Attending::wait_of(&mut signals, &talk, None));
-    End::Code(Exit::Done.code())
+    match leaving.end(held, lost, why, &mut Attending::wait_of(&mut signals, &talk, None)) {
+        Left::Lost(_) => End::Code(Exit::Lost.code()),
+        Left::Released | Left::Stuck => End::Code(Exit::Done.code()),
+    }
 }
 
 /// Why there is nothing to keep any more.
 enum Kept {
     /// The claim is to end, for this reason.
-    Until(&'static str),
-    /// Somebody took it away, by its id or by hand, and has written that down: the file was moved before it was gone.
-    Taken,
+    Until(Why),
     /// It was lost.
     Lost(Loss),
 }
@@ -222,25 +218,23 @@ fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Kept {
     let mut watch = Watch::over(held);
     let [mut told, mut woken] = [false; 2];
     loop {
-        match watch.look(woken) {
-            Some(Loss::Vanished) if watch.was_moved() => return Kept::Taken,
-            Some(loss) => return Kept::Lost(loss),
-            None => {}
+        if let Some(loss) = watch.look(woken) {
+            return Kept::Lost(loss);
         }
         while let Some(received) = signals.next() {
             if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
-                return Kept::Until("signal");
+                return Kept::Until(Why::KEEPER_SIGNAL);
             }
         }
         if told {
             match read(&stdin, &mut [0]) {
                 Ok(1) if let_stdin_go().is_ok() => is_known = true,
                 Err(Errno::EINTR) => {}
-                _ => return Kept::Until("not_handed_over"),
+                _ => return Kept::Until(Why::NOT_HANDED_OVER),
             }
         }
         if deadline.is_over() {
-            return Kept::Until("max_hold");
+            return Kept::Until(Why::MAX_HOLD);
         }
         let limit = watch.left().min(deadline.left());
         let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());

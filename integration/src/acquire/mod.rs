@@ -30,7 +30,7 @@ use crate::failure::{Code, Error};
 use crate::hold::attend::Attending;
 use crate::hold::claim::{Attendant, Claiming, Stopped};
 use crate::hold::command;
-use crate::hold::leaving::Leaving;
+use crate::hold::leaving::{Leaving, Why};
 use crate::hold::nested;
 use crate::hold::report::{self, Report};
 use crate::hold::signals::Signals;
@@ -173,7 +173,7 @@ fn acquire(
         }
         Err(stopped) => {
             let leaving = Leaving { target: &target, patience: drain, talk, trail: &trail };
-            let _ = leaving.end(held, None, "not_handed_over", &mut attending);
+            let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
             Err(stopped)
         }
     }

@@ -48,6 +48,8 @@ impl Attendant for Attending<'_> {
                 return Some(Stopped::Signalled(received.signal));
             }
         }
+        // As PID 1, or after a shell that became us.
+        self.child.into_iter().for_each(tree::reap_orphans);
         let died = self.child.is_some_and(|child| tree::ending(child).is_some());
         died.then(|| match self.is_keeper {
             true => Error::new(Code::Io, "the keeper was killed before there was a claim to keep").into(),

@@ -137,11 +137,11 @@ impl Claim {
                 sleep(loss::CONFIRM);
                 is_there()
             };
-            let lost = || Loss::Vanished.error(None, Duration::ZERO, &self.target);
+            let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
             return if is_held { Ok(()) } else { Err(lost()) };
         };
         let Some(loss) = loss::now(held) else { return Ok(()) };
-        Err(loss.error(held.broken_as().as_deref(), held.age(), &self.target))
+        Err(loss.error(&self.id, held.broken_as().as_deref(), held.age(), &self.target))
     }
 
     /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error.

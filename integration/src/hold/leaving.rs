@@ -9,6 +9,7 @@ use beadlock_checker::take::{Held, Release, Whereabouts};
 use super::claim::Attendant;
 use super::guard::release;
 use super::loss::Loss;
+use super::tree::Ending;
 use crate::failure::Error;
 use crate::talk::Talk;
 use crate::target::Found;
@@ -37,41 +38,72 @@ pub enum Left {
     Stuck,
 }
 
+/// Why a claim ends, and what became of the work, for the audit.
+#[derive(Debug, Clone, Copy)]
+pub struct Why {
+    reason: &'static str,
+    result: Outcome,
+}
+
+impl Why {
+    /// A signal ended it before the command was there.
+    pub const SIGNAL: Self = Self { reason: "signal", result: Outcome::Failure };
+    /// The command could not be started.
+    pub const NOT_STARTED: Self = Self { reason: "command_not_started", result: Outcome::Failure };
+    /// Nobody has got to know of the claim.
+    pub const NOT_HANDED_OVER: Self = Self { reason: "not_handed_over", result: Outcome::Failure };
+    /// `release` was told its id.
+    pub const RELEASED: Self = Self { reason: "released", result: Outcome::Success };
+    /// The keeper's time was over.
+    pub const MAX_HOLD: Self = Self { reason: "max_hold", result: Outcome::Success };
+    /// The keeper was told to end.
+    pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
+
+    /// The command has ended.
+    pub fn ended(ending: Ending) -> Self {
+        let result = if ending == Ending::Exited(0) { Outcome::Success } else { Outcome::Failure };
+        Self { reason: "command_ended", result }
+    }
+}
+
 impl Leaving<'_> {
-    /// Releases for `reason`, and says so; a failure is a warning that says what to type. A signal ends the wait for
-    /// the gate: the lock is stale the moment its process is reaped. `known` is a loss that was seen before.
-    pub fn end(&self, held: Held, known: Option<Loss>, reason: &str, attendant: &mut impl Attendant) -> Left {
-        let age = held.age();
-        let record = held.record().clone();
+    /// Releases, and says so; a failure is a warning that says what to type. A signal ends the wait for the gate: the
+    /// lock is stale the moment its process is reaped. `known` is a loss that was seen before: then there is nothing to
+    /// release, unless it is in the directory that was replaced.
+    pub fn end(&self, held: Held, known: Option<Loss>, why: Why, attendant: &mut impl Attendant) -> Left {
+        let (age, record, id) = (held.age(), held.record().clone(), held.id().to_owned());
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
-        let released = release(held, self.target.dir(), self.patience, attendant);
-        self.talk.end_live();
-        let loss = match (known, released) {
-            (Some(loss), _) => loss,
-            (None, Ok(Release::Released)) => {
-                self.talk.say(&format!("released {} after {}", self.target.given, shown(age)));
-                self.trail.write(Event::LockReleased, |entry| {
-                    entry.reason(reason).held_for(age).result(Outcome::Success).lock(&record)
-                });
-                return Left::Released;
-            }
-            (None, Ok(Release::Gone)) => Loss::Vanished,
-            (None, Ok(Release::NotOurs(now))) => Loss::Changed(now),
-            (None, Err(failed)) => {
-                let (_, error) = *failed;
-                self.talk.warn(&format!(
-                    "the lock was not released: {error}; once this has ended, type: beadlock check {}",
-                    self.target.typed()
-                ));
-                self.trail.write(Event::LockReleased, |entry| {
-                    let entry = entry.reason(reason).held_for(age).lock(&record);
-                    entry.result(Outcome::Failure).error(&error)
-                });
-                return Left::Stuck;
-            }
+        let loss = match known {
+            Some(loss) if loss != Loss::Replaced => loss,
+            known => match (release(held, self.target.dir(), self.patience, attendant), known) {
+                (_, Some(loss)) => loss,
+                (Ok(Release::Gone), None) => Loss::Vanished,
+                (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
+                (Ok(Release::Released), None) => {
+                    self.talk.end_live();
+                    self.talk.say(&format!("released {} after {}", self.target.given, shown(age)));
+                    self.trail.write(Event::LockReleased, |entry| {
+                        entry.reason(why.reason).held_for(age).result(why.result).lock(&record)
+                    });
+                    return Left::Released;
+                }
+                (Err(failed), None) => {
+                    let (_, error) = *failed;
+                    self.talk.warn(&format!(
+                        "the lock was not released: {error}; once this has ended, type: beadlock check {}",
+                        self.target.typed()
+                    ));
+                    self.trail.write(Event::LockReleased, |entry| {
+                        let entry = entry.reason(why.reason).held_for(age).lock(&record);
+                        entry.result(Outcome::Failure).error(&error)
+                    });
+                    return Left::Stuck;
+                }
+            },
         };
-        let error = loss.error(kept.as_deref(), age, self.target);
+        self.talk.end_live();
+        let error = loss.error(&id, kept.as_deref(), age, self.target);
         self.trail.write(Event::LockLost, |entry| {
             entry.reason(loss.as_str()).detail(&error).held_for(age).lock(&record)
         });

@@ -41,6 +41,10 @@ pub enum OnLoss {
 pub enum Loss {
     /// It is gone.
     Vanished,
+    /// It was moved aside and deleted, as a release by its id does, or a removal by who took it for dead.
+    Released,
+    /// Its directory's path leads to another directory.
+    Replaced,
     /// Another one is in its place; its record where it has one.
     Changed(Option<Box<Record>>),
 }
@@ -50,12 +54,14 @@ impl Loss {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
+            Self::Released => "released",
+            Self::Replaced => "replaced",
             Self::Changed(_) => "changed",
         }
     }
 
-    /// What happened to the lock at `path`, and its likely cause; `kept` is where somebody who broke it keeps it.
-    pub fn cause(&self, path: &Path, kept: Option<&Path>) -> String {
+    /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who broke it keeps it.
+    pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
         let path = escaped_path(path);
         if let Some(kept) = kept {
             return format!("{path} was broken by somebody; its record is kept in {}", escaped_path(kept));
@@ -64,6 +70,15 @@ impl Loss {
             Self::Vanished => format!(
                 "{path} vanished; `git clean -x`, `git stash -u`, rm and tools that clear up after others do that"
             ),
+            Self::Released => format!(
+                "{path} was released by somebody who gave its id, or removed by a check that took it for dead"
+            ),
+            Self::Replaced => format!(
+                "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the old one"
+            ),
+            Self::Changed(Some(record)) if record.beadlock.as_ref().is_some_and(|mark| mark.id == id) => {
+                format!("{path} was replaced by a copy of itself: nobody watches over that one")
+            }
             Self::Changed(Some(record)) => {
                 let (holder, host) = (escaped(&record.holder), escaped(&record.hostname));
                 format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid)
@@ -75,9 +90,9 @@ impl Loss {
     }
 
     /// The error that a hold ends with.
-    pub fn error(&self, kept: Option<&Path>, age: Duration, target: &Found) -> Error {
+    pub fn error(&self, id: &str, kept: Option<&Path>, age: Duration, target: &Found) -> Error {
         let (name, age, path) = (&target.given, shown(age), target.path());
-        let cause = self.cause(&path, kept);
+        let cause = self.cause(&path, id, kept);
         let message = format!(
             "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then \
              beadlock status {}",
@@ -95,9 +110,14 @@ pub fn now(held: &Held) -> Option<Loss> {
 }
 
 fn seen(held: &Held) -> Option<Loss> {
-    match held.whereabouts() {
-        Whereabouts::InPlace | Whereabouts::Aside => None,
+    loss_of(held.whereabouts())
+}
+
+fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
+    match whereabouts {
+        Whereabouts::InPlace | Whereabouts::Aside | Whereabouts::Unknown => None,
         Whereabouts::Vanished => Some(Loss::Vanished),
+        Whereabouts::Replaced => Some(Loss::Replaced),
         Whereabouts::Changed(record) => Some(Loss::Changed(record)),
     }
 }
@@ -145,12 +165,6 @@ impl<'h> Watch<'h> {
         self.again.left()
     }
 
-    /// The lock file was moved before it vanished, as a release and `beadlock break` do, and nothing else that removes.
-    /// Not known where nothing wakes the watch: true then.
-    pub fn was_moved(&self) -> bool {
-        self.moved || self.events.is_none()
-    }
-
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
@@ -165,15 +179,21 @@ impl<'h> Watch<'h> {
             return None;
         }
         let net = if self.events.is_some() { NET } else { NET_ALONE };
-        let (is_lost, pause) = match self.held.whereabouts() {
-            Whereabouts::InPlace => (None, net),
-            Whereabouts::Aside => (None, CONFIRM),
-            Whereabouts::Vanished => (Some(Loss::Vanished), CONFIRM),
-            Whereabouts::Changed(record) => (Some(Loss::Changed(record)), CONFIRM),
+        let whereabouts = self.held.whereabouts();
+        let is_in_place = whereabouts == Whereabouts::InPlace;
+        let lost = match loss_of(whereabouts) {
+            // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
+            Some(Loss::Vanished) if self.was_moved() && self.held.is_deleted() => Some(Loss::Released),
+            lost => lost,
         };
-        self.again = Deadline::after(pause);
-        let was_suspected = std::mem::replace(&mut self.suspected, is_lost.is_some());
-        is_lost.filter(|_| was_suspected)
+        self.moved &= !is_in_place;
+        self.again = Deadline::after(if is_in_place { net } else { CONFIRM });
+        let was_suspected = std::mem::replace(&mut self.suspected, lost.is_some());
+        lost.filter(|_| was_suspected)
+    }
+
+    fn was_moved(&self) -> bool {
+        self.moved || self.events.is_none()
     }
 }
 
@@ -219,7 +239,7 @@ mod tests {
         let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
         fs::write(held.path(), foreign).unwrap();
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
-        assert!(loss.cause(&held.path(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
+        assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
         fs::remove_file(held.path()).unwrap();
         assert_eq!(await_loss(&mut Watch::over(&held), Duration::from_secs(20)), Some(Loss::Vanished));
     }

@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use super::attend::Attending;
 use super::claim::{Attendant, Claiming, Stopped};
 use super::command::Command;
-use super::leaving::{Leaving, Left};
+use super::leaving::{Leaving, Left, Why};
 use super::loss::{self, Loss};
 use super::nested;
 use super::report::{self, Report};
@@ -127,7 +127,7 @@ fn hold(
     let patience = settings.drain.max(Duration::from_secs(10));
     let leaving = Leaving { target: &target, patience, talk, trail: &trail };
     if let Some(stopped) = watch.stopped() {
-        leave(&leaving, held, None, "signal", &mut signals, report);
+        leave(&leaving, held, None, Why::SIGNAL, &mut signals, report);
         return Err(stopped);
     }
     if held.is_some() {
@@ -143,7 +143,7 @@ fn hold(
     let ended = match started {
         Ok(ended) => ended,
         Err(error) => {
-            leave(&leaving, held, None, "command_not_started", &mut signals, report);
+            leave(&leaving, held, None, Why::NOT_STARTED, &mut signals, report);
             return Err(command.not_executed(&error).into());
         }
     };
@@ -158,8 +158,9 @@ fn hold(
     }
     let lost_outer = outer
         .zip(ended.lost.as_ref())
-        .map(|(outer, loss)| loss.error(outer.broken_as().as_deref(), outer.age(), &target));
-    let lost = leave(&leaving, held, ended.lost, "command_ended", &mut signals, report).or(lost_outer);
+        .map(|(outer, loss)| loss.error(outer.id(), outer.broken_as().as_deref(), outer.age(), &target));
+    let lost =
+        leave(&leaving, held, ended.lost, Why::ended(ended.ending), &mut signals, report).or(lost_outer);
     drop(child);
     let end = match ended.ending {
         Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,
@@ -182,14 +183,14 @@ fn leave(
     leaving: &Leaving<'_>,
     held: Option<Held>,
     lost: Option<Loss>,
-    reason: &str,
+    why: Why,
     signals: &mut Signals,
     report: &mut Report,
 ) -> Option<Error> {
     let held = held?;
     report.held = Some(held.age());
     let mut watch = Attending::wait_of(signals, leaving.talk, None);
-    match leaving.end(held, lost, reason, &mut watch) {
+    match leaving.end(held, lost, why, &mut watch) {
         Left::Released => report.released = true,
         Left::Stuck => {}
         Left::Lost(error) => return Some(error),

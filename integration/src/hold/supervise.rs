@@ -74,6 +74,8 @@ struct Came {
     deadline: Option<Deadline>,
     /// The pause after the last KILL.
     killed: Option<Duration>,
+    /// Who was killed then.
+    asked: Vec<(i32, u64)>,
 }
 
 impl Running {
@@ -152,13 +154,16 @@ impl Running {
         came.passed_on || came.from_terminal.is_some_and(is_near)
     }
 
-    /// What lives of the tree of a command that has ended. The tree's end is believed only when seen twice: a process
-    /// may be born while one looks.
+    /// What lives of the tree of a command that has ended. The tree's end is not believed by one scan of all processes:
+    /// one may be born while it goes on.
     fn left(&self, must_be_sure: bool) -> Vec<Stat> {
         let all = process::all();
         tree::reap_orphans_of(&all, self.pid);
         let left = self.tree.living_of(all);
-        if left.is_empty() && must_be_sure { self.tree.living() } else { left }
+        if !left.is_empty() || !must_be_sure {
+            return left;
+        }
+        self.tree.orphans(self.pid).unwrap_or_else(|| self.tree.living())
     }
 
     fn receive(&self, received: Received, has_ended: bool, came: &mut Came) {
@@ -227,7 +232,7 @@ impl Running {
 
     /// The lock is lost: nobody is kept away any more.
     fn lose(&self, loss: Loss, held: &Held, came: &mut Came, talk: &Talk) {
-        let cause = loss.cause(&held.path(), held.broken_as().as_deref());
+        let cause = loss.cause(&held.path(), held.id(), held.broken_as().as_deref());
         came.lost = Some(loss);
         match self.on_loss {
             OnLoss::Kill => {
@@ -270,7 +275,14 @@ impl Running {
             let names = tree::names(&spared);
             talk.warn(&format!("not permitted to kill {names}; the lock stays until they have ended"));
         }
-        let pause = came.killed.map_or(KILL_AGAIN, |pause| (pause * 2).min(KILL_AGAIN_AT_MOST));
+        if tree::ending(self.pid).is_some() {
+            self.tree.kill_orphans(self.pid);
+        }
+        // Who is killed for the first time ends soon; who is asked again and again may not be killed at all.
+        let numbers: Vec<(i32, u64)> = left.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
+        let is_the_same = std::mem::replace(&mut came.asked, numbers.clone()) == numbers;
+        let longer = |pause: Duration| (pause * 2).min(KILL_AGAIN_AT_MOST);
+        let pause = came.killed.filter(|_| is_the_same).map_or(KILL_AGAIN, longer);
         came.killed = Some(pause);
         came.deadline = Some(Deadline::after(pause));
     }

@@ -3,6 +3,7 @@
 //! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen.
 
 use std::collections::HashSet;
+use std::fs;
 
 use beadlock_checker::process::{self, Stat, is_dead_zombie};
 use beadlock_checker::sys::{ChildEnd, ended_child};
@@ -56,6 +57,63 @@ impl Tree {
         tree.retain(|stat| !(stat.is_zombie() && has_ended(stat.pid)));
         tree
     }
+}
+
+impl Tree {
+    /// The living ones among our own children but the command `main`; those that have ended are reaped. `None` where
+    /// the kernel does not list children.
+    ///
+    /// None of them means that nothing of the tree lives, also when its members end and are born faster than one scan
+    /// of all processes takes: whoever lives is our child or below one, and a child that has ended stays in the list, in
+    /// front of the children that fell to us by its end, until it is reaped here.
+    pub fn orphans(&self, main: i32) -> Option<Vec<Stat>> {
+        loop {
+            let (mut living, mut reaped) = (Vec::new(), false);
+            for pid in children()?.into_iter().filter(|pid| *pid != main) {
+                let Some(stat) = Stat::read(pid) else { continue };
+                if self.before.contains(&(stat.pid, stat.start_ticks)) {
+                    continue;
+                }
+                if stat.is_zombie() && has_ended(pid) {
+                    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+                    reaped = true;
+                } else {
+                    living.push(stat);
+                }
+            }
+            if !reaped || !living.is_empty() {
+                return Some(living);
+            }
+        }
+    }
+
+    /// Kills our own children but `main`, and those that fall to us by it, again and again for a while: a chain of
+    /// processes that each start the next and end is faster than a scan. A child's number is its own until we reap it.
+    pub fn kill_orphans(&self, main: i32) {
+        for _ in 0..KILL_ROUNDS {
+            match self.orphans(main) {
+                Some(orphans) if !orphans.is_empty() => {
+                    for stat in orphans {
+                        let _ = kill(Pid::from_raw(stat.pid), Signal::SIGKILL);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How often children that come anew are killed before there is a pause.
+const KILL_ROUNDS: usize = 200;
+
+/// Our children, of all threads, in the order in which they became ours.
+fn children() -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for task in fs::read_dir("/proc/self/task").ok()? {
+        let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
+        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Some(children)
 }
 
 /// One whose main thread alone has ended looks like a zombie, and lives; one that is gone by now has ended.

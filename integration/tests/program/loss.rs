@@ -357,3 +357,86 @@ fn under_an_outer_claim_that_one_is_watched_and_never_released() {
     assert!(scene.file("asked").exists() && ended.err.contains("lost the lock of "), "{ended:?}");
     assert!(!ended.err.contains("released .beads after 0ms\nbeadlock: error"), "{ended:?}");
 }
+
+/// Each process starts the next and ends, faster than all processes can be looked through.
+const CHAIN: &str = r#"
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+beat = os.open("beat", os.O_CREAT | os.O_WRONLY, 0o644)
+end = time.time() + 20
+if os.fork() == 0:
+    os.setsid()
+    while time.time() < end:
+        if os.fork():
+            os._exit(0)
+        os.pwrite(beat, b"%f" % time.time(), 0)
+    os._exit(0)
+open("ready", "w").close()
+time.sleep(100)
+"#;
+
+#[test]
+fn a_chain_of_processes_does_not_outrun_the_end() {
+    if !has_program("python3") {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.file("chain.py"), CHAIN).unwrap();
+    let running = held(&scene, &["--kill-after", "200ms"], "exec python3 chain.py");
+    until("the chain runs", || !scene.read("beat").is_empty());
+    fs::remove_file(scene.lock()).unwrap();
+    running.finish().expect(9, &[LOST]);
+    let last = scene.read("beat");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(scene.read("beat"), last, "it goes on after the end");
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_a_loss_and_the_lock_is_released_where_it_is() {
+    let (scene, ended, _) = lost(&|scene| {
+        fs::rename(scene.beads(), scene.file("old")).unwrap();
+        fs::create_dir(scene.beads()).unwrap();
+    });
+    ended.expect(9, &[LOST, ".exclusive-lock was replaced by another, where nobody sees the lock"]);
+    assert!(!scene.file("old/.exclusive-lock").exists(), "nothing is left in the old one");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_no_loss() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new();
+    for path in [scene.path(), &scene.beads()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let script = "chmod 000 .beads; sleep 1.2; chmod 777 .beads; exit 7";
+    let mut command = scene.command(&["hold", "--", "sh", "-c", script]);
+    if !crate::support::as_nobody(&mut command) {
+        return;
+    }
+    // A directory of one's own can be shut.
+    nix::unistd::chown(&scene.beads(), Some(65534.into()), Some(65534.into())).unwrap();
+    let ended = Running::start(command).finish();
+    assert_eq!(ended.code, 7, "{ended:?}");
+}
+
+#[test]
+fn a_shut_gate_does_not_keep_a_loss_waiting() {
+    let scene = Scene::new();
+    let running = held(&scene, &[], OBEDIENT);
+    fs::remove_file(scene.lock()).unwrap();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let begun = Instant::now();
+    running.finish().expect(9, &[LOST]);
+    assert!(begun.elapsed() < Duration::from_secs(8), "it waited for the gate: {:?}", begun.elapsed());
+    drop(gate);
+}
+
+#[test]
+fn a_release_by_the_id_is_told_from_a_removal_by_hand() {
+    let (_, ended, _) = lost(&|scene| {
+        let id = scene.run(&["status", "--json"]).json()["data"][0]["id"].as_str().unwrap().to_owned();
+        scene.run(&["release", "--id", &id]).expect(0, &["released"]);
+    });
+    ended.expect(9, &[LOST, "was released by somebody who gave its id"]);
+}

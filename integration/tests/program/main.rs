@@ -21,6 +21,8 @@ mod log;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod init;
+#[cfg(test)]
 mod keeper;
 #[cfg(test)]
 mod list;

@@ -1,10 +1,11 @@
 //! Ctrl-C: the command has it already, and so it is not passed on; who dies of it dies as it would alone.
 
+use beadlock_checker::Gate;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::screen::rows;
-use super::{BEADLOCK, Terminal};
+use super::{BEADLOCK, Terminal, pid_in, program};
 use crate::support::{Ended, Scene, has_program, lives, reap, this_host};
 
 /// Runs a hold with these words, and types Ctrl-C once `ready` is there.
@@ -130,4 +131,29 @@ fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
         assert!(!rows.iter().any(|row| row.contains("waiting")), "{command:?}: {rows:?}");
         assert_eq!(scene.names(), [".exclusive-lock"]);
     }
+}
+
+#[test]
+fn ctrl_c_is_a_cycles_to_deal_with_too() {
+    let scene = Scene::new();
+    let script = "trap 'echo got >> log' INT; echo > ready; until test -e log; do sleep 0.01; done; \
+                  echo > on; until test -e end; do sleep 0.01; done; exit 5";
+    let mut terminal = Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", script]);
+    terminal.until("the command runs", || scene.file("ready").exists());
+    let is_open = || Gate::try_take(&scene.beads()).unwrap().is_some();
+    terminal.type_in("\x03");
+    terminal.until("it goes on", || scene.file("on").exists());
+    assert!(!is_open(), "the cycle goes on");
+    std::fs::write(scene.file("end"), "").unwrap();
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.signal, scene.read("log").as_str()), (5, None, "got\n"), "{ended:?}");
+    assert!(is_open());
+
+    let mut terminal =
+        Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]);
+    let pid = pid_in(&terminal, &scene, "pid");
+    terminal.until("it runs", || program(pid) == "sleep");
+    terminal.type_in("\x03");
+    assert_eq!(terminal.end().signal, Some(2));
+    assert!(is_open());
 }

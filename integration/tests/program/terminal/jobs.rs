@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use beadlock_checker::Gate;
+
 use super::{BEADLOCK, Terminal, pid_in, program, state};
 use crate::support::{Scene, has_program};
 
@@ -241,4 +243,21 @@ fn a_window_that_changes_its_size_is_the_commands_to_hear() {
     terminal.resize(123);
     assert_eq!(terminal.end().code, 5);
     assert!(scene.read("size").trim().ends_with(" 123"), "{:?}", scene.read("size"));
+}
+
+#[test]
+fn a_cycle_that_is_stopped_keeps_the_gate() {
+    let scene = Scene::new();
+    let mut terminal = Terminal::shell(&scene);
+    terminal.type_in(&format!("\"$BEADLOCK\" cycle -- sh -c '{WORK}'\n"));
+    let both = [pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid")];
+    terminal.type_in("\x1a");
+    terminal.until("both are stopped", || both.iter().all(|pid| state(*pid) == 'T'));
+    at_the_prompt(&mut terminal, &scene);
+    assert!(Gate::try_take(&scene.beads()).unwrap().is_none());
+    terminal.type_in("fg; echo $? > code\n");
+    allow_end(&scene);
+    terminal.until("it ends", || scene.read("code").ends_with('\n'));
+    assert_eq!(scene.read("code"), "5\n");
+    assert!(Gate::try_take(&scene.beads()).unwrap().is_some());
 }

@@ -1,0 +1,273 @@
+//! A crash of any command at any point leaves a valid record or none, and the next command works without a human.
+//!
+//! Each command is killed before each of its system calls that changes something (`stepped`), and at moments that
+//! nobody chose, alone and together with all that it has started.
+
+mod stepped;
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use beadlock_tests::process::marked_by;
+use beadlock_tests::{Ended, Running, Scene, binaries, lock_text, run, skip};
+use nix::sys::signal::{Signal, kill};
+
+use stepped::{Stepped, kill_at};
+
+/// Kills that come at a time, for each command.
+const MOMENTS: usize = 40;
+/// Scenes side by side: they mostly wait.
+const LANES: usize = 4;
+/// More calls that change something than any of the commands makes.
+const CALLS: usize = 400;
+
+/// A command, what is there before it, and how it is done again by whoever finds it undone.
+struct Case {
+    /// What is there before; its answer are processes that live meanwhile.
+    before: fn(&Scene) -> Vec<Running>,
+    /// The words of the command, which may name what is there.
+    words: fn(&Scene, &[Running]) -> Vec<String>,
+    /// What somebody would type next, when the lock is still there and its process lives.
+    again: Option<fn(&Scene) -> Vec<String>>,
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn nothing(_: &Scene) -> Vec<Running> {
+    Vec::new()
+}
+
+fn stale(scene: &Scene) -> Vec<Running> {
+    scene.write_stale_lock("long gone");
+    Vec::new()
+}
+
+/// A script that runs.
+fn script(scene: &Scene) -> Vec<Running> {
+    let mut command = scene.command("sleep");
+    command.arg("300");
+    vec![Running::start(command)]
+}
+
+/// The same, with a claim.
+fn acquired(scene: &Scene) -> Vec<Running> {
+    let script = script(scene);
+    let ended = scene.run(&["acquire", "-q", "--for", &script[0].pid().to_string()]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    script
+}
+
+/// A claim that nothing but a human can end.
+fn elsewhere(scene: &Scene) -> Vec<Running> {
+    scene.write_lock(lock_text("elsewhere", 4711, "another-host"));
+    Vec::new()
+}
+
+fn id(scene: &Scene) -> String {
+    let (_, envelope) = scene.json(&["status"]);
+    envelope["data"][0]["id"].as_str().unwrap_or_default().to_owned()
+}
+
+fn release(scene: &Scene) -> Vec<String> {
+    vec!["release".into(), "-q".into(), "--id".into(), id(scene)]
+}
+
+fn break_it(_: &Scene) -> Vec<String> {
+    words(&["break", "-q", "--holder", "elsewhere", "--even-if-live"])
+}
+
+const HOLD: Case = Case { before: nothing, words: |_, _| words(&["hold", "-q", "--", "true"]), again: None };
+const HOLD_STALE: Case = Case { before: stale, ..HOLD };
+const ACQUIRE: Case = Case {
+    before: script,
+    words: |_, script| words(&["acquire", "-q", "--for", &script[0].pid().to_string()]),
+    again: None,
+};
+const DETACH: Case = Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), again: None };
+const RELEASE: Case = Case { before: acquired, words: |scene, _| release(scene), again: Some(release) };
+const BREAK: Case = Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it) };
+const CYCLE: Case = Case { before: stale, words: |_, _| words(&["cycle", "-q", "--", "true"]), again: None };
+const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), again: None };
+
+impl Case {
+    /// A shell that does what `first` says and becomes the command then, whose output goes to the file `told`.
+    fn command(&self, scene: &Scene, others: &[Running], first: &str) -> Command {
+        let mut command = scene.shell(&format!("{first} exec \"$@\" > told 2> said"));
+        command.arg("sh").arg(binaries::beadlock()).args((self.words)(scene, others));
+        command
+    }
+
+    /// What must hold after the crash, whose place `at` names.
+    fn recovers(&self, scene: &Scene, others: Vec<Running>, at: &str) {
+        let text = scene.lock_text();
+        let is_whole = |text: &str| {
+            let record: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+            ["holder", "pid", "hostname", "started_at"].iter().all(|key| !record[key].is_null())
+        };
+        assert!(!scene.lock().exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
+        let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
+        if let Some(id) = told.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")) {
+            // Whoever was told the id has a claim, however the teller ended.
+            let ended = scene.run(&["release", "-q", "--id", id]);
+            assert_eq!(ended.code, 0, "{at}: {ended:?}");
+        }
+        if let Some(again) = self.again {
+            // The crash came before the end, or the lock is moved aside: who does it again, finds it.
+            let ended = scene.run(&["check", "-q"]);
+            if ended.code != 0 {
+                let words = again(scene);
+                let ended = scene.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+                assert_eq!(ended.code, 0, "{at}: {words:?}: {ended:?}");
+            }
+        }
+        for other in others {
+            other.signal(Signal::SIGKILL);
+            drop(other);
+        }
+        let ended = scene.run(&["hold", "-q", "--wait", "5s", "--", "true"]);
+        assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
+        let kept = |name: &String| name.starts_with(".exclusive-lock.broken-");
+        let names: Vec<String> = scene.names().into_iter().filter(|name| !kept(name)).collect();
+        assert_eq!(names, ["issues.jsonl"], "{at}: left behind");
+    }
+
+    fn killed_at_each_call(&self) {
+        let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(CALLS), AtomicUsize::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..LANES {
+                threads.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        if at >= ends.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let scene = Scene::new();
+                        let others = (self.before)(&scene);
+                        let command = self.command(&scene, &others, "kill -STOP $$;");
+                        let what = format!("before change {at} of {:?}", command.get_args());
+                        match kill_at(command, at) {
+                            Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
+                            Stepped::Ended(code) => {
+                                assert_eq!(code, 0, "{what}: it ended by itself");
+                                ends.fetch_min(at, Ordering::Relaxed)
+                            }
+                            Stepped::Impossible => {
+                                ends.store(0, Ordering::Relaxed);
+                                return;
+                            }
+                        };
+                        self.recovers(&scene, others, &what);
+                    }
+                });
+            }
+        });
+        let kills = kills.into_inner();
+        match ends.into_inner() {
+            0 => skip::cannot("nobody may trace a program here"),
+            ends => assert!(ends < CALLS && kills >= 5, "{kills} kills, until {ends}: this shows nothing"),
+        }
+    }
+
+    /// The kill comes after a part of the time that the command takes.
+    fn killed_at_any_moment(&self) {
+        let scene = Scene::new();
+        let others = (self.before)(&scene);
+        let command = self.command(&scene, &others, "");
+        let begun = Instant::now();
+        let ended = Ended::from(run(command));
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let whole = begun.elapsed().min(Duration::from_secs(1));
+        drop(others);
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|threads| {
+            for _ in 0..LANES {
+                threads.spawn(|| {
+                    loop {
+                        let round = next.fetch_add(1, Ordering::Relaxed);
+                        if round >= MOMENTS {
+                            return;
+                        }
+                        let moment = whole * round as u32 / MOMENTS as u32;
+                        self.killed_after(moment, round % 2 == 0);
+                    }
+                });
+            }
+        });
+    }
+
+    fn killed_after(&self, moment: Duration, all_of_it: bool) {
+        let scene = Scene::new();
+        let others = (self.before)(&scene);
+        let spared: Vec<i32> = others.iter().map(Running::pid).collect();
+        let command = self.command(&scene, &others, "");
+        let at = format!("after {moment:?} of {:?}, all of it: {all_of_it}", command.get_args());
+        let mut victim = Running::start(command);
+        std::thread::sleep(moment);
+        // An error: it has ended already.
+        victim.signal(Signal::SIGKILL);
+        while all_of_it {
+            let left: Vec<_> =
+                marked_by(&scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())).collect();
+            for pid in &left {
+                let _ = kill(*pid, Signal::SIGKILL);
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        victim.wait(Duration::from_secs(30));
+        self.recovers(&scene, others, &at);
+    }
+}
+
+#[test]
+fn of_a_hold() {
+    HOLD.killed_at_each_call();
+    HOLD.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_hold_that_takes_a_stale_lock_over() {
+    HOLD_STALE.killed_at_each_call();
+    HOLD_STALE.killed_at_any_moment();
+}
+
+#[test]
+fn of_an_acquire() {
+    ACQUIRE.killed_at_each_call();
+    ACQUIRE.killed_at_any_moment();
+}
+
+#[test]
+fn of_an_acquire_that_leaves_a_keeper() {
+    DETACH.killed_at_each_call();
+    DETACH.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_release() {
+    RELEASE.killed_at_each_call();
+    RELEASE.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_break() {
+    BREAK.killed_at_each_call();
+    BREAK.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_cycle() {
+    CYCLE.killed_at_each_call();
+    CYCLE.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_check() {
+    CHECK.killed_at_each_call();
+    CHECK.killed_at_any_moment();
+}
