@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use beadlock_checker::Gate;
 use beadlock_tests::skip::checkout;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, run, tool, wait_until};
@@ -227,6 +228,8 @@ fn the_example_of_a_daemon_runs() {
     };
     assert_eq!(daemon("2").out, "synced 1 issues\nsynced 1 issues\nfree now\n");
     let hold = scene.hold(&["--", "sleep", "30"]);
+    // The lock is there a moment before the claimer lets the gate go.
+    wait_until(PATIENCE, "the gate is open", || matches!(Gate::try_take(&scene.beads()), Ok(Some(_))));
     assert_eq!(daemon("1").out, "Skipping database (locked by sleep)\nclaimed now\n");
     drop(hold);
     scene.write_stale_lock("vc-executor");
