@@ -92,7 +92,7 @@ pub(crate) async fn run(
     };
     let output = async {
         if let Some(stdout) = runner.stdout.take() {
-            read_lines(stdout, |text| log::line(database, text)).await;
+            read_lines(stdout, |text| log::output(database, text)).await;
         }
     };
     // Only the runner has the other ends: both streams end when it does.

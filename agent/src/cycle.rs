@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::database::Told;
-use crate::log;
+use crate::log::{self, own};
 use crate::watch::Watch;
 
 /// What all cycles have in common.
@@ -65,14 +65,11 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
-            log::line(database, format_args!("Sync cycle failed: there is no database any more: {error}"));
+            log::line(database, own::no_database(error));
             return Outcome::Failed;
         }
         if !std::mem::replace(&mut told.no_gate, true) {
-            log::line(
-                database,
-                format_args!("No gate ({error}); a claim does not wait for a running cycle here"),
-            );
+            log::line(database, own::no_gate(error));
         }
     }
     if let Some(removed) = cycle.decision().removed() {
@@ -83,7 +80,7 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
     if let Some(line) = told.streak.resumed(Instant::now()) {
         log::line(database, line);
     }
-    log::line(database, "Starting sync cycle...");
+    log::line(database, own::BEGUN);
     let end = match &work.exec {
         None => End::Complete,
         Some(command) => execute(work, database, dir, command, &cycle).await,

@@ -41,6 +41,7 @@ use crate::scheduler::{Scheduler, Signals};
 /// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed; 2 the command line is wrong; 4 and 5
 /// with `--once` as `beadlock check` (DESIGN 8).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    beadlock_checker::sys::ignore_size_limit();
     let settings = match cli::settings(args) {
         Ok(settings) => settings,
         Err(code) => return code,
@@ -70,12 +71,12 @@ fn start(settings: cli::Settings) -> std::io::Result<u8> {
         Signals::new()?
     };
     let log = log::Log::open(&settings.databases, settings.log_file.as_deref())?;
-    log::line_to_all(format_args!("Agent started: {}", log::this_agent()));
+    log::line_to_all(log::own::started());
     let code = runtime.block_on(async { Ok(Scheduler::new(settings, trail)?.run(signals).await) });
     if let Some(worker) = auditing {
         worker.close();
     }
-    log::line_to_all(format_args!("Agent stopped: {}", log::this_agent()));
+    log::line_to_all(log::own::stopped());
     log.close();
     code
 }

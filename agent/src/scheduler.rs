@@ -21,7 +21,7 @@ use crate::audit::Trail;
 use crate::cli::{Mode, Settings};
 use crate::cycle::{self, Outcome, Work};
 use crate::database::{Due, Told};
-use crate::log;
+use crate::log::{self, own};
 use crate::watch::{Marks, News, Watch, Wrong};
 
 /// Everything that happens, in the order it happens.
@@ -158,7 +158,7 @@ impl Scheduler {
                 outcome
             }
             None => {
-                log::line(number, "Sync cycle failed: a fault in beadlock-agent itself; please report it");
+                log::line(number, own::FAULT);
                 Outcome::Failed
             }
         };
@@ -226,10 +226,7 @@ impl Scheduler {
         }
         self.ready.clear();
         self.timers.clear();
-        log::line_to_all(match self.running.len() {
-            0 => format!("Ending on {signal}"),
-            running => format!("Ending on {signal} after {running} running cycles"),
-        });
+        log::line_to_all(own::ending(signal, self.running.len()));
     }
 }
 
@@ -273,7 +270,7 @@ async fn next_due(timers: &mut DelayQueue<usize>) -> Option<usize> {
 }
 
 fn say(said: &mut HashSet<Wrong>, wrong: Wrong) {
-    let line = format!("Cannot watch for changes ({}); cycles start by the clock", wrong.why);
+    let line = own::cannot_watch(&wrong.why);
     let database = wrong.database;
     if said.insert(wrong) {
         match database {

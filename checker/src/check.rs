@@ -122,7 +122,7 @@ impl From<Settled> for Decision {
         match settled {
             Settled::Free { removed: None } => Self::Proceed(Proceed::NoLock),
             Settled::Free { removed: Some(removed) } => Self::Proceed(Proceed::RemovedStale(removed)),
-            Settled::Refused(skip) => Self::Skip(skip),
+            Settled::Refused { skip, .. } => Self::Skip(skip),
         }
     }
 }

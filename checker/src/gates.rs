@@ -99,13 +99,18 @@ impl GateHolder {
         let Some((stand_in, stat)) = StandIn::of(self.pid).zip(Stat::read(self.pid)) else {
             return Role::Other;
         };
-        let StandIn { daemon, work } = stand_in;
+        let StandIn { daemon, work, group } = stand_in;
         // The daemon's number is of its own namespace, its parent's of ours.
         if stat.ppid == daemon || !namespace::is_of_ours(self.pid) {
             return Role::Runner { daemon };
         }
+        let mut living = process::all();
+        living.retain(|stat| !stat.is_zombie());
         let is_work = |stat: &Stat| work.map_or(stat.ppid == self.pid, |work| stat.pid == work);
-        let work = process::all().into_iter().filter(|stat| is_work(stat) && !stat.is_zombie());
+        // The command's process has ended: what it has started in its group is left.
+        let is_group = group && !living.iter().any(is_work);
+        let is_work = |stat: &Stat| if is_group { work == Some(stat.pgrp) } else { is_work(stat) };
+        let work = living.iter().filter(|stat| is_work(stat));
         Role::Orphan { daemon, work: work.map(|stat| Self::of(stat.pid)).collect() }
     }
 }
@@ -116,6 +121,8 @@ struct StandIn {
     daemon: i32,
     /// The command's process; `None`: its child.
     work: Option<i32>,
+    /// That process leads a group, which is worked in as well.
+    group: bool,
 }
 
 impl StandIn {
@@ -127,7 +134,8 @@ impl StandIn {
         (is_guardian || first == runner::ARGUMENT.as_bytes()).then_some(())?;
         let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
         let daemon = number()?;
-        Some(Self { daemon, work: if is_guardian { number() } else { None } })
+        let work = if is_guardian { number() } else { None };
+        Some(Self { daemon, work, group: is_guardian && words.nth(1) == Some(b"group") })
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! It is the running binary itself, started again with a hidden first argument, as the [`runner`](crate::runner) is.
 //! But it runs nothing: the command stays the child of whoever started it, with its terminal and its streams. The
-//! guardian only waits for that one process to end, so that the gate stays shut for as long as the command lives,
-//! also when its parent was killed. It does not die of the signals that end a daemon, which a service manager sends
-//! to everyone at once.
+//! guardian only waits, so that the gate stays shut for as long as the command works, also when its parent was killed.
+//! It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -13,7 +12,14 @@
 //! | 2 | `/dev/null` |
 //!
 //! Order: the command's process is there, but does not execute yet; the guardian is started, and guards; the command
-//! executes. Whoever of the two is killed from then on, the other one has the gate.
+//! executes. Whoever of the two is killed from then on, the other one has the gate. At the end of a cycle the parent
+//! lets the gate go, and kills the guardian.
+//!
+//! A parent that is gone has told it nothing. The guardian then keeps the gate until the command's process has ended
+//! and, where that led a process group of its own, until nobody lives in that group any more: a command that was told
+//! to end may have children that still write. A zombie has ended, and an empty group is seen twice. On a terminal the
+//! command is in the group of whoever typed it, and that group says nothing: the gate opens there with the end of the
+//! command's process.
 //!
 //! `flock` belongs to the open file: letting it go here would let go of the parent's too. As long as the parent
 //! lives, it is the one to do so; an orphaned guardian does it before it ends.
@@ -31,7 +37,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_name;
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, killpg};
 use nix::unistd::{Pid, chdir, close, dup2_stdout, getppid, setsid};
 
 use crate::facts::Liveness;
@@ -44,13 +50,10 @@ pub const ARGUMENT: &str = "__guard-cycle";
 /// How long a guardian may take until it guards.
 const START: Duration = Duration::from_secs(10);
 
-/// How long it may take to notice that the command has ended. One that somebody has stopped would never.
-const END: Duration = Duration::from_secs(1);
-
-/// How often a process is looked at where there is no pidfd.
+/// How often a process is looked at where there is no pidfd, and a process group.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A guardian that guards. [`Guardian::end`] waits for its end and reaps it.
+/// A guardian that guards. [`Guardian::end`] ends it and reaps it.
 #[derive(Debug)]
 #[must_use = "the guardian is to be reaped, by `end`"]
 pub struct Guardian {
@@ -58,18 +61,18 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts one for the process `pid`, a child that has not been reaped, and returns once it guards. `name` is for
-    /// who looks at its command line.
+    /// Starts one for `work`, whose process is a child that has not been reaped, and returns once it guards. `name` is
+    /// for who looks at its command line.
     ///
     /// # Errors
     /// What the system said; nothing is left behind then, and the gate is still this process's.
-    pub fn start(gate: &Gate, pid: i32, name: &OsStr) -> io::Result<Self> {
+    pub fn start(gate: &Gate, work: Work, name: &OsStr) -> io::Result<Self> {
         let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
         let (ready, for_guardian) = io::pipe()?;
         let this = Path::new("/proc/self/exe");
         // Where there is no /proc; the first finds the binary also after it was replaced.
         let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
-        let order = Order { parent: std::process::id().cast_signed(), process: Process::of(pid) };
+        let order = Order::to_guard(work);
         let mut command = Command::new(program);
         command.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
         command.args(order.words()).arg(name);
@@ -90,16 +93,10 @@ impl Guardian {
         self.child.id().cast_signed()
     }
 
-    /// Waits for its end, once the process that it watches has ended, and reaps it; one that is stopped is killed.
+    /// Ends it, once the gate was let go, and reaps it.
     pub fn end(mut self) {
-        let deadline = Instant::now() + END;
-        // An error: somebody else has reaped it.
-        while let Ok(None) = self.child.try_wait() {
-            if Instant::now() >= deadline {
-                return self.kill();
-            }
-            sleep(Duration::from_millis(1));
-        }
+        // By the one signal that nobody can keep from it. Until it comes, a death of this process leaves it the gate.
+        self.kill();
     }
 
     fn kill(&mut self) {
@@ -109,6 +106,15 @@ impl Guardian {
             let _ = self.child.wait();
         }
     }
+}
+
+/// What a guardian keeps the gate for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// This process.
+    Process(i32),
+    /// This process and the process group that it leads.
+    Group(i32),
 }
 
 /// Waits for the one byte.
@@ -134,12 +140,21 @@ struct Order {
     /// Who lets the gate go as long as it lives.
     parent: i32,
     process: Process,
+    /// It leads a group of its own.
+    leads: bool,
 }
 
 impl Order {
-    fn words(&self) -> [String; 3] {
+    fn to_guard(work: Work) -> Self {
+        let (Work::Process(pid) | Work::Group(pid)) = work;
+        let parent = std::process::id().cast_signed();
+        Self { parent, process: Process::of(pid), leads: matches!(work, Work::Group(_)) }
+    }
+
+    fn words(&self) -> [String; 4] {
         let start = self.process.start_ticks.map_or("-".to_owned(), |ticks| ticks.to_string());
-        [self.parent.to_string(), self.process.pid.to_string(), start]
+        let reach = if self.leads { "group" } else { "process" };
+        [self.parent.to_string(), self.process.pid.to_string(), start, reach.to_owned()]
     }
 
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
@@ -150,7 +165,28 @@ impl Order {
             "-" => None,
             ticks => Some(ticks.parse().ok()?),
         };
-        Some(Self { parent, process: Process { pid, start_ticks } })
+        let leads = match args.next()??.as_str() {
+            "group" => true,
+            "process" => false,
+            _ => return None,
+        };
+        Some(Self { parent, process: Process { pid, start_ticks }, leads })
+    }
+
+    /// Returns once the parent is gone; one that lives ends this process.
+    fn wait_for_parent(&self) {
+        let is_gone = || getppid() != Pid::from_raw(self.parent);
+        // Looked at after the descriptor was opened: it is the parent's then, and stays so.
+        let end = sys::pidfd_open(self.parent);
+        while !is_gone() {
+            let Ok(end) = &end else {
+                sleep(POLL);
+                continue;
+            };
+            let _ = poll(&mut [PollFd::new(end.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
+            // It is a zombie now, and for a moment still our parent.
+            sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -173,10 +209,35 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         let _ = dup2_stdout(null);
     }
     order.process.wait(end);
-    if getppid() != Pid::from_raw(order.parent) {
-        Gate::unlock(io::stdin());
+    order.wait_for_parent();
+    if order.leads {
+        wait_for_group(order.process.pid);
     }
+    Gate::unlock(io::stdin());
     0
+}
+
+/// Returns once nobody lives in the process group `group`, seen twice: whoever is made while `/proc` is read may be
+/// missing there. As long as somebody lives in it, no process and no other group gets its number.
+fn wait_for_group(group: i32) {
+    let mut seen_empty = false;
+    loop {
+        let is_empty = is_empty(group);
+        if is_empty && seen_empty {
+            return;
+        }
+        seen_empty = is_empty;
+        sleep(POLL);
+    }
+}
+
+fn is_empty(group: i32) -> bool {
+    if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
+        return true;
+    }
+    // A zombie answers, and what `/proc` does not show counts as alive.
+    let has_ended = |stat: &Stat| stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false);
+    process::proc_is_ours() && process::all().iter().all(|stat| stat.pgrp != group || has_ended(stat))
 }
 
 /// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
@@ -233,12 +294,21 @@ mod tests {
 
     #[test]
     fn the_order_survives_the_command_line() {
-        for start_ticks in [Some(4242), None] {
-            let order = Order { parent: 7, process: Process { pid: 77, start_ticks } };
+        for (start_ticks, leads) in [(Some(4242), true), (None, false)] {
+            let order = Order { parent: 7, process: Process { pid: 77, start_ticks }, leads };
             let words = order.words().map(OsString::from).into_iter().chain(["make".into()]);
             assert_eq!(Order::parse(words), Some(order));
         }
-        for words in [&[][..], &["1"], &["1", "2"], &["1", "0", "-"], &["1", "-1", "-"], &["1", "2", "x"]] {
+        for words in [
+            &[][..],
+            &["1"],
+            &["1", "2"],
+            &["1", "2", "-"],
+            &["1", "2", "-", "make"],
+            &["1", "0", "-", "group"],
+            &["1", "-1", "-", "group"],
+            &["1", "2", "x", "group"],
+        ] {
             assert_eq!(Order::parse(words.iter().map(OsString::from)), None, "{words:?}");
         }
     }
@@ -263,6 +333,28 @@ mod tests {
             child.wait().unwrap();
             process.wait(sys::pidfd_open(process.pid));
         }
+    }
+
+    #[test]
+    fn a_group_is_empty_when_nobody_lives_in_it() {
+        let mut leader = Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let group = leader.id().cast_signed();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(leader.stdout.take().unwrap()), &mut line).unwrap();
+        let member = Pid::from_raw(line.trim().parse().unwrap());
+        leader.kill().unwrap();
+        Process::of(group).wait(sys::pidfd_open(group));
+        assert!(!is_empty(group), "its leader has ended, and one of it lives");
+        nix::sys::signal::kill(member, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // It was never ours to reap; the leader is a zombie of the group.
+        wait_for_group(group);
+        assert!(is_empty(group));
+        leader.wait().unwrap();
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Stat {
     pub session: i32,
     /// When it started, in clock ticks after boot.
     pub start_ticks: u64,
+    /// Where its stack begins; 0 or 1 where that is not to be seen.
+    start_stack: u64,
 }
 
 impl Stat {
@@ -58,6 +60,7 @@ impl Stat {
             pgrp: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             start_ticks: fields.get(19)?.parse().ok()?,
+            start_stack: fields.get(25).and_then(|field| field.parse().ok()).unwrap_or_default(),
         })
     }
 
@@ -104,9 +107,7 @@ pub(crate) fn start_ticks(pid: i64) -> Option<u64> {
 /// Where the stack begins is chosen at random for each program that is executed. False also when it is not to be seen.
 pub fn is_forked_copy(pid: i32, of: i32) -> bool {
     let stack = |pid: i32| {
-        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let line = String::from_utf8_lossy(&line).into_owned();
-        let start: u64 = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().nth(25)?.parse().ok()?;
+        let start = Stat::read(pid)?.start_stack;
         (start > 1).then_some((start, fs::read_link(format!("/proc/{pid}/exe")).ok()?))
     };
     stack(pid).is_some_and(|mine| stack(of) == Some(mine))
@@ -143,6 +144,7 @@ mod tests {
         let line = b"77 (a) b)\n(c) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1\n";
         let stat = Stat::parse(line).unwrap();
         assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.start_ticks), (77, 5, 6, 7, 4242));
+        assert_eq!(stat.start_stack, 0, "cut off before it");
         assert_eq!(Stat::parse(b""), None);
         assert_eq!(Stat::parse(b"7 (x"), None);
     }
@@ -152,6 +154,17 @@ mod tests {
         for pid in [i64::MIN, -1, 0, i64::from(i32::MAX) + 1, 1 << 32, (1 << 32) + 1, i64::MAX] {
             assert_eq!(probe(pid), Liveness::Unknown, "{pid}");
         }
+    }
+
+    #[test]
+    fn a_program_that_was_executed_is_no_copy() {
+        let me = std::process::id().cast_signed();
+        assert!(is_forked_copy(me, me) && Stat::read(me).unwrap().start_stack > 1);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!is_forked_copy(child.id().cast_signed(), me));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_forked_copy(child.id().cast_signed(), me), "gone");
     }
 
     #[test]

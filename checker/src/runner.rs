@@ -70,9 +70,11 @@ impl Order {
             if this.exists() { this.to_path_buf() } else { std::env::current_exe().unwrap_or_default() };
         let mut runner = Command::new(program);
         runner.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
-        runner.arg(std::process::id().to_string()).arg(self.timeout.as_millis().to_string());
+        let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        runner.arg(std::process::id().to_string()).arg(millis.to_string());
         runner.arg(&self.dir).arg(&self.command);
         runner.stdin(gate.map_or_else(Stdio::null, Stdio::from));
+        sys::give_back_actions(&mut runner);
         runner
     }
 
@@ -301,8 +303,11 @@ mod tests {
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);
         let (read, daemon) = Order::parse(args[1..].to_vec()).unwrap();
-        assert_eq!((read, daemon.as_raw()), (order, std::process::id().cast_signed()));
+        assert_eq!((&read, daemon.as_raw()), (&order, std::process::id().cast_signed()));
         assert_eq!(Order::parse(["x".into()]), None);
+        let runner = Order { timeout: Duration::MAX, ..read }.runner(None);
+        let args = runner.get_args().skip(1).map(Into::into);
+        assert_eq!(Order::parse(args).unwrap().0.timeout, Duration::from_millis(u64::MAX), "for ever");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
@@ -124,6 +126,8 @@ pub fn ended_child(pid: Option<i32>) -> nix::Result<Option<(i32, ChildEnd)>> {
 
 /// SIGPIPE was ignored when this program was started: Rust's runtime, which ignores it always, comes later.
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// SIGXFSZ was: [`ignore_size_limit`] comes later.
+static SIGXFSZ_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 /// stdout was closed then: the runtime puts `/dev/null` in its place, where everything can be written.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -133,20 +137,24 @@ pub fn stdout_was_closed() -> bool {
 }
 
 extern "C" fn remember_start() {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
-    let action = unsafe {
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init()
-    };
-    SIGPIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    for (signal, was_ignored) in
+        [(libc::SIGPIPE, &SIGPIPE_WAS_IGNORED), (libc::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)]
+    {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
+        let action = unsafe {
+            libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+            action.assume_init()
+        };
+        was_ignored.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    }
     // SAFETY: F_GETFD takes a number that may be no descriptor's, and nothing else.
     let is_open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
     STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
 // SAFETY: the loader calls what is in this section once, before `main`, in the only thread, with arguments that a
-// C function without parameters may ignore. It needs nothing of Rust's runtime: two system calls, two atomics.
+// C function without parameters may ignore. It needs nothing of Rust's runtime: system calls and atomics.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static REMEMBER_START: extern "C" fn() = remember_start;
@@ -214,11 +222,7 @@ fn wait_and_execute(spawn: &Spawn<'_>, go: OwnedFd, failure: OwnedFd) -> i32 {
     if std::fs::File::from(go).read_exact(&mut byte).is_err() {
         return 125;
     }
-    // Rust's runtime ignores SIGPIPE. The command inherits that only from whoever started us.
-    if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-        // SAFETY: SIG_DFL is no handler.
-        let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
-    }
+    actions_of_the_start();
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
     let Err(mut errno) = execve(spawn.program, spawn.argv, spawn.envp);
     if errno == Errno::ENOEXEC {
@@ -230,6 +234,36 @@ fn wait_and_execute(spawn: &Spawn<'_>, go: OwnedFd, failure: OwnedFd) -> i32 {
     }
     let _ = std::fs::File::from(failure).write_all(&(errno as i32).to_ne_bytes());
     if errno == Errno::ENOENT { 127 } else { 126 }
+}
+
+/// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. What is executed inherits that only from whoever started
+/// us.
+fn actions_of_the_start() {
+    for (one, was_ignored) in
+        [(Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED), (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)]
+    {
+        if !was_ignored.load(Ordering::Relaxed) {
+            // SAFETY: SIG_DFL is no handler.
+            let _ = unsafe { signal(one, SigHandler::SigDfl) };
+        }
+    }
+}
+
+/// What `command` starts gets the actions that this program was started with.
+pub fn give_back_actions(command: &mut Command) {
+    let give_back = || {
+        actions_of_the_start();
+        Ok(())
+    };
+    // SAFETY: between fork and exec it calls only signal(2), which may be called there, and reads atomics.
+    unsafe { command.pre_exec(give_back) };
+}
+
+/// A write beyond the limit for files (`ulimit -f`) fails with EFBIG from here on, and does not kill this program. What
+/// [`fork_waiting`] and [`give_back_actions`] start does not inherit that.
+pub fn ignore_size_limit() {
+    // It can be ignored, so this cannot fail.
+    let _ = ignore(Signal::SIGXFSZ);
 }
 
 impl Waiting {

@@ -53,7 +53,7 @@ impl Place {
     ///
     /// # Errors
     /// When the directory is not there or cannot be reached, and for a name that is no lock's: a directory's, one that
-    /// ends like a side file's or an unfinished lock's of another lock (exit 2).
+    /// ends like a side file's or an unfinished lock's of another lock, one longer than [`Names::LIMIT`] (exit 2).
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let no_name = || {
@@ -65,6 +65,13 @@ impl Place {
             let owner = escaped_path(&path.with_file_name(owner));
             return Err(NoDatabase::usage(format!(
                 "lock:{shown} is what lock:{owner} calls a file beside it; name another"
+            )));
+        }
+        let (length, limit) = (name.len(), Names::LIMIT);
+        if length > limit {
+            return Err(NoDatabase::usage(format!(
+                "lock:{shown}: a lock's name has at most {limit} bytes, this one has {length}: the files beside it \
+                 are called by it and more; name another"
             )));
         }
         let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
@@ -106,10 +113,14 @@ mod tests {
         let place = |path: &str| Place::of_lock(Path::new(path), &top);
         assert_eq!(place("link/x.lock").unwrap().path(), top.join("run/x.lock"));
         assert_eq!(place("x").unwrap().dir(), top);
-        for wrong in ["run", "run/", "run/new/", ".", "run/..", "/", "x.aside", "run/x.tmp-5-ab"] {
+        for wrong in ["run", "run/", "run/new/", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"] {
             let error = place(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
         }
+        assert!(place(&"x".repeat(223)).is_ok());
+        let error = place(&format!("run/{}", "x".repeat(224))).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("has at most 223 bytes, this one has 224"), "{error}");
         let error = place("nowhere/x").unwrap_err();
         assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"), "{error}");
     }

@@ -28,7 +28,12 @@ fn a_new_file_is_nobody_elses_whatever_the_umask() {
         umask(Mode::from_bits_truncate(mask));
         let path = root.path().join(mask.to_string());
         Audit::open(&path, author()).unwrap().write(&entry("a")).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600, "{mask:o}");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(), 0o600, "{mask:o}");
+        // What is there keeps what its owner has made of it.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        Audit::open(&path, author()).unwrap().write(&entry("b")).unwrap();
+        assert_eq!(mode(), 0o640, "{mask:o}");
     }
     umask(before);
 }
@@ -74,5 +79,9 @@ fn a_relative_name_is_kept_as_it_was_meant() {
     let root = tempfile::tempdir_in(&here).unwrap();
     let path = Path::new(root.path().file_name().unwrap()).join("trail");
     let audit = Audit::open(&path, author()).unwrap();
-    assert_eq!(audit.path(), here.join(&path));
+    env::set_current_dir(root.path()).unwrap();
+    let written = audit.write(&entry("a"));
+    env::set_current_dir(&here).unwrap();
+    written.unwrap();
+    assert!(fs::read_to_string(here.join(&path)).unwrap().contains("lock_acquired"));
 }

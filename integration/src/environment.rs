@@ -62,7 +62,7 @@ impl Environment {
 
 /// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a file
 /// of environment variables that nobody unquotes. Anything else is as it is.
-fn unquoted(value: &OsStr) -> OsString {
+pub(crate) fn unquoted(value: &OsStr) -> OsString {
     let bytes = value.as_bytes();
     let word = match bytes.strip_prefix(b"$'") {
         Some(rest) => rest.strip_suffix(b"'").and_then(unescaped),

@@ -30,6 +30,7 @@ mod envelope;
 mod environment;
 mod exit;
 mod failure;
+mod ground;
 mod hint;
 mod hold;
 mod list;

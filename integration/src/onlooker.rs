@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use beadlock_checker::Error as CheckerError;
 use nix::sys::signal::Signal;
 
-use crate::exit::{End, Exit};
-use crate::failure::{Code, Error};
+use crate::failure::Error;
 use crate::hold::claim::{Attendant, Stopped, Waited};
 use crate::hold::signals::Signals;
 use crate::talk::Talk;
@@ -50,17 +49,5 @@ impl Attendant for Onlooker<'_> {
 
     fn no_gate(&mut self, why: &CheckerError) {
         self.talk.warn(&format!("there is no gate here ({why}): a running cycle is not waited for"));
-    }
-}
-
-/// How a program ends that was stopped before `what`, and the words for it.
-pub fn end_of(stopped: Stopped, what: &str) -> (End, Error) {
-    match stopped {
-        Stopped::Failed(error) => (End::Code(error.exit.code()), error),
-        Stopped::Signalled(signal) => {
-            let error = Error::new(Code::Io, format!("ended by {signal} before {what}"));
-            let code = End::Code(Exit::Signal(signal as i32).code());
-            (if signal == Signal::SIGINT { End::Interrupted } else { code }, error)
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use beadlock_checker::{guardian, system_words};
+use beadlock_checker::{guardian, sys, system_words};
 use clap::Parser;
 use clap::error::ErrorKind;
 use serde_json::Value;
@@ -20,6 +20,7 @@ use crate::{acquire, breaking, check, cycle, doctor, hint, hold, list, log, rele
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
     let request = Request::begin();
+    sys::ignore_size_limit();
     let environment = Environment::read();
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)

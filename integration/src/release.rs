@@ -1,12 +1,14 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (DESIGN 8).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use beadlock_checker::Options;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Adopted, Held, Site};
-use beadlock_checker::{Gate, Options};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -21,6 +23,7 @@ use crate::settings::{self, Common};
 use crate::talk::print;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::words::quoted;
 
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
@@ -71,7 +74,8 @@ fn release(
     let Some(id) = id else {
         return Err(Error::usage(
             "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
-             beadlock release --id ID, or BEADLOCK_ID in the environment",
+             beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
+             \"$claim\"; set +a)",
         ));
     };
     let target = Found::resolve(typed.target.as_deref(), environment)?;
@@ -84,12 +88,31 @@ fn release(
             "held_ms": held.map(|held| u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
         })
     };
-    if nested::is_nested(&id, &target, environment) {
-        talk.say_more(&format!("{} is held by an outer claim, which is not released here", target.given));
+    if let Some(outer) = nested::outer_of(&id, environment) {
+        if !nested::stands(outer, &target) {
+            talk.warn(&format!(
+                "the outer claim {} of {} is not there any more: it was released, its time or its process was over, or \
+                 somebody removed it",
+                escaped(outer),
+                escaped_path(&target.path())
+            ));
+        } else if nested::is_of_hold(outer, environment) {
+            talk.say(&format!(
+                "{} is still held by the outer claim, a hold, which ends it with its command",
+                target.given
+            ));
+        } else {
+            talk.say(&format!(
+                "{} is still held by the outer claim; to end that: beadlock release {} --id {}",
+                target.given,
+                target.typed(),
+                quoted(OsStr::new(outer))
+            ));
+        }
         return Ok(answer(false, None));
     }
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let held = match adopt(&target, &id)? {
+    let held = match find(&target, &id, environment, PATIENCE)? {
         Adopted::Held(held) => held,
         Adopted::Gone => {
             talk.warn(&format!(
@@ -137,16 +160,61 @@ fn release(
     }
 }
 
-/// Under the gate, for the lock may be aside; where there can be no gate, as it is.
-fn adopt(target: &Found, id: &str) -> Result<Adopted, Error> {
-    let taken = gate::take(target.dir(), target.dir(), PATIENCE, &mut Unattended);
-    let gate: Result<Gate, _> = match taken {
+/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put back:
+/// for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
+fn find(target: &Found, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
+    let is_aside = || {
+        let there = fs::symlink_metadata(target.place.aside());
+        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let is_not_ours = || !matches!(Held::adopt(&target.place, id), Ok(Adopted::Held(_)) | Err(_));
+    if is_not_ours() && !is_aside() {
+        match Held::adopt(&target.place, id)? {
+            Adopted::Held(_) => {}
+            answer => return Ok(answer),
+        }
+    }
+    nested::refuse_to(target, environment, "release")?;
+    let advice = "nothing is released yet: try again when that has ended";
+    let gate = match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended) {
         Ok(gate) => gate,
         Err(Stopped::Failed(error)) => return Err(error),
+        // Unattended has no signals.
         Err(Stopped::Signalled(signal)) => return Err(Error::new(Code::Io, format!("stopped by {signal}"))),
     };
     Ok(match gate {
         Ok(gate) => Site::new(&gate, &Options::default()).with_names(target.place.names()).adopt(id)?,
         Err(_) => Held::adopt(&target.place, id)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::guard::Hold;
+    use beadlock_checker::Gate;
+
+    #[test]
+    fn a_gate_that_stays_shut_keeps_only_ones_own_lock() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join(".beads");
+        fs::create_dir(&dir).unwrap();
+        let nowhere = Environment::default();
+        let target = Found::resolve(Some(dir.as_os_str()), &nowhere).unwrap();
+        let claim = Hold::on(&dir).claim().unwrap();
+        let gate = Gate::try_take(&dir).unwrap().unwrap();
+        let find = |id: &str| find(&target, id, &nowhere, Duration::from_millis(50));
+        assert!(matches!(find("other"), Ok(Adopted::NotOurs(Some(_)))));
+        let error = find(claim.id()).unwrap_err();
+        assert_eq!(error.code(), Code::DrainTimeout);
+        let words = error.to_string();
+        assert!(words.contains("did not open within 50ms") && words.contains("try again when"), "{words}");
+        assert!(!words.contains("--drain"), "{words}");
+        // Aside it may be ours.
+        fs::write(dir.join(".exclusive-lock.aside"), "").unwrap();
+        assert_eq!(find("other").unwrap_err().code(), Code::DrainTimeout);
+        drop(gate);
+        assert!(matches!(find(claim.id()), Ok(Adopted::Held(_))));
+        claim.release().unwrap();
+    }
 }

@@ -1,6 +1,8 @@
 //! The target that a command line means, and the names it may be claimed in.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::Place;
@@ -9,7 +11,7 @@ use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::target::Target;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, unquoted};
 use crate::failure::{Code, Error};
 use crate::words::{quoted, quoted_path};
 
@@ -48,7 +50,8 @@ impl Found {
                 return Database::find(&around).map(Self::of_database).map_err(|error| not_found(&error));
             }
         };
-        let found = Target::parse(text).and_then(|target| match target {
+        let unquoted = unquoted_target(text);
+        let found = Target::parse(&unquoted).and_then(|target| match target {
             Target::Beads(dir) => Database::named(&dir, &around).map(Self::of_database),
             Target::Lock(path) => Self::of_lock(&path, &around.cwd),
         });
@@ -145,6 +148,15 @@ impl Found {
     }
 }
 
+/// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
+/// is typed as `"$BEADLOCK_TARGET"`.
+fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
+    let is_ours = ["'beads:", "'lock:", "$'beads:", "$'lock:"]
+        .iter()
+        .any(|start| text.as_bytes().starts_with(start.as_bytes()));
+    if is_ours { unquoted(text).into() } else { text.into() }
+}
+
 fn prefixed(scheme: &str, path: &Path) -> OsString {
     let mut name = OsString::from(scheme);
     name.push(path);
@@ -205,6 +217,13 @@ mod tests {
         let lock = Found::of_lock(Path::new("x"), &dir).unwrap();
         let again = Found::resolve(Some(lock.exported()), &Environment::default()).unwrap();
         assert_eq!(again.place, lock.place);
+        for odd in ["a b", "it's", "a\nb"] {
+            let lock = Found::of_lock(Path::new(odd), &dir).unwrap();
+            let typed = quoted(lock.exported());
+            assert!(typed.contains('\''), "{typed}");
+            let again = Found::resolve(Some(OsStr::new(&typed)), &Environment::default()).unwrap();
+            assert_eq!(again.place, lock.place, "{typed}");
+        }
         let exact = Found::exact(&lock.absolute(), "lock:x").unwrap();
         assert_eq!((exact.place, exact.given.as_str()), (lock.place, "lock:x"));
     }

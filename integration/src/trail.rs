@@ -34,12 +34,15 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
-        let author = match holder {
-            Some(holder) => author.holder(holder),
-            None => author,
+        // It asks the system for the user's name, which may take its time.
+        let author = || {
+            let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
+            match holder {
+                Some(holder) => author.holder(holder),
+                None => author,
+            }
         };
-        let audit = file.map(|file| Audit::open(file, author)).transpose();
+        let audit = file.map(|file| Audit::open(file, author())).transpose();
         let audit = audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?;
         Ok(Self { audit, request, talk, name: target.name(), path: target.path() })
     }

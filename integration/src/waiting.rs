@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit};
+use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
+use crate::ground::Ground;
 use crate::hold::claim::{Attendant, Patience, Stopped};
 use crate::hold::gate;
 use crate::hold::wait::Wait;
-use crate::onlooker::{Onlooker, end_of};
+use crate::onlooker::Onlooker;
 use crate::settings::{Common, audit};
 use crate::talk::{Talk, print};
 use crate::target::Found;
@@ -29,7 +30,7 @@ const HELP: &str = "\
 That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, it \
 removes a lock whose holder is proved dead.
 
-Exit 0: it was free. 4: held, or its gate was busy, to the end of the wait. 5: it could not be checked for 2s.";
+Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the wait. 5: it could not be checked for 2s.";
 
 /// `beadlock wait [TARGET]`
 #[derive(Debug, Args)]
@@ -63,7 +64,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     let (end, data, error) = match waited {
         Ok(data) => (End::Code(Exit::Done.code()), data, None),
         Err(stopped) => {
-            let (end, error) = end_of(stopped, "it was free");
+            let (end, error) = stopped.end(" before it was free", Replaced::default());
             common.talk.error(&error.to_string());
             (end, Value::Null, Some(error))
         }
@@ -81,11 +82,14 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
 fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let ground = Ground::of(&target)?;
     let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut onlooker = Onlooker::new(talk)?;
     let begun = Instant::now();
     let removed = until_free(&target, wait, &mut onlooker)?;
     talk.end_live();
+    // Where the directory is gone there is no lock to be seen, and its holder may work on.
+    ground.still(&target)?;
     let waited = begun.elapsed();
     if let Some(removed) = &removed {
         let Removed { record, reason, .. } = removed;

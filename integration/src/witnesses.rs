@@ -13,7 +13,7 @@ use beadlock_checker::dialect::beads::{Record, StartedAt};
 use beadlock_checker::facts::{self, Facts, Liveness};
 use beadlock_checker::{Gates, Look, Member, Namespaces, process};
 use gate::Shut;
-pub use lines::counted;
+pub use lines::{counted, kind_words};
 
 use crate::situation::{Asked, Situation};
 use crate::target::Found;

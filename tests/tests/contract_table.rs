@@ -36,6 +36,11 @@ const CONTRACT: &[(&str, &str)] = &[
     ("exit 4 gate_busy", "end_to_end/rows.rs::gate_busy"),
     ("exit 5 LOCK_UNREADABLE", "end_to_end/exit_codes.rs::exit_5_not_checkable"),
     ("exit 5 removal_failed", "end_to_end/rows.rs::removal_failed"),
+    ("exit 9 LOCK_LOST", "end_to_end/exit_codes.rs::exit_9_lock_lost"),
+    (
+        "exit 9, noticed within a second",
+        "/integration/tests/program/loss.rs::it_is_noticed_within_a_second_and_the_cause_is_named",
+    ),
     ("exit: the command's own", "end_to_end/exit_codes.rs::exit_commands_own"),
     ("exit 125", "end_to_end/exit_codes.rs::exit_125_not_started"),
     ("exit 126", "end_to_end/exit_codes.rs::exit_126_cannot_execute"),

@@ -13,7 +13,7 @@ use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, fstatat};
 
 use super::layer::STAMP;
-use super::{shown, this_agent};
+use super::{own, shown};
 
 /// A file that would grow above this is moved aside first.
 const LARGEST: u64 = 10 * 1024 * 1024;
@@ -97,7 +97,7 @@ impl LogFile {
             size = self.ready()?;
         }
         let header = match size {
-            0 => format!("{}{}, times in UTC\n", line.get(..STAMP).unwrap_or_default(), this_agent()),
+            0 => format!("{}{}\n", line.get(..STAMP).unwrap_or_default(), own::header()),
             _ if self.torn => "\n".to_owned(),
             _ => String::new(),
         };
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(file.write(LINE), None);
         assert_eq!(file.write(LINE), None);
         let text = fs::read_to_string(path).unwrap();
-        let header = format!("[2026-01-01 00:00:00] {}, times in UTC\n", this_agent());
+        let header = format!("[2026-01-01 00:00:00] {}, times in UTC\n", super::super::this_agent());
         assert_eq!(text, [&header, LINE, LINE].concat());
         assert!(header.contains(&format!("PID {}", std::process::id())), "{header}");
     }

@@ -2,10 +2,11 @@
 //!
 //! A tracing event becomes one line ([`layer`]), which goes to the one non-blocking worker of the process, and
 //! there to the files it belongs to ([`router`], [`file`]). Nothing is dropped: who logs faster than the disk
-//! writes, waits.
+//! writes, waits. What a command prints is told from the agent's own words ([`own`]).
 
 mod file;
 mod layer;
+pub(crate) mod own;
 mod router;
 mod terminal;
 
@@ -64,14 +65,21 @@ impl Log {
     }
 }
 
-/// One line in the log of a database, by its number in the settings.
+/// One line of the agent's own in the log of a database, by its number in the settings.
 pub(crate) fn line(database: usize, text: impl Display) {
+    debug_assert!(own::is_own(&text.to_string()), "not in the list of own::BEGINNINGS: {text}");
     tracing::info!(db = database, "{text}");
 }
 
-/// One line in every log.
+/// One line of the agent's own in every log.
 pub(crate) fn line_to_all(text: impl Display) {
+    debug_assert!(own::is_own(&text.to_string()), "not in the list of own::BEGINNINGS: {text}");
     tracing::info!("{text}");
+}
+
+/// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.
+pub(crate) fn output(database: usize, text: &str) {
+    tracing::info!(db = database, "{}", own::of_command(text));
 }
 
 /// Version, PID and host.

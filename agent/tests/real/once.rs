@@ -20,6 +20,16 @@ fn a_free_database_has_its_cycle() {
     assert!(scene.gate_is_free());
 }
 
+/// The agent itself ignores the signal of a limit for files.
+#[test]
+fn the_command_gets_the_signals_as_they_were() {
+    let scene = Scene::new();
+    assert_eq!(scene.once(&["--exec", "grep ^SigIgn: /proc/self/status > ignored"]).0, 0);
+    let line = read(&scene.file("ignored"));
+    let ignored = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(ignored >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1, 0, "{line}");
+}
+
 #[test]
 fn without_a_command_it_checks_and_lets_go() {
     let scene = Scene::new();
@@ -147,6 +157,28 @@ fn what_the_command_prints_cannot_forge_a_line() {
         log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000,
         100
     );
+}
+
+#[test]
+fn what_the_command_prints_is_told_from_what_the_agent_says() {
+    let scene = Scene::new();
+    let forged = [
+        "Sync cycle complete",
+        "Skipping database (locked by alice)",
+        "Held since 2026-01-01T00:00:00Z by PID 1 on evil.example (other_host)",
+        "/srv/other/.beads: Skipping database (locked by bob)",
+        "a: b: Agent stopped: beadlock-agent 0.1.0, PID 1, host x",
+        "beadlock-agent 0.1.0, PID 1, host x, times in UTC",
+        "| mine",
+    ];
+    let plain = ["Sync", "skipping database: no", "a | b", "Exported to JSONL", "Error: x"];
+    fs::write(scene.file("out"), [&forged[..], &plain].concat().join("\n")).unwrap();
+    assert_eq!(scene.once(&["--exec", "cat out; exit 3"]).0, 1);
+    let log = scene.log();
+    let expected: Vec<String> =
+        forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
+    assert_eq!(log[3..log.len() - 2], expected);
+    assert_eq!(scene.count("Sync cycle complete"), 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The file: opened for every line without following a link, appended to by one write.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::write;
 
 use super::{Author, Entry, Event};
@@ -58,11 +58,6 @@ impl Audit {
         })
     }
 
-    /// The file, absolute.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     fn append(&self, mut line: String) -> io::Result<()> {
         let file = open_file(&self.path)?;
         // While somebody is writing, the file may end in the middle of his line.
@@ -88,22 +83,58 @@ impl Audit {
     }
 }
 
-/// Opens the file for appending. Reading is for [`is_torn`]; who may not read it writes without.
+/// How often the file may be renamed away between two steps.
+const ROUNDS: usize = 32;
+
+const FLAGS: OFlag = OFlag::O_APPEND
+    .union(OFlag::O_CLOEXEC)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY);
+
+/// Opens the file for appending, or makes it. Reading is for [`is_torn`]; who may not read it writes without.
 fn open_file(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
-    let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    let opened = match open(path, flags | OFlag::O_RDWR, mode) {
-        Err(Errno::EACCES) => open(path, flags | OFlag::O_WRONLY, mode),
-        opened => opened,
-    };
-    let file = File::from(opened?);
-    let kind = file.metadata()?.file_type();
-    if !kind.is_file() {
-        let what = if kind.is_fifo() { "it is a FIFO" } else { "it is not a regular file" };
-        return Err(io::Error::other(what));
+    for _ in 0..ROUNDS {
+        // Who opens a FIFO or a device has done something to it already.
+        match fs::symlink_metadata(path) {
+            Ok(meta) => must_be_a_file(&meta)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match made(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made,
+            },
+            Err(error) => return Err(error),
+        }
+        let opened = match open(path, FLAGS | OFlag::O_RDWR, Mode::empty()) {
+            Err(Errno::EACCES) => open(path, FLAGS | OFlag::O_WRONLY, Mode::empty()),
+            // Renamed just now by who rotates it.
+            Err(Errno::ENOENT) => continue,
+            opened => opened,
+        };
+        let file = File::from(opened?);
+        must_be_a_file(&file.metadata()?)?;
+        return Ok(file);
     }
+    Err(Errno::ENOENT.into())
+}
+
+/// A new file: nobody else's, and its owner's to open again, whatever the umask.
+fn made(path: &Path) -> io::Result<File> {
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let file = File::from(open(path, FLAGS | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL, mode)?);
+    fchmod(&file, mode)?;
     Ok(file)
+}
+
+fn must_be_a_file(meta: &Metadata) -> io::Result<()> {
+    let kind = meta.file_type();
+    Err(match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_symlink() => Errno::ELOOP.into(),
+        () if kind.is_dir() => Errno::EISDIR.into(),
+        () if kind.is_fifo() => io::Error::other("it is a FIFO"),
+        () if kind.is_socket() => io::Error::other("it is a socket"),
+        () => io::Error::other("it is not a regular file"),
+    })
 }
 
 /// True when this process has the flock on the file: no other is writing a line. Without it the line is appended all the
@@ -151,11 +182,11 @@ impl Failed {
         let errno = error.raw_os_error().map(Errno::from_raw);
         let why = match errno {
             Some(Errno::ELOOP) => "it is a symbolic link".to_owned(),
-            Some(Errno::ENXIO) => "it is a FIFO or a socket".to_owned(),
             _ => words(error),
         };
         let todo = match (error.kind(), errno) {
             (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => "make room there",
+            (io::ErrorKind::FileTooLarge, _) => "raise the limit for files (ulimit -f), or name another",
             (io::ErrorKind::PermissionDenied, _) => "name one that this user may write",
             (io::ErrorKind::ReadOnlyFilesystem, _) => "name one elsewhere",
             (_, Some(Errno::EMFILE | Errno::ENFILE | Errno::EIO)) => "see to that",
@@ -198,7 +229,6 @@ impl std::error::Error for Failed {}
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
 mod tests {
     use super::*;
-    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -297,7 +327,7 @@ mod tests {
         for (path, words) in [
             (at("fifo"), "it is a FIFO; name a regular file"),
             (at("read"), "it is a FIFO; name a regular file"),
-            (at("socket"), "it is a FIFO or a socket; name a regular file"),
+            (at("socket"), "it is a socket; name a regular file"),
             (at("dir"), "is a directory; name a regular file"),
             (at("no/file"), "no such file or directory; name a regular file in a directory that is there"),
             (PathBuf::from("/dev/null"), "it is not a regular file; name a regular file"),
@@ -308,6 +338,24 @@ mod tests {
             assert!(said.contains(words), "{}: {said}", path.display());
         }
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    }
+
+    /// An open of a FIFO for both wakes whoever waits for a writer.
+    #[test]
+    fn what_is_no_file_is_not_even_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("fifo");
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let reading = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path).unwrap()
+        });
+        let opening = |_| Audit::open(&path, author()).unwrap_err();
+        let failed: Vec<Failed> =
+            (0..200).map(opening).inspect(|_| sleep(Duration::from_millis(1))).collect();
+        assert!(!reading.is_finished(), "its reader was woken: {:?}", failed.last());
+        File::options().write(true).open(&path).unwrap();
+        assert_eq!(reading.join().unwrap(), b"");
     }
 
     #[test]

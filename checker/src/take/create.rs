@@ -4,7 +4,7 @@
     reason = "an unfinished lock gets its name, or is removed under its own"
 )]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, fchmod};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstatat};
 use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
 use super::held::Held;
@@ -138,10 +138,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
             let Ok(entry) = entry else { return };
             let name = entry.file_name();
             let process = self.names.process_of_draft(name);
-            if process.is_some_and(|pid| process::probe(pid) == Liveness::Gone) {
+            if process.is_some_and(|pid| process::probe(pid) == Liveness::Gone) && self.may_be_a_draft(name) {
                 let _ = unlinkat(self.dir, name, UnlinkatFlags::NoRemoveDir);
             }
         }
+    }
+
+    /// A regular file that is no longer than a lock can be.
+    fn may_be_a_draft(&self, name: &CStr) -> bool {
+        fstatat(self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
+            kind == SFlag::S_IFREG && usize::try_from(stat.st_size).is_ok_and(|size| size <= read::LIMIT)
+        })
     }
 
     /// Gives the draft the lock's name.

@@ -129,7 +129,12 @@ pub enum Settled {
         removed: Option<Removed>,
     },
     /// There is one that must stay, or it could not be dealt with.
-    Refused(Skip),
+    Refused {
+        /// Which, and why.
+        skip: Skip,
+        /// The last stale lock that was removed all the same: another one came after it.
+        removed: Option<Removed>,
+    },
 }
 
 /// How an attempt to claim ended.
@@ -138,8 +143,8 @@ pub enum Settled {
 pub enum Attempt {
     /// The lock stands; and the stale one that was removed to make room for it.
     Claimed(Held, Option<Removed>),
-    /// Somebody else's does, or it could not be checked. Nothing was changed.
-    Refused(Skip),
+    /// Somebody else's does, or it could not be checked; and the stale lock that was removed before that.
+    Refused(Skip, Option<Removed>),
 }
 
 fn no_hook(_: Step) {}
@@ -234,7 +239,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         let mut contention = None;
         for _ in 0..ROUNDS {
             match self.settle_once(&mut removed) {
-                Ok(Round::Done(settled)) => return settled,
+                Ok(Round::Free) => return Settled::Free { removed },
+                Ok(Round::Refused(skip)) => return Settled::Refused { skip, removed },
                 Ok(Round::Again) => {}
                 Ok(Round::Contended) => {
                     let since = *contention.get_or_insert_with(Instant::now);
@@ -245,15 +251,12 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                 }
                 Err(Failed { record, error }) => {
                     let detail = failed_to(record.is_some(), &self.names, &error);
-                    return Settled::Refused(Skip::CheckFailed {
-                        reason: Reason::RemovalFailed,
-                        detail,
-                        record,
-                    });
+                    let skip = Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record };
+                    return Settled::Refused { skip, removed };
                 }
             }
         }
-        Settled::Refused(Skip::InProgress)
+        Settled::Refused { skip: Skip::InProgress, removed }
     }
 
     fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<Round, Failed> {
@@ -266,19 +269,17 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             }
             Recovered::Again | Recovered::Released => return Ok(Round::Again),
             Recovered::Exchanged => return Ok(Round::Contended),
-            Recovered::Left => return Ok(Round::Done(self.beside_a_side_file())),
+            Recovered::Left => return Ok(Round::Refused(self.beside_a_side_file())),
         }
         self.at(Step::Recovered);
         let file = match read::open(self.dir, self.names.lock()) {
-            Sight::Absent => return Ok(Round::Done(Settled::Free { removed: removed.take() })),
-            Sight::Unreadable(words) => {
-                return Ok(Round::Done(Settled::Refused(Skip::unreadable(words))));
-            }
+            Sight::Absent => return Ok(Round::Free),
+            Sight::Unreadable(words) => return Ok(Round::Refused(Skip::unreadable(words))),
             Sight::File(file) => file,
         };
         let (record, reason) = match self.judge(&file).stale() {
             Ok(stale) => stale,
-            Err(skip) => return Ok(Round::Done(Settled::Refused(skip))),
+            Err(skip) => return Ok(Round::Refused(skip)),
         };
         self.at(Step::Judged);
         if !self.gated {
@@ -296,22 +297,22 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     }
 
     /// The answer when a side file must stay: the lock's that made it stay, looked at once more.
-    fn beside_a_side_file(&self) -> Settled {
+    fn beside_a_side_file(&self) -> Skip {
         let judged = match read::open(self.dir, self.names.lock()) {
-            Sight::Absent if self.gated => return Settled::Refused(Skip::InProgress),
+            Sight::Absent if self.gated => return Skip::InProgress,
             Sight::Absent => {
                 let detail = failed_to(false, &self.names, "no gate");
                 let reason = Reason::RemovalFailed;
-                return Settled::Refused(Skip::CheckFailed { reason, detail, record: None });
+                return Skip::CheckFailed { reason, detail, record: None };
             }
-            Sight::Unreadable(words) => return Settled::Refused(Skip::unreadable(words)),
+            Sight::Unreadable(words) => return Skip::unreadable(words),
             Sight::File(file) => self.judge(&file),
         };
-        Settled::Refused(match judged.stale() {
+        match judged.stale() {
             // It died just now; the next check will see to both.
             Ok(_) => Skip::InProgress,
             Err(skip) => skip,
-        })
+        }
     }
 
     /// Where there is no gate nobody may touch a side file.
@@ -333,7 +334,9 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         for _ in 0..ROUNDS {
             match self.settle() {
                 Settled::Free { removed: dead } => removed = dead.or(removed),
-                Settled::Refused(skip) => return Ok(Attempt::Refused(skip)),
+                Settled::Refused { skip, removed: dead } => {
+                    return Ok(Attempt::Refused(skip, dead.or(removed)));
+                }
             }
             self.at(Step::Absent);
             let unlinked = match draft.take() {
@@ -349,13 +352,14 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
                 Linked::Taken(unlinked) => draft = Some(unlinked),
             }
         }
-        Ok(Attempt::Refused(Skip::InProgress))
+        Ok(Attempt::Refused(Skip::InProgress, removed))
     }
 }
 
 /// One round of [`Site::settle`].
 enum Round {
-    Done(Settled),
+    Free,
+    Refused(Skip),
     Again,
     /// Somebody has the stale lock open for writing, or was just changing it.
     Contended,

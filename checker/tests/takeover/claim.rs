@@ -9,7 +9,7 @@ use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::take::{Attempt, Release, Site, Step};
 use beadlock_checker::{Options, Skip, should_skip_database};
 
-use crate::scene::{Database, MEANS, claimed, crash_at, dead, locked_by};
+use crate::scene::{Database, MEANS, claimed, crash_at, dead, live, locked_by};
 
 #[test]
 fn a_claim_is_whole_is_seen_and_is_released() {
@@ -23,7 +23,7 @@ fn a_claim_is_whole_is_seen_and_is_released() {
         assert_eq!(fs::metadata(database.lock()).unwrap().mode() & 0o7777, 0o644);
         assert_eq!(database.names(), [".exclusive-lock"], "{means:?}");
         let again = Site::new(&gate, &Options::default()).with_means(means).claim(&record).unwrap();
-        assert!(matches!(again, Attempt::Refused(Skip::Locked(..))), "{again:?}");
+        assert!(matches!(again, Attempt::Refused(Skip::Locked(..), None)), "{again:?}");
         assert!(locked_by("ours")(&should_skip_database(database.path())));
         let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
         assert_eq!(released, Release::Released, "{means:?}");
@@ -63,15 +63,54 @@ fn unfinished_locks_of_the_dead_are_swept() {
         let database = Database::new();
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let dead = format!(".exclusive-lock.tmp-{}-abc", child.id());
-        let living = format!(".exclusive-lock.tmp-{}-abc", std::process::id());
+        let gone = child.id();
+        let at = |name: &str| database.path().join(format!(".exclusive-lock.tmp-{name}"));
+        let dead = at(&format!("{gone}-0123abcd"));
+        let living = at(&format!("{}-0123abcd", std::process::id()));
         for name in [&dead, &living] {
-            fs::write(database.path().join(name), "{").unwrap();
+            fs::write(name, "{").unwrap();
         }
+        // Somebody's own, whatever it is called, and whatever no unfinished lock can be.
+        let [named, long, link, fifo] =
+            ["notes.txt", "00000001", "00000002", "00000003"].map(|random| at(&format!("{gone}-{random}")));
+        fs::write(&named, "precious").unwrap();
+        fs::write(&long, [b'x'; 64 * 1024 + 1]).unwrap();
+        std::os::unix::fs::symlink(&named, &link).unwrap();
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let gate = database.gate();
         let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
-        assert!(!database.path().join(dead).exists() && database.path().join(living).exists(), "{means:?}");
+        assert!(!dead.exists() && living.exists(), "{means:?}");
+        for theirs in [&named, &long, &link, &fifo] {
+            assert!(fs::symlink_metadata(theirs).is_ok(), "{means:?}: {theirs:?}");
+        }
         assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    }
+}
+
+/// A stale lock that was removed is told of also when another one came before the claim.
+#[test]
+fn a_removal_is_told_of_when_the_claim_is_refused_after_it() {
+    for means in MEANS {
+        let database = Database::new();
+        fs::write(database.lock(), dead("crashed")).unwrap();
+        let gate = database.gate();
+        let mut came = None;
+        let hook = |at| {
+            if at == Step::Deleted && came.is_none() {
+                came = Some(fs::write(database.lock(), live("other")));
+            }
+        };
+        let site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
+        let attempt = site.claim(&Record::new("ours", "").unwrap()).unwrap();
+        let Attempt::Refused(Skip::Locked(record, _), Some(removed)) = attempt else {
+            panic!("{means:?}: {attempt:?}")
+        };
+        assert_eq!(
+            (record.holder.as_str(), removed.record.holder.as_str()),
+            ("other", "crashed"),
+            "{means:?}"
+        );
+        assert_eq!(database.holder(), "other");
     }
 }
 

@@ -85,7 +85,7 @@ fn a_removal_that_meets_it_never_looks_like_a_loss() {
             }
         };
         let settled = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).settle();
-        assert!(matches!(settled, Settled::Refused(_)), "{means:?}: {settled:?}");
+        assert!(matches!(settled, Settled::Refused { .. }), "{means:?}: {settled:?}");
         assert!(seen.iter().any(|(_, place)| *place == Whereabouts::Aside), "{means:?}: {seen:?}");
         let is_there = |place: &Whereabouts| matches!(place, Whereabouts::InPlace | Whereabouts::Aside);
         assert!(seen.iter().all(|(_, place)| is_there(place)), "{means:?}: {seen:?}");

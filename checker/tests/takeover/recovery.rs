@@ -17,7 +17,7 @@ fn a_live_side_file_goes_back_to_an_empty_path() {
         fs::write(database.aside(), live("naive")).unwrap();
         let gate = database.gate();
         let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
-        assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+        assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
         assert_eq!(database.names(), [".exclusive-lock"]);
     }
 }
@@ -60,7 +60,7 @@ fn a_live_side_file_and_a_stale_lock_change_places() {
     let before = fs::metadata(database.lock()).unwrap().ino();
     let gate = database.gate();
     let settled = Site::new(&gate, &Options::default()).settle();
-    assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
     assert_eq!(database.names(), [".exclusive-lock"], "the dead one is deleted first");
     assert_eq!(fs::metadata(database.lock()).unwrap().ino(), before);
 }
@@ -73,7 +73,7 @@ fn where_nothing_can_be_exchanged_both_stay() {
     fs::write(database.lock(), dead("crashed")).unwrap();
     let gate = database.gate();
     let settled = Site::new(&gate, &Options::default()).with_means(Means::PORTABLE).settle();
-    assert!(matches!(settled, Settled::Refused(Skip::InProgress)), "{settled:?}");
+    assert!(matches!(settled, Settled::Refused { skip: Skip::InProgress, .. }), "{settled:?}");
     assert!(database.aside().exists() && database.lock().exists());
 }
 
@@ -85,7 +85,7 @@ fn one_file_under_both_names_is_one_lock() {
     fs::hard_link(database.lock(), database.aside()).unwrap();
     let gate = database.gate();
     let settled = Site::new(&gate, &Options::default()).settle();
-    assert!(matches!(settled, Settled::Refused(Skip::Locked(..))), "{settled:?}");
+    assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
     assert_eq!(database.names(), [".exclusive-lock"]);
 }
 

@@ -81,7 +81,7 @@ fn a_lock_that_is_open_for_writing_is_not_removed() {
     let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
     let gate = database.gate();
     let settled = Site::new(&gate, &Options::default()).settle();
-    assert!(matches!(settled, Settled::Refused(Skip::InProgress)), "{settled:?}");
+    assert!(matches!(settled, Settled::Refused { skip: Skip::InProgress, .. }), "{settled:?}");
     drop(writer);
     let settled = Site::new(&gate, &Options::default()).settle();
     assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");

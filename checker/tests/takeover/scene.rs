@@ -130,6 +130,6 @@ pub fn locked_by(holder: &str) -> impl Fn(&Decision) -> bool {
 pub fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
     match Site::new(gate, &Options::default()).with_means(means).claim(record).unwrap() {
         Attempt::Claimed(held, _) => held,
-        Attempt::Refused(skip) => panic!("{means:?}: {skip:?}"),
+        Attempt::Refused(skip, _) => panic!("{means:?}: {skip:?}"),
     }
 }

@@ -68,7 +68,7 @@ pub struct Keeper {
 }
 
 impl Order<'_> {
-    /// Forks it. Our own stdin, which nobody reads here, becomes the pipe that it gets as its.
+    /// Forks it. It gets its pipe by way of our own stdin, which nobody reads here, and which is `/dev/null` afterwards.
     ///
     /// # Errors
     /// When the system has no process or no pipe to give.
@@ -78,7 +78,7 @@ impl Order<'_> {
         environment: &Environment,
         mask: SigSet,
     ) -> Result<Keeper, Error> {
-        let millis = self.max_hold.as_millis().to_string();
+        let millis = u64::try_from(self.max_hold.as_millis()).unwrap_or(u64::MAX).to_string();
         let audit = audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         let target = self.target.absolute();
         let words = ["beadlock", ARGUMENT].map(OsStr::new).into_iter().chain([
@@ -102,6 +102,9 @@ impl Order<'_> {
         let (reader, known) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
         dup2_stdin(&reader).map_err(|errno| failed(errno.into()))?;
         let waiting = fork_waiting(&spawn).map_err(failed)?;
+        // The pipe's only reader is the keeper: its end is to be seen.
+        drop(reader);
+        let_stdin_go().map_err(failed)?;
         Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known: known.into() })
     }
 }
@@ -142,7 +145,7 @@ impl Keeper {
     /// When it has ended.
     pub fn leave(mut self) -> Result<(), Error> {
         let told = self.known.write_all(&[1]);
-        told.map_err(|_| Error::new(Code::Io, "the keeper has ended, and so the claim"))?;
+        told.map_err(|_| Error::new(Code::Io, "the keeper has ended, so nothing is claimed"))?;
         std::mem::forget(self);
         Ok(())
     }

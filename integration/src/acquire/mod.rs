@@ -20,13 +20,12 @@ use beadlock_checker::sys::stdout_was_closed;
 use beadlock_checker::system_words;
 use beadlock_checker::take::Held;
 use clap::Args;
-use nix::sys::signal::Signal;
 
 use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
-use crate::failure::{Code, Error};
+use crate::failure::Error;
 use crate::hold::attend::Attending;
 use crate::hold::claim::{Attendant, Claiming, Stopped};
 use crate::hold::command;
@@ -47,7 +46,8 @@ pub struct Typed {
     /// The database's directory, [beads:]DIR, or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
-    /// shell]
+    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, and a subshell in the background
+    /// may outlive its shell: name the process there, --for $$, or --for $BASHPID for the subshell itself
     #[arg(long = "for", value_name = "PID", conflicts_with = "detach")]
     pub for_process: Option<i32>,
     /// Leave a process that keeps the claim: for steps that share no process, as in CI
@@ -75,11 +75,9 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
         settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
     let (end, error) = match done {
         Ok(()) => (End::Code(Exit::Done.code()), None),
-        Err(Stopped::Failed(error)) => (End::Code(replaced.code(error.exit)), Some(error)),
-        Err(Stopped::Signalled(signal)) => {
-            let code = End::Code(Exit::Signal(signal as i32).code());
-            let error = Error::new(Code::Io, format!("ended by {signal}; nothing is claimed"));
-            (if signal == Signal::SIGINT { End::Interrupted } else { code }, Some(error))
+        Err(stopped) => {
+            let (end, error) = stopped.end("; nothing is claimed", replaced);
+            (end, Some(error))
         }
     };
     report::conclude(common, request, typed.claim.report.as_deref(), &report, error.as_ref());
@@ -103,7 +101,11 @@ fn acquire(
     let talk = &common.talk;
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     report.target = Some(target.clone());
-    nested::refuse_inside_a_cycle(&target, environment)?;
+    if typed.detach && std::process::id() == 1 {
+        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
+                       process (--for PID), or hold it: beadlock hold -- CMD";
+        return Err(Error::usage(message).into());
+    }
     let subject = match (typed.detach, typed.for_process) {
         (true, _) => None,
         (false, Some(pid)) => Some(subject::named(pid)?),
@@ -114,6 +116,7 @@ fn acquire(
         settings.holder.clone().or_else(name).unwrap_or_else(|| command::holder_name(OsStr::new("")));
     report.holder = Some(holder.clone());
     let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
+    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
     if let Some(outer) = nested::outer_claim(&target, environment) {
         report.nested = true;
         report.waited = Some(Duration::ZERO);

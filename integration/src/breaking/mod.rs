@@ -21,8 +21,7 @@ use serde_json::Value;
 
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::onlooker::end_of;
+use crate::exit::{End, Exit, Replaced};
 use crate::settings::Common;
 use crate::talk::print;
 
@@ -76,7 +75,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     let (end, data, error) = match broken {
         Ok(outcome) => (End::Code(Exit::Done.code()), outcome.json(typed.reason.as_deref()), None),
         Err(stopped) => {
-            let (end, error) = end_of(stopped, "anything was changed");
+            let (end, error) = stopped.end(" before anything was changed", Replaced::default());
             common.talk.error(&error.to_string());
             (end, Value::Null, Some(error))
         }

@@ -8,7 +8,7 @@ use beadlock_checker::dialect::beads::StartedAt;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::{Gate, Look, OnDisk, Options, Verdict, facts, look, process};
+use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Verdict, facts, look, process};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};
@@ -16,6 +16,7 @@ use super::{Typed, ask};
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
+use crate::ground::Ground;
 use crate::hold::claim::{Attendant, Stopped, Waited};
 use crate::hold::event::wait_for;
 use crate::hold::wait::Deadline;
@@ -27,7 +28,7 @@ use crate::status::Seen as Shown;
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
-use crate::witnesses::Witnesses;
+use crate::witnesses::{Witnesses, kind_words};
 use crate::words;
 
 /// For how long the gate is waited for, and a lock that is being written.
@@ -57,7 +58,11 @@ impl Outcome {
             "record": record.and_then(|record| serde_json::to_value(record).ok()),
             "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
             "reason_given": reason,
-            "was": { "verdict": self.look.verdict.as_str(), "reason": self.look.verdict.reason().as_str() },
+            "was": {
+                "verdict": self.look.verdict.as_str(),
+                "reason": self.look.verdict.reason().as_str(),
+                "kind": self.look.on_disk.map(|there| there.kind.as_str()),
+            },
         })
     }
 }
@@ -82,6 +87,7 @@ pub fn run(
     }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     nested::refuse_inside_a_cycle(&target, environment)?;
+    let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let trail = Trail::open(audit.as_deref(), None, &target, request, talk)?;
     let mut onlooker = Onlooker::new(talk)?;
@@ -91,6 +97,7 @@ pub fn run(
         let seen = breaking.look(&mut onlooker)?;
         let look = seen.look();
         if look.verdict == Verdict::Free {
+            ground.still(&target)?;
             return Ok(nothing(target, look.clone(), talk));
         }
         let chosen = match choice.take() {
@@ -128,6 +135,7 @@ pub fn run(
             Broken::Gone => {
                 let look = Seen::at(&target.place, &Options::default()).look().clone();
                 if look.verdict == Verdict::Free {
+                    ground.still(&target)?;
                     return Ok(nothing(target, look, talk));
                 }
             }
@@ -254,10 +262,16 @@ impl Breaking<'_> {
                     "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
                 ));
             }
-            None => self.talk.say(&format!(
-                "broke the unreadable lock on {given} ({}); it is kept in {kept}",
-                escaped(&look.detail)
-            )),
+            None => {
+                let detail = escaped(&look.detail);
+                let what = match look.on_disk.map(|there| there.kind) {
+                    Some(kind) if kind != FileKind::File => {
+                        format!("{} in place of the lock", kind_words(kind))
+                    }
+                    _ => "the unreadable lock".to_owned(),
+                };
+                self.talk.say(&format!("broke {what} on {given} ({detail}); it is kept in {kept}"));
+            }
         }
         let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use beadlock_checker::audit::Event;
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::guardian::Guardian;
+use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
 use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict, duration, look, system_words};
 use nix::sys::prctl::set_child_subreaper;
@@ -17,7 +17,7 @@ use super::Typed;
 use crate::check::Checked;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit};
+use crate::exit::{End, Exit, Replaced};
 use crate::failure::{Code, Error};
 use crate::hold::claim::Stopped;
 use crate::hold::command::Command;
@@ -46,15 +46,10 @@ pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &R
             let data = if common.json { skipped.json() } else { Value::Null };
             (End::Code(error.exit.code()), error, data)
         }
-        Err(NotRun::Stopped(Stopped::Failed(error))) => {
+        Err(NotRun::Stopped(stopped)) => {
+            let (end, error) = stopped.end(" before the command was started", Replaced::default());
             common.talk.error(&error.to_string());
-            (End::Code(error.exit.code()), error, Value::Null)
-        }
-        Err(NotRun::Stopped(Stopped::Signalled(signal))) => {
-            let error = Error::new(Code::Io, format!("ended by {signal} before the command was started"));
-            common.talk.error(&error.to_string());
-            let code = End::Code(Exit::Signal(signal as i32).code());
-            (if signal == Signal::SIGINT { End::Interrupted } else { code }, error, Value::Null)
+            (end, error, Value::Null)
         }
     };
     if common.json {
@@ -146,16 +141,20 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         talk.warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
     }
 
-    set_child_subreaper(true).map_err(|errno| no_subreaper(errno.into()))?;
+    // From here on the gate is taken, and whatever fails has failed between that and the command's start.
+    set_child_subreaper(true).map_err(|errno| no_subreaper(errno.into()).ending(Exit::NotStarted))?;
     let tree = Tree::from_now_on();
     let own_group = !has_terminal();
     let of_cycle = [("BEADS_DIR", target.dir().into()), ("BEADLOCK_CYCLE", target.dir().into())];
-    let waiting = command.fork(&environment.with(&of_cycle), own_group, signals.mask_before())?;
+    let waiting = command
+        .fork(&environment.with(&of_cycle), own_group, signals.mask_before())
+        .map_err(|error| error.ending(Exit::NotStarted))?;
     let pid = waiting.pid();
     let child = Child(pid);
+    let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
     let guardian = match cycle.gate() {
         Some(gate) => {
-            Some(Guardian::start(gate, pid, OsStr::new(&command.holder_name())).map_err(no_guardian)?)
+            Some(Guardian::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_guardian)?)
         }
         None => None,
     };
@@ -171,7 +170,6 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         ));
     }
     cycle.leave();
-    // The command's process has ended, and so it ends too.
     if let Some(guardian) = guardian {
         guardian.end();
     }
@@ -220,6 +218,6 @@ fn no_subreaper(error: io::Error) -> Error {
 
 fn no_guardian(error: io::Error) -> Error {
     let why = words::of_no_process(&error);
-    Error::io(format!("failed to start the process that keeps the gate with us: {why}"), error.kind())
+    Error::io(format!("failed to make the process that keeps the gate with us: {why}"), error.kind())
         .ending(Exit::NotStarted)
 }

@@ -18,6 +18,7 @@ use nix::sys::signal::Signal;
 use super::event::{Events, wait_for};
 use super::gate;
 use super::wait::{Backoff, Deadline, Wait};
+use crate::exit::{End, Exit, Replaced};
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::Found;
@@ -67,6 +68,20 @@ pub enum Stopped {
     Failed(Error),
     /// A signal ended the wait.
     Signalled(Signal),
+}
+
+impl Stopped {
+    /// How the program ends then, and the words for it; `then` is what they say after `ended by SIGTERM`.
+    pub fn end(self, then: &str, replaced: Replaced) -> (End, Error) {
+        match self {
+            Self::Failed(error) => (End::Code(replaced.code(error.exit)), error),
+            Self::Signalled(signal) => {
+                let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
+                let code = End::Code(Exit::Signal(signal as i32).code());
+                (if signal == Signal::SIGINT { End::Interrupted } else { code }, error)
+            }
+        }
+    }
 }
 
 impl From<Error> for Stopped {
@@ -145,9 +160,9 @@ pub struct Claiming<'a> {
 }
 
 impl Claiming<'_> {
-    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again; with it comes the stale lock that
-    /// was removed to make room, if there was one.
-    pub fn claim(&self, attendant: &mut impl Attendant) -> Result<(Held, Option<Removed>), Stopped> {
+    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale lock that
+    /// was removed to make room, also when another one came before ours.
+    pub fn claim(&self, attendant: &mut impl Attendant, removed: impl Fn(&Removed)) -> Result<Held, Stopped> {
         let dir = self.target.dir();
         let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);
         let mut gate_is_missed = false;
@@ -161,9 +176,14 @@ impl Claiming<'_> {
                     take::claim_without_gate(&self.target.place, &self.record()?, &self.options)?
                 }
             };
-            match attempt {
-                Attempt::Claimed(held, removed) => return Ok((held, removed)),
-                Attempt::Refused(skip) => patience.after(skip, attendant)?,
+            let (refused, dead) = match attempt {
+                Attempt::Claimed(held, dead) => (Ok(held), dead),
+                Attempt::Refused(skip, dead) => (Err(skip), dead),
+            };
+            dead.iter().for_each(&removed);
+            match refused {
+                Ok(held) => return Ok(held),
+                Err(skip) => patience.after(skip, attendant)?,
             }
         }
     }
@@ -175,19 +195,18 @@ impl Claiming<'_> {
         talk: &Talk,
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
-        let claimed = self.claim(attendant);
+        let claimed = self.claim(attendant, |removed| {
+            let Removed { record, reason, .. } = removed;
+            let name = escaped(&record.holder);
+            talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
+            trail.removed(removed);
+        });
         talk.end_live();
-        let (held, removed) = claimed.inspect_err(|stopped| {
+        let held = claimed.inspect_err(|stopped| {
             if let Stopped::Failed(error) = stopped {
                 trail.blocked(error, self.target);
             }
         })?;
-        if let Some(removed) = removed {
-            let Removed { record, reason, .. } = &removed;
-            let name = escaped(&record.holder);
-            talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
-            trail.removed(&removed);
-        }
         trail.acquired(&held);
         Ok(held)
     }

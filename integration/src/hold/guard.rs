@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::Duration;
 
+use beadlock_checker::Options;
 use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
-use beadlock_checker::{Options, look};
 
 use super::claim::{Attendant, Claiming, Stopped, Unattended};
 use super::loss::{self, Loss};
@@ -94,8 +93,8 @@ impl Hold {
             drain,
             options,
         };
-        match claiming.claim(&mut Unattended) {
-            Ok((held, _)) => Ok(Claim { held: Some(held), id, target, patience: drain }),
+        match claiming.claim(&mut Unattended, |_| ()) {
+            Ok(held) => Ok(Claim { held: Some(held), id, target, patience: drain }),
             Err(Stopped::Failed(error)) => Err(error),
             // Unattended has no signals.
             Err(Stopped::Signalled(signal)) => Err(Error::new(Code::Io, format!("stopped by {signal}"))),
@@ -132,13 +131,8 @@ impl Claim {
     /// [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         let Some(held) = &self.held else {
-            let is_there = || look(&self.target.place, &Options::default()).id.as_ref() == Some(&self.id);
-            let is_held = is_there() || {
-                sleep(loss::CONFIRM);
-                is_there()
-            };
             let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
-            return if is_held { Ok(()) } else { Err(lost()) };
+            return if nested::stands(&self.id, &self.target) { Ok(()) } else { Err(lost()) };
         };
         let Some(loss) = loss::now(held) else { return Ok(()) };
         Err(loss.error(&self.id, held.broken_as().as_deref(), held.age(), &self.target))

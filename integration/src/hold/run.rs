@@ -26,7 +26,7 @@ use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
-use crate::failure::{Code, Error};
+use crate::failure::Error;
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::target::Found;
@@ -44,11 +44,9 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
     let (end, error) = match stopped {
         Ok(Finished { end, lost: None }) => (end, None),
         Ok(Finished { lost: Some(error), .. }) => (End::Code(own.code(error.exit)), Some(error)),
-        Err(Stopped::Failed(error)) => (End::Code(own.code(error.exit)), Some(error)),
-        Err(Stopped::Signalled(signal)) => {
-            let error = Error::new(Code::Io, format!("ended by {signal} before the command was started"));
-            let code = End::Code(Exit::Signal(signal as i32).code());
-            (if signal == Signal::SIGINT { End::Interrupted } else { code }, Some(error))
+        Err(stopped) => {
+            let (end, error) = stopped.end(" before the command was started", own);
+            (end, Some(error))
         }
     };
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
@@ -72,16 +70,20 @@ fn hold(
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     let Hold { claim: settings, on_loss, kill_after } = settings;
     report.target = Some(target.clone());
-    nested::refuse_inside_a_cycle(&target, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let holder = settings.holder.clone().unwrap_or_else(|| command.holder_name());
     report.holder = Some(holder.clone());
     let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
+    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
     let outer = nested::outer_claim(&target, environment);
     report.nested = outer.is_some();
     let id = outer.clone().unwrap_or_else(random_id);
     report.id = Some(id.clone());
-    let held_by_us = [("BEADLOCK_HELD_TARGET", target.absolute()), ("BEADLOCK_HELD_ID", id.clone().into())];
+    let held_by_us = [
+        ("BEADLOCK_HELD_TARGET", target.absolute()),
+        ("BEADLOCK_HELD_ID", id.clone().into()),
+        ("BEADLOCK_HELD_IDS", nested::ids_inside(&id, environment).into()),
+    ];
 
     let mut signals = Signals::block()?;
     nix::sys::prctl::set_child_subreaper(true).map_err(|errno| {

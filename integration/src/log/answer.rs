@@ -15,11 +15,18 @@ use super::time::At;
 /// A cycle may take so long without a line: the default time-out and its grace.
 const CYCLE: Duration = Duration::from_secs(130);
 
+/// So far apart two clocks may be without anybody's fault.
+const CLOCKS: Duration = Duration::from_secs(60);
+
 /// What is known from outside of the log.
 #[derive(Debug, Clone)]
 pub struct Around {
     /// The wall clock, or what `--until` says.
     pub end: At,
+    /// What `--until` says.
+    pub until: Option<At>,
+    /// The log has lines, and none in the time that is asked for.
+    pub all_outside: bool,
     /// The database as it is to be typed; `None`: not known.
     pub target: Option<String>,
     /// The log as it is to be typed; `None`: standard input.
@@ -32,7 +39,8 @@ pub struct Around {
 /// What the log amounts to at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// `syncing`, `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `in_cycle`, `silent` or `unknown`.
+    /// `syncing`, `held`, `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or
+    /// `unknown`.
     pub state: &'static str,
     /// `None`: the log cannot say.
     pub syncing: Option<bool>,
@@ -56,8 +64,11 @@ pub struct Answer {
 /// Of one database.
 pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
     let Some(last) = story.last.filter(|_| !story.is_blank() || story.state != State::Unknown) else {
-        return unknown(story);
+        return unknown(nothing_heard(story, around), story.last);
     };
+    if around.until.is_none() && last.since(around.end) > CLOCKS {
+        return of_the_future(last, around.end);
+    }
     let told = Told::new(story, agents, around, last);
     let mut answer = match &story.state {
         State::Stopped(at) => told.stopped(*at),
@@ -66,7 +77,8 @@ pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
         State::Failing { why, in_a_row } => told.failing(why, *in_a_row),
         State::Complete(at) => told.syncing(*at),
         State::Started(at) => told.started(*at),
-        State::Unknown => unknown(story),
+        State::Resumed(at) => told.resumed(*at),
+        State::Unknown => unknown(nothing_heard(story, around), story.last),
     };
     answer.as_of = Some(told.as_of);
     answer.silent = told.silent;
@@ -83,19 +95,35 @@ pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
     answer
 }
 
-fn unknown(story: &Story) -> Answer {
-    let message = match story.last {
-        Some(_) => "No cycle in this log: it does not say whether anything syncs",
-        None => "No line of a daemon in this log: it does not say whether anything syncs",
+fn nothing_heard(story: &Story, around: &Around) -> String {
+    let what = match story.last {
+        _ if around.all_outside => "No line in that time",
+        Some(_) => "No cycle in this log",
+        None => "No line of a daemon in this log",
     };
+    format!("{what}: it does not say whether anything syncs")
+}
+
+/// What the last line says has not happened yet.
+fn of_the_future(last: At, now: At) -> Answer {
+    let ahead = shown(last.since(now));
+    let message = format!(
+        "The last line is of {last} UTC, {ahead} in the future: a clock or $TZ is wrong, and so the log does not say \
+         whether anything syncs"
+    );
+    let date = Next { command: "date -u".to_owned(), why: "what this machine's clock says" };
+    Answer { next: vec![date], ..unknown(message, Some(now)) }
+}
+
+fn unknown(message: String, as_of: Option<At>) -> Answer {
     Answer {
         state: "unknown",
         syncing: None,
         since: None,
         is_first: false,
         duration: None,
-        as_of: story.last,
-        message: message.to_owned(),
+        as_of,
+        message,
         more: Vec::new(),
         next: Vec::new(),
         silent: None,
@@ -257,13 +285,29 @@ impl<'a> Told<'a> {
 
     fn syncing(&self, at: At) -> Answer {
         let ago = shown(self.advice.around.end.since(at));
-        if self.silent.is_none() {
-            return self.new_answer(
+        match self.silent {
+            None => self.new_answer(
                 "syncing",
                 Some(true),
                 format!("Syncing: the last cycle was complete at {at} UTC ({ago} ago)"),
-            );
+            ),
+            Some(_) => self.went_silent(),
         }
+    }
+
+    fn resumed(&self, at: At) -> Answer {
+        let ago = shown(self.advice.around.end.since(at));
+        match self.silent {
+            None => self.new_answer(
+                "resumed",
+                Some(true),
+                format!("Syncing: the cycles run again since {at} UTC ({ago} ago), and none is complete yet"),
+            ),
+            Some(_) => self.went_silent(),
+        }
+    }
+
+    fn went_silent(&self) -> Answer {
         let (length, why) = (shown(self.silent.unwrap_or_default()), self.why_silent());
         let message = format!("Silent since {} UTC ({length}): {why}", self.last);
         Answer {
@@ -334,6 +378,8 @@ mod tests {
         let story = stream.finish(end).remove(0);
         let around = Around {
             end,
+            until: None,
+            all_outside: false,
             target: Some(".beads".to_owned()),
             file: Some(".beads/daemon.log".to_owned()),
             host: Some("CI-3".to_owned()),
@@ -419,6 +465,10 @@ mod tests {
         assert_eq!(of("-x"), "beadlock break .beads --holder=-x --even-if-live");
         assert_eq!(of(r"a\nb"), "beadlock break .beads --id ID --even-if-live");
         assert_eq!(of("long…"), "beadlock break .beads --id ID --even-if-live");
+        let cut = "[2026-02-01 10:00:10] Skipping database (locked by a), proceeding";
+        let answer = after_cycles(&[cut], "10:00:12");
+        assert!(answer.message.contains(": held by a), proceeding…, 1 cycle skipped"), "{answer:?}");
+        assert_eq!(commands(&answer)[1], "beadlock break .beads --id ID --even-if-live");
         assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID --even-if-live");
     }
 
@@ -486,6 +536,36 @@ mod tests {
         let cycle = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "12:00:10");
         assert_eq!(cycle.message, "A cycle began at 2026-02-01 10:00:10 UTC and has not ended (2h)");
         assert_eq!(cycle.syncing, None);
+    }
+
+    #[test]
+    fn what_was_in_the_way_is_gone() {
+        let skips = [
+            "[2026-02-01 10:00:10] Skipping database (locked by make)",
+            "[2026-02-01 10:00:15] Removed stale lock (make), proceeding with sync",
+            "[2026-02-01 10:00:15] Resumed after 1 skips in 5s",
+        ];
+        for lines in [&skips[..2], &skips, &[skips[0], skips[2]]] {
+            let answer = after_cycles(lines, "10:00:17");
+            assert_eq!(
+                answer.message,
+                "Syncing: the cycles run again since 2026-02-01 10:00:15 UTC (2s ago), and none is complete yet"
+            );
+            assert_eq!((answer.state, answer.syncing, commands(&answer)), ("resumed", Some(true), vec![]));
+            assert_eq!(after_cycles(lines, "12:00:17").state, "silent");
+        }
+    }
+
+    #[test]
+    fn a_line_from_the_future_says_nothing() {
+        let future = "[2026-02-01 11:00:01] Sync cycle complete";
+        let answer = after_cycles(&[future], "10:59:00");
+        assert_eq!((answer.state, answer.syncing), ("unknown", None));
+        assert!(
+            answer.message.starts_with("The last line is of 2026-02-01 11:00:01 UTC, 1m 1s in the future: "),
+            "{answer:?}"
+        );
+        assert_eq!(after_cycles(&[future], "10:59:01").state, "syncing", "clocks differ");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a message means: the agent's own lines, and those of the original daemon, to the letter.
 
+use super::line::Writer;
+
 /// What one line of a log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -23,6 +25,8 @@ pub enum Event<'a> {
     Trouble(&'a str),
     /// Skipped: held by this holder.
     Locked(&'a str),
+    /// The same, and the line ends before the name does.
+    CutOff(&'a str),
     /// Skipped: somebody has the gate.
     Busy,
     /// Skipped: the lock could not be checked, or a stale one not removed.
@@ -63,12 +67,14 @@ pub struct Held<'a> {
     pub reason: &'a str,
 }
 
+/// What the agent puts in front of a line of a command's output that could be taken for its own.
+pub const MARK: &str = "| ";
+
 /// How the original daemon calls what it does in a cycle.
 const MODES: [&str; 6] =
     ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
 
-const COMPLETE: [&str; 7] = [
-    "Sync cycle complete",
+const COMPLETE: [&str; 6] = [
     "Local sync cycle complete",
     "Local local sync cycle complete",
     "Export complete",
@@ -78,21 +84,30 @@ const COMPLETE: [&str; 7] = [
 ];
 
 impl<'a> Event<'a> {
-    /// Of a message without its time and database. Never fails: what is not known is [`Event::Other`].
-    pub fn parse(message: &'a str) -> Self {
+    /// Of a message without its time and database, in a log of this writer. Never fails: what is not known is
+    /// [`Event::Other`].
+    pub fn parse(message: &'a str, writer: Option<Writer>) -> Self {
+        if message.starts_with(MARK) {
+            return Self::Other;
+        }
         // By the first letter: most lines of a big log are settled by one comparison.
         let parsed = match message.as_bytes().first() {
             Some(b'S') => started_or_skipped(message),
             Some(b'R') => removed_or_resumed(message),
             Some(b'H') => held(message).map(Self::Held),
             Some(b'b') => header(message).map(Self::Header),
-            Some(b'A' | b'L') => started_or_stopped(message),
-            Some(b'E') => ended(message),
+            Some(b'A') => started_or_stopped(message),
+            Some(b'E') => ending(message),
             Some(b'N') => starts(message, &["No gate (", "Not pushing: "]).then_some(Self::Notice),
             Some(b'C') => starts(message, &["Cannot watch for changes ("]).then_some(Self::Notice),
             _ => None,
         };
-        parsed.or_else(|| of_original(message)).unwrap_or(Self::Other)
+        let others = || match writer {
+            // What its cycles' commands print may be anything but its own lines, and but this one.
+            Some(Writer::Agent) => of_original_start(message),
+            _ => of_original(message),
+        };
+        parsed.or_else(others).unwrap_or(Self::Other)
     }
 
     /// A cycle begins, ends or is skipped: its daemon lives.
@@ -115,10 +130,10 @@ fn starts(message: &str, fronts: &[&str]) -> bool {
 }
 
 fn started_or_skipped(message: &str) -> Option<Event<'_>> {
-    if let Some(mode) = message.strip_prefix("Starting ").and_then(|rest| rest.strip_suffix("...")) {
-        return MODES.contains(&mode).then_some(Event::Begun);
+    if message == "Starting sync cycle..." {
+        return Some(Event::Begun);
     }
-    if let Some(rest) = message.strip_prefix("Skipping ") {
+    if let Some(rest) = message.strip_prefix("Skipping database (") {
         return skipped(rest);
     }
     let rest = message.strip_prefix("Sync cycle ")?;
@@ -131,26 +146,16 @@ fn started_or_skipped(message: &str) -> Option<Event<'_>> {
     (rest == "complete").then_some(Event::Complete)
 }
 
+/// What follows the first bracket of a skip.
 fn skipped(rest: &str) -> Option<Event<'_>> {
-    let after = |front: &str| {
-        let mode = rest.split(front).next().unwrap_or_default();
-        (mode == "database" || MODES.contains(&mode)).then(|| rest.get(mode.len()..)?.strip_prefix(front))?
-    };
-    // A holder's name that was cut in two by a line end of its own has no bracket.
-    let inside = |front: &str| after(front).map(|text| text.strip_suffix(')').unwrap_or(text));
-    if let Some(holder) = inside(" (locked by ") {
-        return Some(Event::Locked(holder));
+    if let Some(text) = rest.strip_prefix("locked by ") {
+        // A name with a line end of its own is cut in two, and has no bracket.
+        return Some(text.strip_suffix(')').map_or(Event::CutOff(text), Event::Locked));
     }
-    if let Some(why) = inside(" (lock check failed: ") {
-        return Some(Event::Unreadable(why));
+    if let Some(why) = rest.strip_prefix("lock check failed: ") {
+        return Some(Event::Unreadable(why.strip_suffix(')').unwrap_or(why)));
     }
-    if inside(" (a sync cycle or a claim is in progress").is_some() {
-        return Some(Event::Busy);
-    }
-    match after(": ")? {
-        "JSONL content unchanged" => Some(Event::Complete),
-        _ => Some(Event::Notice),
-    }
+    rest.starts_with("a sync cycle or a claim is in progress").then_some(Event::Busy)
 }
 
 fn removed_or_resumed(message: &str) -> Option<Event<'_>> {
@@ -184,25 +189,47 @@ fn started_or_stopped(message: &str) -> Option<Event<'_>> {
     if let Some(rest) = message.strip_prefix("Agent started: ") {
         return agent(rest).map(Event::Started);
     }
-    if let Some(rest) = message.strip_prefix("Agent stopped: ") {
-        return agent(rest).map(|agent| Event::Stopped(Some(agent)));
-    }
-    COMPLETE.contains(&message).then_some(Event::Complete)
+    let rest = message.strip_prefix("Agent stopped: ")?;
+    agent(rest).map(|agent| Event::Stopped(Some(agent)))
 }
 
-fn ended(message: &str) -> Option<Event<'_>> {
-    if let Some(rest) = message.strip_prefix("Ending on ") {
-        let signal = rest.split(' ').next()?;
-        return signal.starts_with("SIG").then_some(Event::Ending(signal));
+fn ending(message: &str) -> Option<Event<'_>> {
+    let signal = message.strip_prefix("Ending on ")?.split(' ').next()?;
+    signal.starts_with("SIG").then_some(Event::Ending(signal))
+}
+
+/// The original daemon starts.
+fn of_original_start(message: &str) -> Option<Event<'_>> {
+    const BD: Agent<'_> = Agent { program: "bd daemon", pid: None, host: None };
+    message.starts_with("Daemon started (interval: ").then_some(Event::Started(BD))
+}
+
+/// A mode's skip of the original daemon.
+fn skipped_by_original(rest: &str) -> Option<Event<'_>> {
+    let mode = MODES.iter().find(|mode| rest.starts_with(**mode))?;
+    let rest = &rest[mode.len()..];
+    if let Some(rest) = rest.strip_prefix(" (") {
+        return skipped(rest);
     }
-    (message == "Export complete").then_some(Event::Complete)
+    match rest.strip_prefix(": ")? {
+        "JSONL content unchanged" => Some(Event::Complete),
+        _ => Some(Event::Notice),
+    }
 }
 
 /// The original daemon's other lines, older and newer wordings.
 fn of_original(message: &str) -> Option<Event<'_>> {
-    const BD: Agent<'_> = Agent { program: "bd daemon", pid: None, host: None };
-    if message.starts_with("Daemon started (interval: ") {
-        return Some(Event::Started(BD));
+    if let Some(started) = of_original_start(message) {
+        return Some(started);
+    }
+    if let Some(mode) = message.strip_prefix("Starting ").and_then(|rest| rest.strip_suffix("...")) {
+        return MODES.contains(&mode).then_some(Event::Begun);
+    }
+    if let Some(rest) = message.strip_prefix("Skipping ") {
+        return skipped_by_original(rest);
+    }
+    if COMPLETE.contains(&message) {
+        return Some(Event::Complete);
     }
     let is_end = starts(message, &["Received signal"]) && message.contains("shutting down")
         || starts(message, &["Context canceled, shutting down", "Parent process died, shutting down"])
@@ -258,7 +285,10 @@ mod tests {
             ("No gate (x); a claim does not wait for a running cycle here", Event::Notice),
         ];
         for (message, event) in cases {
-            assert_eq!(Event::parse(message), event, "{message}");
+            for writer in [None, Some(Writer::Agent), Some(Writer::Original)] {
+                assert_eq!(Event::parse(message, writer), event, "{message}");
+            }
+            assert_eq!(Event::parse(&format!("| {message}"), None), Event::Other, "{message}");
         }
     }
 
@@ -290,8 +320,14 @@ mod tests {
             ("Received reload signal, ignoring (daemon continues running)", "Other"),
         ];
         for (message, event) in cases {
-            let parsed = format!("{:?}", Event::parse(message));
-            assert!(parsed.starts_with(event), "{message}: {parsed}");
+            for writer in [None, Some(Writer::Original)] {
+                let parsed = format!("{:?}", Event::parse(message, writer));
+                assert!(parsed.starts_with(event), "{message}: {parsed}");
+            }
+            // In the agent's log they are a command's output.
+            let parsed = Event::parse(message, Some(Writer::Agent));
+            let is_both = message.starts_with("Daemon started") || message.starts_with("Removed");
+            assert_eq!(parsed != Event::Other, is_both, "{message}: {parsed:?}");
         }
     }
 
@@ -322,15 +358,19 @@ mod tests {
             "é",
             "Export completely",
         ] {
-            assert_eq!(Event::parse(message), Event::Other, "{message}");
+            assert_eq!(Event::parse(message, None), Event::Other, "{message}");
         }
     }
 
     #[test]
     fn a_name_cut_in_two_by_its_own_line_end_is_still_a_name() {
-        assert_eq!(Event::parse("Skipping database (locked by a"), Event::Locked("a"));
+        assert_eq!(Event::parse("Skipping database (locked by a", None), Event::CutOff("a"));
         assert_eq!(
-            Event::parse("Removed stale lock (a), proceeding b), proceeding with sync"),
+            Event::parse("Skipping export (locked by a), proceeding", None),
+            Event::CutOff("a), proceeding")
+        );
+        assert_eq!(
+            Event::parse("Removed stale lock (a), proceeding b), proceeding with sync", None),
             Event::Removed("a), proceeding b")
         );
     }

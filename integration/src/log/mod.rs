@@ -40,7 +40,7 @@ use answer::{Around, answer};
 use input::{Heard, Source};
 use report::Report;
 use stream::{Stream, Window};
-use time::{At, Moment, parse_moment};
+use time::{At, Moment, parse_end, parse_moment};
 
 /// `beadlock log [FILE…]`
 #[derive(Debug, Args)]
@@ -50,8 +50,8 @@ pub struct Log {
     /// Only what was from T on: 2026-02-01, '2026-02-01 13:30' (UTC), RFC 3339, or 2h, 3d back from now
     #[arg(long, value_name = "T", value_parser = parse_moment, allow_hyphen_values = true)]
     since: Option<Moment>,
-    /// Only what was up to T
-    #[arg(long, value_name = "T", value_parser = parse_moment, allow_hyphen_values = true)]
+    /// Only what was up to T; a date alone is all of that day
+    #[arg(long, value_name = "T", value_parser = parse_end, allow_hyphen_values = true)]
     until: Option<Moment>,
 }
 
@@ -124,7 +124,11 @@ fn summed_up(
     }
     let (name, path, files) = (source.name(), source.path.clone(), source.files());
     let compressed = source.compressed.clone();
+    let target = target.or_else(|| target_of(path.as_deref()?));
     let mut stream = Stream::new(window);
+    if target.is_some() {
+        stream = stream.of_one_database();
+    }
     let read = source.read(|heard| match heard {
         Heard::Beginning(head) => stream.begin(head),
         Heard::Line { bytes, is_cut } => stream.hear(bytes, is_cut),
@@ -139,7 +143,9 @@ fn summed_up(
     let stories = stream.finish(end);
     let around = Around {
         end,
-        target: target.or_else(|| target_of(path.as_deref()?)),
+        until: window.until,
+        all_outside: stream.lines.all == 0 && stream.lines.outside > 0,
+        target,
         file: path.as_deref().map(quoted_path),
         host: facts::hostname(),
         writer: stream.writer,

@@ -14,8 +14,8 @@
 //!   "failures","gaps","notices","clock_went_back"}`; `database` is null where the log names none.
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
 //!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}]}`. `state` is `syncing`, `held`,
-//!     `unreadable`, `busy`, `failing`, `stopped`, `started`, `in_cycle`, `silent` or `unknown`; `syncing` is null
-//!     where the log cannot say.
+//!     `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`; `syncing` is
+//!     null where the log cannot say.
 //!   - `cycles`: `{"complete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.
 //!   - `holders`: `{"holder","claims","skips","median_ms","longest_ms","longest_since","total_ms","last","ended":
 //!     {"released","removed_stale","taken_over","agent_stopped","open"}}`, those who held longest first.

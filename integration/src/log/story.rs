@@ -39,6 +39,8 @@ pub enum State {
         in_a_row: u64,
     },
     Skipping,
+    /// What was in the way is gone, and the next cycle is about to begin.
+    Resumed(At),
     Stopped(At),
 }
 
@@ -48,6 +50,15 @@ struct OpenCycle {
     trouble: Option<String>,
     /// A skip within it: its command's own words, unless the line that only the daemon writes follows.
     skipped: Option<(At, String)>,
+}
+
+/// The holder that a skip names; `…` at its end: that is not all of it.
+fn holder(event: &Event<'_>) -> String {
+    match event {
+        Event::Locked(name) => (*name).to_owned(),
+        Event::CutOff(name) => format!("{name}…"),
+        _ => String::new(),
+    }
 }
 
 /// When it stopped syncing.
@@ -155,8 +166,8 @@ impl Story {
         {
             // Within a cycle of the agent only its end is the agent's own; the rest is its command's output.
             match event {
-                Event::Locked(holder) => {
-                    cycle.skipped = Some((at, (*holder).to_owned()));
+                Event::Locked(_) | Event::CutOff(_) => {
+                    cycle.skipped = Some((at, holder(event)));
                     return;
                 }
                 Event::Held(_) if cycle.skipped.is_some() => {}
@@ -185,12 +196,15 @@ impl Story {
                     cycle.trouble = Some(why.to_owned());
                 }
             }
-            Event::Locked(holder) => self.skipped(Cause::Held(holder.to_owned()), extra, at),
+            Event::Locked(_) | Event::CutOff(_) => self.skipped(Cause::Held(holder(event)), extra, at),
             Event::Unreadable(why) => self.skipped(Cause::Unreadable(why.to_owned()), extra, at),
             Event::Busy => self.skipped(Cause::Busy, extra, at),
             Event::Removed(holder) => self.removed(holder, at),
             Event::Held(held) => self.held(&held),
-            Event::Resumed => self.over(at, SpellEnd::Released),
+            Event::Resumed => {
+                self.over(at, SpellEnd::Released);
+                self.state = State::Resumed(at);
+            }
             Event::Started(_) => self.started(at, before),
             Event::Stopped(_) => self.stopped(at),
             Event::Notice => self.notices.add(message, at),
@@ -329,6 +343,7 @@ impl Story {
         if !is_its {
             self.holders.removed_at_once(holder, at);
         }
+        self.state = State::Resumed(at);
     }
 
     fn held(&mut self, held: &Held<'_>) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::agents::Agents;
-use super::event::Event;
+use super::event::{Event, MARK};
 use super::line::{Line, Writer};
 use super::story::Story;
 use super::time::{At, Clock};
@@ -40,6 +40,8 @@ pub struct Stream {
     clock: Clock,
     window: Window,
     is_open: bool,
+    /// The log lies in its database: no agent writes of another one there.
+    of_one: bool,
     last: Option<At>,
     /// The first is that of lines without a database.
     stories: Vec<Story>,
@@ -55,10 +57,16 @@ impl Stream {
             clock: Clock::new(),
             window,
             is_open: window.since.is_none(),
+            of_one: false,
             last: None,
             stories: vec![Story::new(None)],
             names: HashMap::new(),
         }
+    }
+
+    /// The log is the one that lies in its database.
+    pub fn of_one_database(self) -> Self {
+        Self { of_one: true, ..self }
     }
 
     /// The zone that times without one were taken in, where there were such.
@@ -74,7 +82,7 @@ impl Stream {
     /// One line without its end.
     pub fn hear(&mut self, raw: &[u8], is_cut: bool) {
         let line = Line::parse(raw, &mut self.clock, self.writer);
-        self.writer = line.writer.or(self.writer);
+        self.writer = line.writer.filter(|_| line.at.is_some()).or(self.writer);
         if raw.is_empty() {
             return;
         }
@@ -155,21 +163,34 @@ impl Stream {
     /// The database that a line is about, where it names one, and what it says of it.
     fn about<'a>(&mut self, line: &'a Line<'_>) -> (Option<usize>, Event<'a>, &'a str) {
         let message: &str = &line.message;
-        if let Some(name) = &line.database {
-            return (Some(self.story(name)), Event::parse(message), message);
+        let writer = self.writer;
+        if line.at.is_none() && writer == Some(Writer::Agent) {
+            // It stamps every line of its own.
+            return (None, Event::Other, message);
         }
-        if message.starts_with('/') && self.writer != Some(Writer::Original) {
+        if let Some(name) = &line.database {
+            return (Some(self.story(name)), Event::parse(message, writer), message);
+        }
+        let may_name = match writer {
+            Some(Writer::Agent) => !self.of_one,
+            Some(Writer::Original) => false,
+            None => true,
+        };
+        if message.starts_with('/') && may_name {
             // `DIR: message`, where the log is of several databases. A path may have a colon in it.
             for (colon, _) in message.match_indices(": ") {
                 let (name, text) = (&message[..colon], &message[colon + 2..]);
-                let event = Event::parse(text);
+                let event = Event::parse(text, writer);
                 let is_known = self.names.contains_key(name);
+                if text.starts_with(MARK) && !is_known {
+                    break;
+                }
                 if is_known || !matches!(event, Event::Other | Event::Trouble(_) | Event::Complete) {
                     return (Some(self.story(name)), event, text);
                 }
             }
         }
-        (None, Event::parse(message), message)
+        (None, Event::parse(message, writer), message)
     }
 
     fn story(&mut self, name: &str) -> usize {

@@ -114,6 +114,19 @@ pub fn parse_moment(text: &str) -> Result<Moment, String> {
     })
 }
 
+/// The same for the end of the time that is asked for: a date alone is all of that day.
+///
+/// # Errors
+/// As [`parse_moment`].
+pub fn parse_end(text: &str) -> Result<Moment, String> {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let is_date = !text.trim().contains(['T', 't', ' ', ':']);
+    parse_moment(text).map(|moment| match moment {
+        Moment::At(At(midnight)) if is_date => Moment::At(At(midnight.saturating_add(DAY - 1))),
+        moment => moment,
+    })
+}
+
 fn ago(text: &str) -> Option<Duration> {
     let mut rest = text.strip_suffix(" ago").or_else(|| text.strip_prefix('-')).unwrap_or(text);
     let mut whole = Duration::ZERO;
@@ -239,6 +252,24 @@ mod tests {
         for (text, meant) in cases {
             assert_eq!(at(text), meant, "{text}");
         }
+    }
+
+    #[test]
+    fn an_end_that_is_a_date_is_the_end_of_that_day() {
+        let at = |text: &str| match parse_end(text).unwrap() {
+            Moment::At(at) => at.rfc3339(),
+            Moment::Ago(ago) => format!("{}s ago", ago.as_secs()),
+        };
+        for (text, meant) in [
+            ("2026-02-01", "2026-02-01T23:59:59.999Z"),
+            (" 20260201 ", "2026-02-01T23:59:59.999Z"),
+            ("2026-02-01 00:00", "2026-02-01T00:00:00Z"),
+            ("2026-02-01T00:00:00Z", "2026-02-01T00:00:00Z"),
+            ("3d", "259200s ago"),
+        ] {
+            assert_eq!(at(text), meant, "{text}");
+        }
+        assert!(parse_end("2026-02-30").is_err());
     }
 
     #[test]

@@ -215,6 +215,22 @@ fn a_caller_that_is_not_to_be_seen_must_be_named() {
     assert!(scene.names().is_empty());
 }
 
+/// As the README has it: what is not exported reaches neither the hold nor the release.
+#[test]
+fn what_is_exported_reaches_hold_and_release() {
+    let scene = Scene::new();
+    let script = |eval: &str| {
+        let script = format!(
+            "claim=$(\"$BEADLOCK\" acquire -q) || exit 3; {eval}; \"$BEADLOCK\" hold -q --no-wait -- true || exit 4; \
+             \"$BEADLOCK\" release -q"
+        );
+        Running::start(scene.shell(&script)).finish()
+    };
+    script("set -a; eval \"$claim\"; set +a").expect(0, &[]);
+    assert!(scene.names().is_empty());
+    script("eval \"$claim\"").expect(4, &["is held by "]);
+}
+
 /// Whatever the directory is called, the lines are three, and both a shell and a file of variables lead back to it.
 #[test]
 fn odd_names_survive_a_shell_and_a_file_of_variables() {
@@ -264,7 +280,10 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
         command(&["check"]).expect(4, &[]);
         command(&["hold", "-q", "--", "true"]).expect(0, &[]);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "{shown}: the nested one released it");
-        command(&["release", "-q"]).expect(0, &[]);
+        // `release "$BEADLOCK_TARGET"`: typed it comes with its quotes too.
+        let mut release = scene.command(&["release", "-q"]);
+        release.arg(&target).current_dir("/").env("BEADLOCK_ID", &id);
+        Running::start(release).finish().expect(0, &[]);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{shown}");
     }
     assert!(!scene.file("x").exists() && !scene.file("y").exists());

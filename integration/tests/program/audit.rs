@@ -8,7 +8,7 @@ use beadlock_checker::Gate;
 use serde_json::Value;
 
 use crate::acquire::Printed;
-use crate::support::{Running, Scene, dead_pid, lock_text, this_host, until};
+use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
 
 const FIELDS: [&str; 15] = [
     "event",
@@ -212,6 +212,82 @@ fn a_file_that_is_none_is_refused_before_anything_is_claimed() {
     let mut command = scene.command(&["hold", "--", "true"]);
     command.env("BEADLOCK_AUDIT", "");
     Running::start(command).finish().expect(0, &[]);
+}
+
+/// `ulimit -f`: the write fails, and neither the program nor its claim. The command gets the signal's action as it was.
+#[test]
+fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
+    let scene = Scene::new();
+    let full = "x".repeat(100_000) + "\n";
+    fs::write(scene.file("audit"), &full).unwrap();
+    let hold =
+        "\"$BEADLOCK\" hold --audit audit -- sh -c 'grep ^SigIgn: /proc/self/status > ignored; exit 7'";
+    let is_ignored = || {
+        let line = scene.read("ignored");
+        let bits = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        bits >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1 == 1
+    };
+    for (before, expected) in [("", false), ("trap '' XFSZ;", true)] {
+        let ended = Running::start(scene.shell(&format!("{before} ulimit -f 16; {hold}"))).finish();
+        ended.expect(
+            7,
+            &[
+                "warning: lock_acquired of ",
+                "is not in the audit file",
+                "file too large; raise the limit for files",
+                "released .beads",
+            ],
+        );
+        assert_eq!((is_ignored(), scene.names().len()), (expected, 0), "{before:?}");
+    }
+    let script = "ulimit -f 16; \"$BEADLOCK\" acquire --detach --audit audit --max-hold 1h > out || exit 3; . ./out; \
+                  \"$BEADLOCK\" release --audit audit --id \"$BEADLOCK_ID\"";
+    Running::start(scene.shell(script)).finish().expect(0, &["file too large", "released .beads"]);
+    assert!(scene.read("audit") == full && scene.names().is_empty());
+}
+
+/// The file is its owner's to open again, whatever the umask.
+#[test]
+fn a_umask_that_leaves_nothing_is_none_for_the_trail() {
+    let scene = Scene::new();
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = scene.shell("umask 777; exec \"$BEADLOCK\" hold --audit audit -- true");
+    // Root may open it whatever its mode.
+    as_nobody(&mut command);
+    let ended = Running::start(command).finish().expect(0, &["released .beads"]);
+    assert!(!ended.err.contains("warning"), "{ended:?}");
+    assert_eq!(lines(&scene, "audit").len(), 2);
+    assert_eq!(fs::metadata(scene.file("audit")).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn a_claim_that_is_refused_in_its_own_cycle_is_written_down() {
+    let scene = Scene::new();
+    let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    for args in [&["hold", "--", "true"][..], &["acquire"], &["acquire", "--detach"]] {
+        let mut command = scene.command(args);
+        command.env("BEADLOCK_AUDIT", "audit").env("BEADLOCK_CYCLE", scene.beads());
+        Running::start(command).finish().expect(4, &["inside a sync cycle of"]);
+        let lines = lines(&scene, "audit");
+        assert_eq!(words(&lines), [("lock_blocked", "gate_busy")], "{args:?}");
+        fs::remove_file(scene.file("audit")).unwrap();
+    }
+}
+
+/// A stale lock lay aside, and a live one in its place: the one is removed, the claim refused.
+#[test]
+fn a_removal_is_written_down_also_when_the_claim_is_refused() {
+    let scene = Scene::new();
+    fs::write(scene.beads().join(".exclusive-lock.aside"), lock_text("crashed", dead_pid(), &this_host()))
+        .unwrap();
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let ended = scene.run(&["hold", "--no-wait", "--audit", "audit", "--", "true"]);
+    ended.expect(4, &["removed stale lock of crashed (PID ", "is held by vc"]);
+    let lines = lines(&scene, "audit");
+    assert_eq!(words(&lines), [("lock_stale_removed", "pid_gone"), ("lock_blocked", "pid_alive")]);
+    assert_eq!(lines[0]["previous_lock"]["holder"], "crashed", "{}", lines[0]);
+    assert_eq!(scene.names(), [".exclusive-lock"]);
 }
 
 /// Once the work has begun the trail never stands in its way.

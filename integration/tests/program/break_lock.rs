@@ -71,7 +71,7 @@ fn json_has_the_record_and_where_it_is_kept() {
     assert_eq!(sorted, expected);
     assert_eq!((&data["target"], &data["holder"]), (&json!("beads:.beads"), &json!("old\ntool")));
     assert_eq!((&data["id"], &data["reason_given"]), (&json!(id), &json!("wedged")));
-    assert_eq!(data["was"], json!({ "verdict": "stale", "reason": "pid_gone" }));
+    assert_eq!(data["was"], json!({ "verdict": "stale", "reason": "pid_gone", "kind": "file" }));
     assert_eq!(data["record"]["holder"], "old\ntool");
     assert_eq!(fs::canonicalize(&kept(&scene)[0]).unwrap().to_str(), data["kept"].as_str());
 }
@@ -201,8 +201,13 @@ fn what_is_no_file_is_broken_too() {
             }
         };
         let args = ["break", "--malformed", "--json"];
-        let json = scene.run(&args).expect(0, &["broke the unreadable lock on .beads", words]).json();
-        let was = json!({ "verdict": "unreadable", "reason": "unreadable" });
+        let (said, word) = match kind {
+            "large" => ("broke the unreadable lock on .beads".to_owned(), "file"),
+            "symlink" => ("broke a symbolic link in place of the lock on .beads".to_owned(), kind),
+            kind => (format!("broke a {kind} in place of the lock on .beads"), kind),
+        };
+        let json = scene.run(&args).expect(0, &[&said, words]).json();
+        let was = json!({ "verdict": "unreadable", "reason": "unreadable", "kind": word.to_lowercase() });
         assert_eq!((&json["data"]["was"], &json["data"]["record"]), (&was, &Value::Null), "{kind}");
         assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1), "{kind}");
     }
@@ -236,10 +241,33 @@ fn nothing_to_break_is_a_warning() {
         assert!(ended.out.is_empty(), "{ended:?}");
     }
     let json = scene.run(&["break", "--malformed", "--json"]).expect(0, &[]).json();
-    let was = json!({ "verdict": "free", "reason": "no_lock" });
+    let was = json!({ "verdict": "free", "reason": "no_lock", "kind": null });
     assert_eq!((&json["data"]["kept"], &json["data"]["was"]), (&Value::Null, &was));
     assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
     assert!(scene.names().is_empty());
+}
+
+/// Its lock has gone with it, and is not broken.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test moves the database away")]
+fn a_database_that_vanishes_meanwhile_is_exit_1() {
+    for is_replaced in [false, true] {
+        let scene = Scene::new();
+        // In the middle of being written: looked at again and again.
+        fs::write(scene.lock(), "").unwrap();
+        let breaking = Running::start(scene.command(&["break", "--malformed", "--json"]));
+        until("it waits", || breaking.err().contains("waiting for "));
+        fs::rename(scene.beads(), scene.file("moved")).unwrap();
+        let words = if is_replaced {
+            fs::create_dir(scene.beads()).unwrap();
+            "is another directory by now"
+        } else {
+            ".beads is not there any more (no such file or directory)"
+        };
+        let json = breaking.finish().expect(1, &[words]).json();
+        assert_eq!((&json["error"]["code"], &json["data"]), (&json!("NO_TARGET"), &Value::Null));
+        assert_eq!(fs::read(scene.file("moved/.exclusive-lock")).unwrap(), b"");
+    }
 }
 
 #[test]
@@ -295,6 +323,7 @@ fn a_gate_that_stays_shut_is_a_drain_time_out() {
 fn inside_a_cycle_it_fails_at_once() {
     let scene = Scene::new();
     scene.write_lock("vc", dead_pid(), &this_host());
+    let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let mut command = scene.command(&["break", "--holder", "vc"]);
     command.env("BEADLOCK_CYCLE", scene.beads());
     let begun = Instant::now();

@@ -155,15 +155,44 @@ fn a_cycle_that_ends_lets_the_claim_in() {
 #[test]
 fn inside_a_cycle_of_the_same_database_it_fails_at_once() {
     let scene = Scene::new();
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     for cycle in [scene.beads(), fs::canonicalize(scene.beads()).unwrap()] {
         let mut command = scene.command(&["hold", "--", "touch", "ran"]);
         command.env("BEADLOCK_CYCLE", &cycle);
         Running::start(command).finish().expect(4, &["this runs inside a sync cycle of"]);
     }
     assert!(!scene.file("ran").exists());
+    drop(gate);
     let mut command = scene.command(&["hold", "--", "touch", "ran"]);
     command.env("BEADLOCK_CYCLE", scene.path());
     Running::start(command).finish().expect(0, &[]);
+}
+
+/// A terminal that a cycle's command has left open, say.
+#[test]
+fn what_a_cycle_has_left_behind_may_claim_once_that_has_ended() {
+    let scene = Scene::new();
+    let script = "setsid sh -c 'until test -e go; do sleep 0.01; done; \"$BEADLOCK\" hold .beads -- touch ran; \
+                  echo $? > code' & echo $BEADLOCK_CYCLE > cycle";
+    scene.run(&["cycle", ".beads", "--", "sh", "-c", script]).expect(0, &["left processes behind"]);
+    assert!(scene.read("cycle").contains(".beads"));
+    fs::write(scene.file("go"), "").unwrap();
+    until("it has claimed", || scene.read("code").ends_with('\n'));
+    assert_eq!(scene.read("code"), "0\n");
+    assert!(scene.file("ran").exists());
+}
+
+#[test]
+fn the_variable_of_a_cycle_that_is_none_refuses_nothing() {
+    let scene = Scene::new();
+    let run = |args: &[&str]| {
+        let mut command = scene.command(args);
+        command.env("BEADLOCK_CYCLE", scene.beads());
+        Running::start(command).finish()
+    };
+    run(&["hold", ".beads", "--", "true"]).expect(0, &["released .beads"]);
+    scene.write_lock("vc", dead_pid(), &this_host());
+    run(&["break", "--holder", "vc"]).expect(0, &["broke the lock of vc"]);
 }
 
 #[test]

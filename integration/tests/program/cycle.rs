@@ -182,7 +182,7 @@ fn a_command_that_fails_to_execute_leaves_nothing() {
 #[test]
 fn without_a_guardian_nothing_runs() {
     let scene = Scene::new();
-    let mut codes = Vec::new();
+    let (mut codes, mut without) = (Vec::new(), [false, false]);
     // With ever more descriptors it comes ever further.
     for limit in 5..64 {
         let script = format!("ulimit -n {limit}; exec \"$BEADLOCK\" cycle -- touch ran");
@@ -192,10 +192,17 @@ fn without_a_guardian_nothing_runs() {
         if ended.code == 0 {
             break;
         }
-        ended.expect(*codes.last().unwrap(), &["too many open files"]);
+        let ended = ended.expect(*codes.last().unwrap(), &["too many open files"]);
+        // With the gate taken: its own process, or the guardian's.
+        let made = ["the command's process", "the process that keeps the gate with us"]
+            .map(|process| ended.err.contains(&format!("failed to make {process}: ")));
+        if made.contains(&true) {
+            assert_eq!(ended.code, 125, "{ended:?}");
+        }
+        without = [without[0] || made[0], without[1] || made[1]];
         assert!(!scene.file("ran").exists());
     }
-    assert!(scene.file("ran").exists() && codes.contains(&125), "{codes:?}");
+    assert!(scene.file("ran").exists() && without == [true, true], "{without:?} {codes:?}");
 }
 
 #[test]
@@ -270,6 +277,45 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
     assert!(scene.file("done").exists(), "it ended by itself");
     reap(guardian);
     assert!(gate_is_free(&scene));
+}
+
+/// The command has ended, and what it has started in its group still works.
+#[test]
+fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
+    for ends_first in [true, false] {
+        let scene = Scene::new();
+        let script = "(trap '' TERM; until test -e go; do sleep 0.01; done; touch done) & echo $! > member; \
+                      echo $$ > pid; wait";
+        let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+        command.env("BEADLOCK_KILL_AFTER", "1h");
+        let running = Running::start(command);
+        let (command, member) = (pid_in(&scene, "pid"), pid_in(&scene, "member"));
+        let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
+        if ends_first {
+            running.signal(Signal::SIGTERM);
+            until("the command has ended", || !lives(command));
+            until("it waits for the rest", || {
+                running.err().contains("the command has ended; waiting for PID ")
+            });
+            assert!(lives(guardian), "as long as the cycle has not ended");
+            running.signal(Signal::SIGKILL);
+            running.finish().expect(137, &[]);
+        } else {
+            running.signal(Signal::SIGKILL);
+            running.finish().expect(137, &[]);
+            kill(Pid::from_raw(command), Signal::SIGKILL).unwrap();
+            reap(command);
+        }
+        for _ in 0..20 {
+            assert!(lives(member) && lives(guardian) && !gate_is_free(&scene), "{ends_first}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let status = scene.run(&["status"]).expect(0, &[]).out;
+        assert!(status.contains(&format!("PID {member} (")), "what keeps it shut: {status}");
+        fs::write(scene.file("go"), "").unwrap();
+        until("the guardian ends", || !lives(guardian));
+        assert!(scene.file("done").exists() && gate_is_free(&scene));
+    }
 }
 
 #[test]

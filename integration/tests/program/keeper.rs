@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -224,11 +224,9 @@ fn it_goes_when_the_lock_does() {
     }
 }
 
-/// `acquire` is killed after the claim and before it could print the id: nobody could release it but the keeper.
-#[test]
-fn a_claim_that_nobody_was_told_of_is_ended() {
-    let scene = Scene::new();
-    let (_reader, writer) = std::io::pipe().unwrap();
+/// A pipe into which nothing goes any more.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
     let flags = OFlag::from_bits_retain(fcntl(&writer, FcntlArg::F_GETFL).unwrap());
     fcntl(&writer, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).unwrap();
     let mut full = writer.try_clone().unwrap();
@@ -237,18 +235,75 @@ fn a_claim_that_nobody_was_told_of_is_ended() {
     }
     assert_eq!(full.write(b"x").unwrap_err().kind(), ErrorKind::WouldBlock, "{}", full.as_raw_fd());
     fcntl(&writer, FcntlArg::F_SETFL(flags)).unwrap();
+    (reader, writer)
+}
+
+/// `acquire --detach`, standing still while it prints: the keeper has begun.
+fn printing(scene: &Scene, writer: PipeWriter) -> Child {
     let mut command = scene.command(&["acquire", "--detach", "--audit", "audit"]);
-    let mut running = command.stdout(writer).spawn().unwrap();
+    let running = command.stdout(writer).spawn().unwrap();
     until("the keeper has left", || {
         let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        keepers(&scene).first().is_some_and(|pid| name(pid) == "beadlock-keep\n")
+        keepers(scene).first().is_some_and(|pid| name(pid) == "beadlock-keep\n")
     });
+    running
+}
+
+/// `acquire` is killed after the claim and before it could print the id: nobody could release it but the keeper.
+#[test]
+fn a_claim_that_nobody_was_told_of_is_ended() {
+    let scene = Scene::new();
+    let (_reader, writer) = full_pipe();
+    let mut running = printing(&scene, writer);
     scene.run(&["check"]).expect(4, &[]);
     running.kill().unwrap();
     running.wait().unwrap();
     until("the keeper has ended", || keepers(&scene).is_empty());
     assert!(scene.names().is_empty(), "{:?}", scene.names());
     assert_eq!(last_event(&scene)["reason"], "not_handed_over");
+}
+
+/// Whoever is told of a claim must have it.
+#[test]
+fn a_keeper_that_is_killed_before_the_end_is_no_claim() {
+    let scene = Scene::new();
+    let (mut reader, writer) = full_pipe();
+    let running = printing(&scene, writer);
+    let [keeper] = keepers(&scene)[..] else { panic!("it is there") };
+    kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
+    until("it has ended", || !lives(keeper));
+    let read = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
+    let ended = ended(&running.wait_with_output().unwrap());
+    ended.expect(1, &["error: the keeper has ended, so nothing is claimed"]);
+    read.join().unwrap();
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+#[test]
+fn it_is_kept_for_ever_when_that_is_asked_for() {
+    let scene = Scene::new();
+    let printed = detached(&scene, &["--max-hold", "99999999999999h"]);
+    assert!(lives(printed.pid));
+    scene.run(&["release", "--id", &printed.id]).expect(0, &["released .beads"]);
+    gone(printed.pid);
+}
+
+/// With PID 1 every other process of its PID namespace ends.
+#[test]
+fn nothing_outlives_pid_1() {
+    let scene = Scene::new();
+    let unshare = |script: &str| scene.shell(&format!("exec unshare --pid --fork --mount-proc {script}"));
+    if Running::start(unshare("true")).finish().code != 0 {
+        eprintln!("skipped: no PID namespace for us");
+        return;
+    }
+    let ended = Running::start(unshare("\"$BEADLOCK\" acquire --detach")).finish();
+    assert_eq!(ended.expect(2, &["nothing outlives PID 1", "beadlock hold -- CMD"]).out, "");
+    assert!(scene.names().is_empty());
+    // Below it there is no such word; that it ends with PID 1 all the same is its own affair.
+    let script = "sh -c '\"$BEADLOCK\" acquire --detach > out && \"$BEADLOCK\" check; echo $? > code'";
+    Running::start(unshare(script)).finish().expect(0, &[]);
+    assert_eq!(scene.read("code"), "4\n");
 }
 
 /// Its last step waits for a cycle that is running, as any change of a lock does.

@@ -157,6 +157,7 @@ fn a_side_file_is_recovered() {
 fn a_name_that_is_no_locks_is_refused() {
     let (scene, _) = scene();
     fs::write(scene.file("run/x.aside"), "somebody's").unwrap();
+    let long = format!("lock:run/{}", "x".repeat(224));
     for (target, code, word) in [
         ("lock:", 2, "the target is empty"),
         ("lock:run", 2, "names no file"),
@@ -166,7 +167,8 @@ fn a_name_that_is_no_locks_is_refused() {
         ("lock:..", 2, "names no file"),
         ("lock:/", 2, "names no file"),
         ("lock:run/x.aside", 2, "is what lock:run/x calls a file beside it"),
-        ("lock:run/x.tmp-7-ab", 2, "is what lock:run/x calls a file beside it"),
+        (&long, 2, "a lock's name has at most 223 bytes, this one has 224"),
+        ("lock:run/x.tmp-7-0123abcd", 2, "is what lock:run/x calls a file beside it"),
         ("lock:nowhere/x", 1, "nowhere"),
         ("LOCK:run/x", 2, "unknown scheme LOCK:"),
     ] {
@@ -179,6 +181,35 @@ fn a_name_that_is_no_locks_is_refused() {
     assert!(!scene.file("ran").exists());
     assert_eq!(names(&scene), ["x.aside"]);
     scene.run(&["hold", "lock:run/a:b .x", "--", "true"]).expect(0, &["claimed lock:run/a:b .x for true"]);
+    // The longest has room for all that is called by it.
+    let (long, dead) = ("x".repeat(223), lock_text("deploy", 1, "elsewhere"));
+    fs::write(scene.file("run").join(&long), dead).unwrap();
+    let target = format!("lock:run/{long}");
+    scene.run(&["break", &target, "--holder", "deploy", "--even-if-live"]).expect(0, &[]);
+    scene.run(&["hold", &target, "--", "true"]).expect(0, &[]);
+    assert!(
+        names(&scene).iter().any(|name| name.len() == 252 && name.starts_with(&long)),
+        "{:?}",
+        names(&scene)
+    );
+}
+
+/// `build.tmp-PID-notes.txt` is somebody's file, and no unfinished lock of `build`.
+#[test]
+fn a_claim_sweeps_nothing_but_unfinished_locks() {
+    let (scene, _) = scene();
+    let dead = dead_pid();
+    let ours = format!("run/build.tmp-{dead}-0123abcd");
+    let theirs = ["notes.txt", "0123abcd.txt", "0123ABCD", "0123abc"];
+    let theirs = theirs.map(|tail| format!("run/build.tmp-{dead}-{tail}"));
+    for name in theirs.iter().chain([&ours]) {
+        fs::write(scene.file(name), "precious").unwrap();
+    }
+    scene.run(&["hold", "-q", "lock:run/build", "--", "true"]).expect(0, &[]);
+    for name in &theirs {
+        assert_eq!(scene.read(name), "precious", "{name}");
+    }
+    assert!(!scene.file(&ours).exists());
 }
 
 /// Locks of one directory share the gate and nothing else: neither the side file, nor what a claim is nested under.
@@ -208,6 +239,48 @@ fn neighbours_are_not_each_other() {
         assert_eq!(out, format!("Skipping database (locked by {holder})\n"));
     }
     assert_eq!(names(&scene), ["deploy", "deploy.lock"]);
+}
+
+/// A hold knows all the holds around it, whatever lies between: it would wait for its own ancestor.
+#[test]
+fn a_hold_within_a_hold_of_another_target_knows_its_outer_claim() {
+    let (scene, _) = scene();
+    let inner = r#"
+        "$BEADLOCK" hold --no-wait -q -- sh -c 'echo "$BEADLOCK_HELD_ID $BEADLOCK_HELD_IDS" > inner' || exit 3
+        test "$("$BEADLOCK" acquire --no-wait -q .beads | grep _ID)" = "BEADLOCK_ID=nested:$OUTER" || exit 4
+        "$BEADLOCK" release .beads --id "$OUTER" 2> said || exit 5
+        echo "$BEADLOCK_HELD_ID $BEADLOCK_HELD_IDS" > middle; cp .beads/.exclusive-lock seen"#;
+    fs::write(scene.file("inner.sh"), inner).unwrap();
+    let script = "export OUTER=$BEADLOCK_HELD_ID; exec \"$BEADLOCK\" hold \"$0\" -q -- sh inner.sh";
+    scene.run(&["hold", "--", "sh", "-c", script, TARGET]).expect(0, &["released .beads"]);
+    let (inner, middle) = (scene.read("inner"), scene.read("middle"));
+    let (inner, middle): (Vec<&str>, Vec<&str>) = (inner.split(' ').collect(), middle.split(' ').collect());
+    let [outer, first, second] = inner[..] else { panic!("{inner:?}") };
+    assert_eq!(
+        (outer, format!("{outer} {}\n", middle[0])),
+        (first, format!("{first} {second}")),
+        "{inner:?}"
+    );
+    assert_eq!(middle[1..], inner[1..]);
+    assert!(scene.read("seen").contains(outer));
+    assert!(
+        scene.read("said").contains("is still held by the outer claim, a hold"),
+        "{}",
+        scene.read("said")
+    );
+    assert!(names(&scene).is_empty() && scene.names().is_empty());
+}
+
+/// It is not watched from within: the outer one watches itself, and ends all that runs in it.
+#[test]
+fn the_loss_of_an_outer_hold_is_said_once() {
+    let (scene, _) = scene();
+    let script = "exec \"$BEADLOCK\" hold \"$0\" -q -- \"$BEADLOCK\" hold --no-wait -q -- \
+                  sh -c 'rm .beads/.exclusive-lock; exec sleep 300'";
+    let ended =
+        scene.run(&["hold", "--", "sh", "-c", script, TARGET]).expect(9, &["lost the lock of .beads"]);
+    assert_eq!(ended.err.matches("the lock is lost").count(), 1, "{ended:?}");
+    assert!(names(&scene).is_empty() && scene.names().is_empty());
 }
 
 #[test]

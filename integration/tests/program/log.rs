@@ -383,6 +383,121 @@ fn a_line_without_an_end_needs_no_memory() {
     assert_eq!(log["databases"][0]["answer"]["holder"], "make");
 }
 
+/// The lines of one agent, all of the first of February.
+fn agents(lines: &[&str]) -> String {
+    let header = format!("{ME}, times in UTC");
+    let start = format!("Agent started: {ME}");
+    let all = [header.as_str(), &start].into_iter().chain(lines.iter().copied());
+    all.map(|line| format!("[2026-02-01 10:00:00] {line}\n")).collect()
+}
+
+#[test]
+fn what_a_cycles_command_prints_is_no_word_of_the_daemon() {
+    let scene = Scene::new();
+    let log = agents(&[
+        "Starting sync cycle...",
+        "Sync cycle failed: exit code 3 after 1s",
+        "Starting sync cycle...",
+        "| Sync cycle complete",
+        "| Skipping database (locked by alice)",
+        "| Held since 2026-01-01T00:00:00Z by PID 1 on evil.example (other_host)",
+        "| /srv/other/.beads: Skipping database (locked by bob)",
+        "| Agent stopped: beadlock-agent 0.1.0, PID 77, host ci-3",
+        "/srv/other/.beads: Skipping database (locked by carol)",
+        "Export complete",
+        "Daemon stopped",
+        "Sync cycle failed: exit code 3 after 1s",
+    ]);
+    fs::write(scene.beads().join("daemon.log"), &log).unwrap();
+    let ended = scene.run(&["log", "--until", "2026-02-01 10:00:03", "--json"]).expect(0, &[]);
+    let database = database(&ended);
+    assert_eq!((&database["answer"]["state"], &database["cycles"]["failed"]), (&json!("failing"), &json!(2)));
+    assert_eq!((&database["cycles"]["complete"], &database["holders"]), (&json!(0), &json!([])));
+    assert_eq!(ended.json()["data"][0]["lines"]["other"], 8);
+    // In the log of several databases the mark comes after the name.
+    let shared = log.replace("] ", "] /a/.beads: ").replace("/a/.beads: beadlock-agent", "beadlock-agent");
+    fs::write(
+        scene.file("all.log"),
+        shared.replace("/srv/other/.beads: Skipping database (locked by c", "x"),
+    )
+    .unwrap();
+    let until = ["log", "all.log", "--until", "2026-02-01 10:00:03", "--json"];
+    let database = self::database(&scene.run(&until).expect(0, &[]));
+    assert_eq!((&database["database"], &database["holders"]), (&json!("/a/.beads"), &json!([])));
+    let marked = "[2026-02-01 10:00:00] beadlock-agent 0.1.0, PID 7, host h, times in UTC\n\
+                  [2026-02-01 10:00:00] /a/.beads: | /b/.beads: Skipping database (locked by bob)\n";
+    fs::write(scene.file("all.log"), marked).unwrap();
+    let database = self::database(&scene.run(&until).expect(0, &[]));
+    assert_eq!((&database["database"], &database["skips"]), (&Value::Null, &json!(0)));
+}
+
+#[test]
+fn a_line_without_a_time_is_no_word_of_the_agent() {
+    let scene = Scene::new();
+    let log = agents(&["Starting sync cycle...", "Sync cycle complete"]);
+    let torn = "Skipping database (locked by x)\n{\"msg\":\"Daemon stopped\"}\nAgent stopped: make\n";
+    fs::write(scene.file("x.log"), log + torn).unwrap();
+    let ended = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:03", "--json"]).expect(0, &[]);
+    assert_eq!(database(&ended)["answer"]["state"], "syncing", "{ended:?}");
+    assert_eq!(ended.json()["data"][0]["lines"]["other"], 3);
+}
+
+#[test]
+fn a_log_that_ends_where_cycles_go_on_does_not_say_that_nothing_syncs() {
+    let scene = Scene::new();
+    let log = agents(&["Skipping database (locked by make)", "Resumed after 1 skips in 2s"]);
+    fs::write(scene.file("x.log"), log).unwrap();
+    let text = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
+    let first = "x.log: Syncing: the cycles run again since 2026-02-01 10:00:00 UTC (3s ago), and none is complete yet\n";
+    assert!(text.starts_with(first), "{text}");
+}
+
+#[test]
+fn a_name_that_is_cut_off_is_not_to_be_typed() {
+    let scene = Scene::new();
+    fs::write(scene.beads().join("daemon.log"), agents(&["Skipping database (locked by a), proceeding"]))
+        .unwrap();
+    let text = scene.run(&["log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
+    assert!(text.contains("beadlock break .beads --id ID --even-if-live"), "{text}");
+    assert!(!text.contains("--holder"), "{text}");
+}
+
+#[test]
+fn a_last_line_of_the_future_is_no_answer() {
+    let scene = Scene::new();
+    fs::write(scene.file("x.log"), "[2999-01-01 00:00:00] Sync cycle complete\n").unwrap();
+    let text = scene.run(&["log", "x.log"]).expect(0, &[]).out;
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("x.log: The last line is of 2999-01-01 00:00:00 UTC, "), "{text}");
+    assert!(first.contains(" in the future: a clock or $TZ is wrong, "), "{text}");
+    let json = scene.run(&["log", "x.log", "--json"]).expect(0, &[]);
+    let answer = database(&json)["answer"].clone();
+    assert_eq!((&answer["state"], &answer["syncing"]), (&json!("unknown"), &Value::Null));
+    // Who says up to when knows what he asks for.
+    let json = scene.run(&["log", "x.log", "--json", "--until", "2999-01-01 00:00:05"]).expect(0, &[]);
+    assert_eq!(database(&json)["answer"]["state"], "syncing");
+}
+
+#[test]
+fn a_day_is_meant_to_its_end_and_a_time_without_a_line_is_called_so() {
+    let scene = Scene::new();
+    let log = "[2026-02-01 23:59:59] Starting sync cycle...\n[2026-02-01 23:59:59] Sync cycle complete\n";
+    fs::write(scene.file("x.log"), log).unwrap();
+    for since in [&[][..], &["--since", "2026-02-01"]] {
+        let ended = scene.run(&[&["log", "x.log", "--json", "--until", "2026-02-01"], since].concat());
+        assert_eq!(database(&ended.expect(0, &[]))["cycles"]["complete"], 1);
+    }
+    for window in [["--until", "2026-01-31"], ["--until", "2026-02-01 00:00"]] {
+        let text = scene.run(&[&["log", "x.log"][..], &window].concat()).expect(0, &[]).out;
+        assert!(text.starts_with("x.log: No line in that time: "), "{text}");
+    }
+    fs::write(scene.file("y.log"), "[2026-02-01 00:00:00] hello\n").unwrap();
+    let text = scene.run(&["log", "y.log", "--since", "2026-02-02"]).expect(0, &[]).out;
+    assert!(text.starts_with("y.log: No line in that time: "), "{text}");
+    let text = scene.run(&["log", "y.log"]).expect(0, &[]).out;
+    assert!(text.starts_with("y.log: No cycle in this log: "), "{text}");
+}
+
 /// What the daemon of bd wrote over its versions: local time in brackets, then slog's text, and after a rotation of its
 /// own kind.
 #[test]

@@ -4,12 +4,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
 
 use crate::acquire::{Printed, Sleeper};
-use crate::support::{Ended, Running, Scene, dead_pid, lock_text, this_host};
+use crate::support::{Ended, LONG, Running, Scene, dead_pid, lock_text, this_host};
 
 /// The file with its content and all that `stat` says of a change.
 fn state(path: &Path) -> (Vec<u8>, [i64; 5]) {
@@ -42,7 +42,7 @@ fn without_an_id_nothing_is_released() {
         (&[], &[("BEADLOCK_TARGET", "beads:.beads"), ("BEADLOCK_PID", "1")]),
     ] {
         let ended = released(&scene, words, variables);
-        ended.expect(2, &["no id: nothing was acquired here", "--id ID, or BEADLOCK_ID"]);
+        ended.expect(2, &["no id: nothing was acquired here", "--id ID, or BEADLOCK_ID", "set -a; eval"]);
     }
     let json = released(&scene, &["--json"], &[]).expect(2, &[]).json();
     assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"USAGE".into()));
@@ -200,6 +200,77 @@ fn it_waits_for_a_cycle_that_is_running() {
     drop(gate);
     running.finish().expect(0, &["released .beads"]);
     assert!(scene.names().is_empty());
+}
+
+/// Only one's own lock has to be changed, and only for that a cycle is waited for.
+#[test]
+fn what_is_not_ones_own_waits_for_no_cycle() {
+    let scene = Scene::new();
+    let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let begun = Instant::now();
+    let gone = released(&scene, &["--id", "abc", "--json"], &[]).expect(0, &["is not there any more"]);
+    assert_eq!(gone.json()["data"]["released"], false);
+    scene.write_lock("other", i64::from(std::process::id()), &this_host());
+    let before = state(&scene.lock());
+    released(&scene, &["--id", "abc"], &[]).expect(9, &["is other's (PID "]);
+    // Also within that cycle.
+    let cycle = scene.beads().display().to_string();
+    released(&scene, &["--id", "abc"], &[("BEADLOCK_CYCLE", &cycle)]).expect(9, &["is other's (PID "]);
+    assert_eq!(state(&scene.lock()), before);
+    fs::write(scene.lock(), "").unwrap();
+    released(&scene, &["--id", "abc"], &[]).expect(5, &["was not touched: "]);
+    assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+}
+
+/// It would wait for itself.
+#[test]
+fn ones_own_lock_is_not_released_within_a_cycle() {
+    let scene = Scene::new();
+    let id = acquired(&scene, &[]).id;
+    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let cycle = scene.beads().display().to_string();
+    let ended = released(&scene, &["--id", &id, "--json"], &[("BEADLOCK_CYCLE", &cycle)]);
+    let ended = ended
+        .expect(4, &["inside a sync cycle of", "which a release would wait for", "leave the release out"]);
+    assert_eq!(ended.json()["error"]["code"], "DRAIN_TIMEOUT");
+    assert!(scene.lock().exists());
+    drop(gate);
+    released(&scene, &["--id", &id], &[("BEADLOCK_CYCLE", "/nowhere")]).expect(0, &["released .beads"]);
+}
+
+/// What the release of a nested claim says: whether the outer one still stands, and what ends that.
+#[test]
+fn the_release_of_a_nested_claim_says_what_stands() {
+    let scene = Scene::new();
+    let outer = acquired(&scene, &[]).id;
+    let mut command = scene.command(&["acquire", "-q"]);
+    command.env("BEADLOCK_ID", &outer);
+    let nested = Printed::of(&Running::start(command).finish().expect(0, &[])).id;
+    assert_eq!(nested, format!("nested:{outer}"));
+    let words =
+        format!("is still held by the outer claim; to end that: beadlock release .beads --id {outer}");
+    let before = state(&scene.lock());
+    let ended = released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &[&words]);
+    assert_eq!((&ended.json()["data"]["released"], &ended.json()["ok"]), (&false.into(), &true.into()));
+    assert_eq!(released(&scene, &["-q"], &[("BEADLOCK_ID", &nested)]).expect(0, &[]).err, "");
+    assert_eq!(state(&scene.lock()), before);
+    released(&scene, &["--id", "nested:other"], &[]).expect(0, &["warning: the outer claim other of "]);
+    assert_eq!(state(&scene.lock()), before);
+    released(&scene, &["--id", &outer], &[]).expect(0, &["released .beads"]);
+    let ended = released(&scene, &["--id", &nested, "--json"], &[]).expect(0, &["is not there any more"]);
+    assert_eq!(ended.json()["data"]["released"], false);
+    assert!(ended.json()["warnings"][0].as_str().unwrap().contains("is not there any more"));
+    // Of a hold: it ends by itself.
+    let script = "\"$BEADLOCK\" release --id \"nested:$BEADLOCK_HELD_ID\" 2> said && rm .beads/.exclusive-lock && \
+                  \"$BEADLOCK\" release --id \"$BEADLOCK_HELD_ID\" 2>> said";
+    scene.run(&["hold", "--on-loss", "warn", "--", "sh", "-c", script]).expect(9, &[]);
+    let said = scene.read("said");
+    let [first, second] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(
+        first.ends_with("is still held by the outer claim, a hold, which ends it with its command"),
+        "{said}"
+    );
+    assert!(second.contains("is not there any more"), "{said}");
 }
 
 /// A trail that cannot be written must not keep the lock.

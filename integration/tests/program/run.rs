@@ -131,8 +131,8 @@ fn children_that_were_there_before_are_none_of_the_commands() {
 fn a_nested_hold_runs_under_the_outer_lock_and_releases_nothing() {
     let scene = Scene::new();
     let inner = "\"$BEADLOCK\" hold --no-wait .beads -- sh -c 'exit 3'; echo $? > inner; cp .beads/.exclusive-lock after; \
-                 BEADLOCK_HELD_ID=other \"$BEADLOCK\" hold --no-wait -- true; echo $? > stranger; \
-                 ID=$BEADLOCK_HELD_ID; unset BEADLOCK_HELD_ID; BEADLOCK_ID=$ID \"$BEADLOCK\" hold --no-wait -- true; echo $? > by_id";
+                 BEADLOCK_HELD_ID=other BEADLOCK_HELD_IDS=other \"$BEADLOCK\" hold --no-wait -- true; echo $? > stranger; \
+                 ID=$BEADLOCK_HELD_ID; unset BEADLOCK_HELD_ID BEADLOCK_HELD_IDS; BEADLOCK_ID=$ID \"$BEADLOCK\" hold --no-wait -- true; echo $? > by_id";
     scene.run(&["hold", "--", "sh", "-c", inner]).expect(0, &["released .beads"]);
     assert_eq!(
         (scene.read("inner").as_str(), scene.read("stranger").as_str(), scene.read("by_id").as_str()),

@@ -146,6 +146,36 @@ fn a_running_cycle_alone_is_nothing_to_wait_for() {
     drop(gate);
 }
 
+/// Without its directory there is no lock to be seen: that is not "free".
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test moves the database away")]
+fn a_database_that_vanishes_meanwhile_is_exit_1() {
+    let words = ["is not there any more (no such file or directory)", "is another directory by now"];
+    for (is_replaced, words) in [(false, words[0]), (true, words[1])] {
+        let scene = Scene::new();
+        fs::create_dir_all(scene.file("run")).unwrap();
+        for target in [".beads", "lock:run/x"] {
+            scene.write_lock("vc", me(), &this_host());
+            fs::write(scene.file("run/x"), lock_text("deploy", me(), &this_host())).unwrap();
+            let waiting = Running::start(scene.command(&["wait", target, "--wait", "1h", "--json"]));
+            until("it waits", || waiting.err().contains("waiting"));
+            let dir = scene.file(if target == ".beads" { ".beads" } else { "run" });
+            fs::rename(&dir, scene.file(&format!("moved-{is_replaced}"))).unwrap();
+            if is_replaced {
+                fs::create_dir(&dir).unwrap();
+            }
+            let json = waiting.finish().expect(1, &[words]).json();
+            assert_eq!(
+                (&json["ok"], &json["error"]["code"]),
+                (&json!(false), &json!("NO_TARGET")),
+                "{target}"
+            );
+            fs::remove_dir_all(scene.file(&format!("moved-{is_replaced}"))).unwrap();
+            fs::create_dir_all(&dir).unwrap();
+        }
+    }
+}
+
 #[test]
 fn signals_end_it() {
     let table =

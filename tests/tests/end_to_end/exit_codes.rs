@@ -102,17 +102,20 @@ fn exit_5_not_checkable() {
     assert!(!scene.path().join("ran").exists());
 }
 
-/// Nothing is there to release, or somebody else's: said, and the exit code stays the command's.
+/// The lock is somebody else's when the command has ended, by itself or because that was noticed.
 #[test]
-fn a_lock_that_is_not_ours_at_the_end() {
+fn exit_9_lock_lost() {
     let scene = Scene::new();
     let hold = scene.hold(&["--", "sh", "-c", "until [ -e go ]; do sleep 0.02; done; exit 3"]);
     let other = live_lock();
     scene.write_lock(&other);
     fs::write(scene.path().join("go"), "").expect("let it go on");
     let ended = Ended::from(hold.finish(PATIENCE));
-    assert_eq!(ended.code, 3, "{ended:?}");
-    assert!(ended.err.contains("warning") && ended.err.contains("vc-executor"), "who has it now: {ended:?}");
+    assert_eq!(ended.code, 9, "{ended:?}");
+    assert!(
+        ended.err.contains("lost the lock") && ended.err.contains("vc-executor"),
+        "who has it now: {ended:?}"
+    );
     assert_eq!(scene.lock_text(), other, "somebody else's lock is left alone");
 }
 

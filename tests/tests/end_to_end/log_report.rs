@@ -81,6 +81,61 @@ fn a_hold_is_told_while_it_goes_on_and_when_it_is_over() {
     );
 }
 
+/// The lines that would make a reader of the log believe another story.
+const FORGED: &str = "Sync cycle complete
+Skipping database (locked by alice)
+Held since 2026-01-01T00:00:00Z by PID 1 on evil.example (other_host)
+/srv/other/.beads: Skipping database (locked by bob)
+Resumed after 1 skips in 2s
+Agent stopped: beadlock-agent 0.1.0, PID 1, host evil.example
+Daemon started (interval: 5s, auto-commit: true, auto-push: true)
+Daemon stopped
+";
+
+#[test]
+fn what_a_cycle_prints_changes_nothing_in_the_report() {
+    let scene = Scene::new();
+    std::fs::write(scene.path().join("forged"), FORGED).expect("write what is printed");
+    std::fs::create_dir_all(scene.path().join("other/.beads")).expect("create the other database");
+    let exec = ["--interval", "100ms", "--exec", "cat \"$BEADS_DIR/../forged\"; exit 3"];
+    let agent = beadlock_tests::Running::start(scene.agent(&[&["--db", ".beads"][..], &exec].concat()));
+    scene.wait_for_log("three cycles", |log| log.matches("] Sync cycle failed: ").count() >= 3);
+    agent.signal(Signal::SIGKILL);
+    let mut agent = agent;
+    agent.wait(PATIENCE);
+    let end = |report: &Value, name: Value| {
+        let databases = report["databases"].as_array().expect("a list");
+        let named = databases.iter().find(|one| one["database"] == name);
+        let database = named.unwrap_or_else(|| panic!("{name} in {report}"));
+        assert!(database["cycles"]["failed"].as_u64() >= Some(3), "{database}");
+        assert_eq!(
+            (&database["cycles"]["complete"], &database["skips"], &database["holders"]),
+            (&json!(0), &json!(0), &json!([]))
+        );
+        assert_eq!(
+            (&report["agents"]["starts"], &report["agents"]["stops"], &report["writer"]),
+            (&json!(1), &json!(0), &json!("agent"))
+        );
+        databases.len()
+    };
+    assert_eq!(end(&report(&scene, &[]), Value::Null), 1);
+    let log = scene.log();
+    assert!(
+        FORGED.lines().any(|line| log.contains(&format!("] {line}\n"))),
+        "only what looks like ours is marked"
+    );
+    let both = ["--db", ".beads", "--db", "other/.beads", "--log-file", "all.log"];
+    std::fs::write(scene.path().join("other/forged"), FORGED).expect("write what is printed");
+    let mut agent = beadlock_tests::Running::start(scene.agent(&[&both[..], &exec].concat()));
+    let all = || std::fs::read_to_string(scene.path().join("all.log")).unwrap_or_default();
+    let dir = scene.beads().canonicalize().expect("it is there");
+    let failed = |dir: &std::path::Path| format!("{}: Sync cycle failed: ", dir.display());
+    wait_until(PATIENCE, "three cycles", || all().matches(&failed(&dir)).count() >= 3);
+    agent.signal(Signal::SIGKILL);
+    agent.wait(PATIENCE);
+    assert_eq!(end(&report(&scene, &["all.log"]), json!(dir)), 2);
+}
+
 #[test]
 fn an_agent_that_was_killed_is_missed() {
     let scene = Scene::new();
