@@ -130,9 +130,15 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         exec,
         cycle_timeout: cli.cycle_timeout.min(LONGEST),
         log_file: cli.log_file,
-        audit: cli.audit,
+        audit: cli.audit.or_else(audit_of_all),
         check: beadlock_checker::Options { reap_proven_dead: cli.reap_proven_dead, dry_run: false },
     })
+}
+
+/// The audit file of the tools beside us, where ours is not named.
+#[expect(clippy::disallowed_methods, reason = "the environment is read where the command line is")]
+fn audit_of_all() -> Option<PathBuf> {
+    std::env::var_os("BEADLOCK_AUDIT").filter(|file| !file.is_empty()).map(PathBuf::from)
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.

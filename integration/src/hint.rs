@@ -63,7 +63,8 @@ fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
 }
 
 fn is_target(word: &OsStr) -> bool {
-    word.to_str().is_some_and(|text| ["beads:", "lock:"].iter().any(|scheme| text.starts_with(scheme))) || Path::new(word).is_dir()
+    word.to_str().is_some_and(|text| ["beads:", "lock:"].iter().any(|scheme| text.starts_with(scheme)))
+        || Path::new(word).is_dir()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io;
 
 use beadlock_checker::{guardian, sys, system_words};
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use serde_json::Value;
 
 use crate::cli::{Cli, Command};
@@ -44,6 +44,7 @@ pub fn run() -> End {
             let own = match &cli.command {
                 Some(Command::Hold(typed)) => typed.claim.own_exit_code,
                 Some(Command::Acquire(typed)) => typed.claim.own_exit_code,
+                Some(Command::Cycle(typed)) => typed.own_exit_code,
                 _ => None,
             };
             let end = refuse(&error, &Common::unresolved(json, &environment), &request);
@@ -63,7 +64,8 @@ pub fn run() -> End {
         Some(Command::Cycle(typed)) if typed.command.is_empty() => {
             let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
             let message = hint.unwrap_or_else(|| "no command; type: beadlock cycle -- CMD [ARG…]".to_owned());
-            refuse(&Error::usage(message), &common, &request)
+            let replaced = Replaced { conflict: None, own: typed.own_exit_code };
+            with_code(refuse(&Error::usage(message), &common, &request), replaced)
         }
         Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
         Some(Command::Check(typed)) => {
@@ -116,7 +118,12 @@ fn not_understood(
         let rendered = error.render().to_string();
         rendered.trim_start_matches("error: ").trim_end().to_owned()
     });
-    let own = typed.iter().enumerate().find_map(|(at, word)| {
+    // Only of a command that has the option: 0 of a `check` must never be a usage error.
+    let cli = Cli::command();
+    let command = typed.iter().find_map(|word| cli.find_subcommand(word));
+    let has_own = command
+        .is_some_and(|command| command.get_arguments().any(|arg| arg.get_long() == Some("own-exit-code")));
+    let own = typed.iter().enumerate().filter(|_| has_own).find_map(|(at, word)| {
         let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
         word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
     });

@@ -166,7 +166,11 @@ mod tests {
         assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, Wait::No);
         assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.wait, Wait::No);
         assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, seconds(120));
-        assert_eq!(hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.wait, Wait::No, "the last one typed");
+        assert_eq!(
+            hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.wait,
+            Wait::No,
+            "the last one typed"
+        );
         assert_eq!(
             hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.wait,
             seconds(120),
@@ -181,7 +185,10 @@ mod tests {
         assert_eq!(hold(&[], &[]).unwrap().claim.drain, Duration::from_secs(130));
         assert_eq!(hold(&["--no-wait"], &[]).unwrap().claim.drain, Duration::from_secs(1));
         assert_eq!(hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.drain, Duration::from_secs(5));
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.drain, Duration::from_secs(7));
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.drain,
+            Duration::from_secs(7)
+        );
     }
 
     #[test]

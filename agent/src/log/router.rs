@@ -183,6 +183,9 @@ mod tests {
         let databases = databases(root.path(), 1);
         let mut router = router(&databases, None);
         let pty = nix::pty::openpty(None, None).unwrap();
+        // As `Terminal::on_stderr` opens it: with room for a part of a line only, a write would wait.
+        let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
+        nix::fcntl::fcntl(&pty.slave, flags).unwrap();
         router.terminal = Some(Terminal::new(fs::File::from(pty.slave)));
         for number in 0..20_000 {
             router.deliver(&parcel(Some(0), &number.to_string()));

@@ -21,6 +21,7 @@ use beadlock_checker::system_words;
 use beadlock_checker::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsid, pipe2, read, setsid};
 
@@ -139,13 +140,20 @@ impl Keeper {
         Ok(())
     }
 
-    /// The claim has been told: from here on it is the keeper's alone.
+    /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
+    /// with it the last that it had of its caller.
     ///
     /// # Errors
     /// When it has ended.
     pub fn leave(mut self) -> Result<(), Error> {
         let told = self.known.write_all(&[1]);
-        told.map_err(|_| Error::new(Code::Io, "the keeper has ended, so nothing is claimed"))?;
+        let deadline = Deadline::after(PATIENCE);
+        // A pipe without a reader is an error to whoever may write, which needs not be asked for.
+        let mut writer = [PollFd::new(self.known.as_fd(), PollFlags::empty())];
+        while told.is_ok() && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1) && !deadline.is_over() {}
+        if told.is_err() || tree::ending(self.pid).is_some() {
+            return Err(Error::new(Code::Io, "the keeper has ended, so nothing is claimed"));
+        }
         std::mem::forget(self);
         Ok(())
     }

@@ -54,7 +54,7 @@ pub struct Typed {
     #[arg(long)]
     pub detach: bool,
     /// When that process ends the claim by itself [default: 6h]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, requires = "detach")]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, requires = "detach", conflicts_with = "for_process")]
     pub max_hold: Option<Duration>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the process's name]
     #[arg(long, value_name = "NAME")]

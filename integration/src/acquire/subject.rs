@@ -23,6 +23,7 @@ pub fn named(pid: i32) -> Result<i32, Error> {
     }
     match process::probe(i64::from(pid)) {
         Liveness::Gone => Err(gone(pid)),
+        _ if process::is_dead_zombie(pid) == Some(true) => Err(gone(pid)),
         _ => Ok(pid),
     }
 }

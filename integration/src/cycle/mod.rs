@@ -21,6 +21,9 @@ pub struct Typed {
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
     pub reap_proven_dead: bool,
+    /// Exit with N instead of any code that is not the command's
+    #[arg(long, value_name = "N")]
+    pub own_exit_code: Option<u8>,
     /// The command and its arguments; it has BEADS_DIR and BEADLOCK_CYCLE
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,

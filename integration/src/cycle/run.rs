@@ -38,16 +38,17 @@ const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the command as a cycle, and says how the program is to end.
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let replaced = Replaced { conflict: None, own: typed.own_exit_code };
     let (end, error, data) = match cycle(typed, environment, &common.talk, request) {
         Ok(end) => return end,
         Err(NotRun::Skipped(skipped)) => {
             let error = skipped.error();
             common.talk.say(&error.to_string());
             let data = if common.json { skipped.json() } else { Value::Null };
-            (End::Code(error.exit.code()), error, data)
+            (End::Code(replaced.code(error.exit)), error, data)
         }
         Err(NotRun::Stopped(stopped)) => {
-            let (end, error) = stopped.end(" before the command was started", Replaced::default());
+            let (end, error) = stopped.end(" before the command was started", replaced);
             common.talk.error(&error.to_string());
             (end, error, Value::Null)
         }

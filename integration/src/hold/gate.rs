@@ -63,7 +63,9 @@ pub fn take_or_advise(
     attendant: &mut impl Attendant,
 ) -> Result<Result<Gate, CheckerError>, Stopped> {
     take(dir, dir, patience, attendant).map_err(|stopped| match stopped {
-        Stopped::Failed(error) if error.code() == Code::DrainTimeout => timed_out(dir, patience, advice).into(),
+        Stopped::Failed(error) if error.code() == Code::DrainTimeout => {
+            timed_out(dir, patience, advice).into()
+        }
         stopped => stopped,
     })
 }

@@ -34,6 +34,8 @@ pub struct Around {
     /// This machine's host name.
     pub host: Option<String>,
     pub writer: Option<Writer>,
+    /// No line says when.
+    pub no_times: bool,
 }
 
 /// What the log amounts to at its end.
@@ -82,6 +84,11 @@ pub fn answer(story: &Story, agents: &Agents, around: &Around) -> Answer {
     };
     answer.as_of = Some(told.as_of);
     answer.silent = told.silent;
+    if around.no_times {
+        (answer.since, answer.duration, answer.as_of) = (None, None, None);
+        answer.more = vec!["no line says when: what is shown as times is the moment of reading".to_owned()];
+        return answer;
+    }
     if told.silent.is_some() && answer.state != "silent" {
         let length = shown(told.silent.unwrap_or_default());
         answer.more.push(format!("no line for {length} since, and no stop: {}", told.why_silent()));
@@ -170,7 +177,10 @@ impl<'a> Told<'a> {
         let or_earlier = if down.is_first { " or earlier" } else { "" };
         let as_of = if self.silent.is_some() { " by the end of the log" } else { "" };
         let (since, length) = (down.since, shown(duration));
-        let message = format!("Not syncing since {since} UTC{or_earlier} ({length}{as_of}): {because}");
+        let message = match self.advice.around.no_times {
+            false => format!("Not syncing since {since} UTC{or_earlier} ({length}{as_of}): {because}"),
+            true => format!("Not syncing: {because}"),
+        };
         Answer {
             since: Some(down.since),
             is_first: down.is_first,
@@ -289,7 +299,10 @@ impl<'a> Told<'a> {
             None => self.new_answer(
                 "syncing",
                 Some(true),
-                format!("Syncing: the last cycle was complete at {at} UTC ({ago} ago)"),
+                match self.advice.around.no_times {
+                    false => format!("Syncing: the last cycle was complete at {at} UTC ({ago} ago)"),
+                    true => "Syncing by the last line: a cycle was complete".to_owned(),
+                },
             ),
             Some(_) => self.went_silent(),
         }
@@ -369,7 +382,7 @@ mod tests {
     ];
 
     fn answer_to(lines: &[&str], end: &str) -> Answer {
-        let mut stream = Stream::new(Window::default());
+        let mut stream = Stream::new(Window::default(), At(0));
         stream.begin(lines.join("\n").as_bytes());
         for line in lines {
             stream.hear(line.as_bytes(), false);
@@ -384,6 +397,7 @@ mod tests {
             file: Some(".beads/daemon.log".to_owned()),
             host: Some("CI-3".to_owned()),
             writer: stream.writer,
+            no_times: stream.has_no_times(),
         };
         answer(&story, &stream.agents, &around)
     }

@@ -125,7 +125,7 @@ fn summed_up(
     let (name, path, files) = (source.name(), source.path.clone(), source.files());
     let compressed = source.compressed.clone();
     let target = target.or_else(|| target_of(path.as_deref()?));
-    let mut stream = Stream::new(window);
+    let mut stream = Stream::new(window, now);
     if target.is_some() {
         stream = stream.of_one_database();
     }
@@ -149,6 +149,7 @@ fn summed_up(
         file: path.as_deref().map(quoted_path),
         host: facts::hostname(),
         writer: stream.writer,
+        no_times: stream.has_no_times(),
     };
     let databases = stories.into_iter().map(|story| {
         let target = story.name.as_ref().map(|name| quoted_path(Path::new(name)));

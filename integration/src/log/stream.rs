@@ -43,13 +43,17 @@ pub struct Stream {
     /// The log lies in its database: no agent writes of another one there.
     of_one: bool,
     last: Option<At>,
+    /// No line of the log's beginning has a time: then the lines count all the same, as of this moment.
+    no_times: Option<bool>,
+    now: At,
     /// The first is that of lines without a database.
     stories: Vec<Story>,
     names: HashMap<String, usize>,
 }
 
 impl Stream {
-    pub fn new(window: Window) -> Self {
+    /// Of lines that are read at `now`.
+    pub fn new(window: Window, now: At) -> Self {
         Self {
             agents: Agents::default(),
             lines: LineCounts::default(),
@@ -59,6 +63,8 @@ impl Stream {
             is_open: window.since.is_none(),
             of_one: false,
             last: None,
+            no_times: None,
+            now,
             stories: vec![Story::new(None)],
             names: HashMap::new(),
         }
@@ -77,6 +83,13 @@ impl Stream {
     /// A file begins so: who writes it?
     pub fn begin(&mut self, head: &[u8]) {
         self.writer = Writer::guess(head).or(self.writer);
+        let has_time = |line: &[u8]| Line::parse(line, &mut Clock::new(), self.writer).at.is_some();
+        self.no_times.get_or_insert(!head.split(|byte| *byte == b'\n').any(has_time));
+    }
+
+    /// The lines have no times.
+    pub fn has_no_times(&self) -> bool {
+        self.no_times == Some(true)
     }
 
     /// One line without its end.
@@ -87,7 +100,9 @@ impl Stream {
             return;
         }
         // A line without a time belongs to the one before it.
-        let Some(at) = line.at.or(self.last) else {
+        let is_event = || Event::parse(&line.message, self.writer) != Event::Other;
+        let untimed = (self.has_no_times() && is_event()).then_some(self.now);
+        let Some(at) = line.at.or(self.last).or(untimed) else {
             self.lines.all += u64::from(self.is_open);
             self.lines.other += u64::from(self.is_open);
             return;
@@ -164,8 +179,8 @@ impl Stream {
     fn about<'a>(&mut self, line: &'a Line<'_>) -> (Option<usize>, Event<'a>, &'a str) {
         let message: &str = &line.message;
         let writer = self.writer;
-        if line.at.is_none() && writer == Some(Writer::Agent) {
-            // It stamps every line of its own.
+        if line.at.is_none() && writer == Some(Writer::Agent) && !self.has_no_times() {
+            // It stamps every line of its own, unless something has taken all the stamps off.
             return (None, Event::Other, message);
         }
         if let Some(name) = &line.database {
@@ -223,7 +238,7 @@ mod tests {
     }
 
     fn hear_in(window: Window, lines: &[&str]) -> Stream {
-        let mut stream = Stream::new(window);
+        let mut stream = Stream::new(window, at("23:00:00"));
         stream.begin(lines.join("\n").as_bytes());
         for line in lines {
             stream.hear(line.as_bytes(), false);
@@ -508,7 +523,7 @@ mod tests {
 
     #[test]
     fn whatever_is_in_a_line_it_is_heard() {
-        let mut stream = Stream::new(Window::default());
+        let mut stream = Stream::new(Window::default(), at("23:00:00"));
         for number in 0..=255u8 {
             for line in [
                 vec![number],

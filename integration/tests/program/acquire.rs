@@ -173,6 +173,11 @@ fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
         let ended = scene.run(&["acquire", &format!("--for={pid}")]).expect(2, &[pid]);
         assert_eq!(ended.out, "");
     }
+    let mut zombie = std::process::Command::new("true").spawn().unwrap();
+    let number = zombie.id().to_string();
+    until("it has ended", || !crate::support::lives(zombie.id().cast_signed()));
+    scene.run(&["acquire", "--for", &number]).expect(1, &[&format!("PID {number} is gone")]);
+    zombie.wait().unwrap();
     let gone = dead_pid().to_string();
     scene.run(&["acquire", "--for", &gone]).expect(1, &[&format!("PID {gone} is gone")]);
     assert!(scene.names().is_empty());
@@ -356,6 +361,7 @@ fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
     for (args, word) in [
         (&["--for", "1", "--detach"][..], "--detach"),
         (&["--max-hold", "5s"], "--detach"),
+        (&["--max-hold", "5s", "--for", "1"], "--max-hold"),
         (&["--detach", "--max-hold", "0"], "--max-hold"),
         (&["--detach", "--max-hold", "soon"], "is no duration"),
         (&["--holder", "a\nb"], r"a\nb"),

@@ -593,3 +593,19 @@ fn several_logs_and_several_databases_are_told_apart() {
     assert_eq!(names, [&json!("/a/.beads"), &json!("/b/.beads")]);
     assert_eq!(json["data"][1]["databases"][0]["database"], Value::Null);
 }
+
+#[test]
+fn lines_without_any_time_are_summed_up_too() {
+    let scene = Scene::new();
+    let lines = "Skipping database (locked by vc-executor)\nSkipping database (locked by vc-executor)\n\
+                 Removed stale lock (vc-executor), proceeding with sync\n";
+    fs::write(scene.file("seed.log"), lines).unwrap();
+    let ended = scene.run(&["log", "seed.log"]).expect(0, &[]);
+    assert!(ended.out.contains("vc-executor"), "{ended:?}");
+    let malformed = "Skipping database (lock check failed: malformed lock file: unexpected EOF)\n";
+    fs::write(scene.file("seed.log"), format!("{lines}{malformed}")).unwrap();
+    let ended = scene.run(&["log", "seed.log"]).expect(0, &[]);
+    assert!(ended.out.contains("Not syncing: the lock cannot be checked, 1 cycle skipped"), "{ended:?}");
+    assert!(ended.out.contains("malformed lock file: unexpected EOF"), "{ended:?}");
+    assert!(ended.out.contains("no line says when"), "{ended:?}");
+}

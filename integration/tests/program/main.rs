@@ -17,8 +17,6 @@ mod cycle;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
-mod log;
-#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod init;
@@ -28,6 +26,8 @@ mod keeper;
 mod list;
 #[cfg(test)]
 mod lock_target;
+#[cfg(test)]
+mod log;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]

@@ -73,7 +73,11 @@ fn what_ignores_the_signal_is_killed_and_only_then_the_lock_released() {
     assert!(!outlived);
     running.finish().expect(
         143,
-        &["the command has ended; waiting for PID ", "500ms after it was asked to end, killing: PID ", "released"],
+        &[
+            "the command has ended; waiting for PID ",
+            "500ms after it was asked to end, killing: PID ",
+            "released",
+        ],
     );
 }
 

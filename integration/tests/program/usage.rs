@@ -47,6 +47,9 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         let ended = scene.run(args).expect(2, &[word]);
         assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
     }
+    // An option that a command has not: never its 0.
+    scene.run(&["check", "--own-exit-code", "0"]).expect(2, &["--own-exit-code"]);
+    scene.run(&["cycle", "--own-exit-code", "99", "--wait", "1", "--", "true"]).expect(99, &["--wait"]);
     for (name, value) in [("BEADLOCK_WAIT", "soon"), ("BEADLOCK_JSON", "maybe"), ("BEADLOCK_COLOR", "mauve")]
     {
         let mut command = scene.command(&["hold", "--", "true"]);
