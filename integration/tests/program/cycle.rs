@@ -284,12 +284,13 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
 fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
     for ends_first in [true, false] {
         let scene = Scene::new();
-        let script = "(trap '' TERM; until test -e go; do sleep 0.01; done; touch done) & echo $! > member; \
-                      echo $$ > pid; wait";
+        let script = "(trap '' TERM; touch deaf; until test -e go; do sleep 0.01; done; touch done) & \
+                      echo $! > member; echo $$ > pid; wait";
         let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
         command.env("BEADLOCK_KILL_AFTER", "1h");
         let running = Running::start(command);
         let (command, member) = (pid_in(&scene, "pid"), pid_in(&scene, "member"));
+        until("the member hears no TERM", || scene.file("deaf").exists());
         let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
         if ends_first {
             running.signal(Signal::SIGTERM);
