@@ -173,9 +173,9 @@ fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
         let ended = scene.run(&["acquire", &format!("--for={pid}")]).expect(2, &[pid]);
         assert_eq!(ended.out, "");
     }
-    let mut zombie = std::process::Command::new("true").spawn().unwrap();
+    let mut zombie = Command::new("true").spawn().unwrap();
     let number = zombie.id().to_string();
-    until("it has ended", || !crate::support::lives(zombie.id().cast_signed()));
+    until("it has ended", || !lives(zombie.id().cast_signed()));
     scene.run(&["acquire", "--for", &number]).expect(1, &[&format!("PID {number} is gone")]);
     zombie.wait().unwrap();
     let gone = dead_pid().to_string();

@@ -192,7 +192,7 @@ impl Case {
                             return;
                         }
                         let moment = whole * round as u32 / MOMENTS as u32;
-                        self.killed_after(moment, round % 2 == 0);
+                        self.killed_after(moment, round.is_multiple_of(2));
                     }
                 });
             }
@@ -209,16 +209,14 @@ impl Case {
         std::thread::sleep(moment);
         // An error: it has ended already.
         victim.signal(Signal::SIGKILL);
-        while all_of_it {
+        while all_of_it && {
             let left: Vec<_> =
                 marked_by(&scene).into_iter().filter(|pid| !spared.contains(&pid.as_raw())).collect();
             for pid in &left {
                 let _ = kill(*pid, Signal::SIGKILL);
             }
-            if left.is_empty() {
-                break;
-            }
-        }
+            !left.is_empty()
+        } {}
         victim.wait(Duration::from_secs(30));
         self.recovers(&scene, others, &at);
     }

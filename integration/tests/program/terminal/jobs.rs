@@ -1,4 +1,5 @@
 //! A hold as a job of a shell: the terminal is the command's, and stops and goes on as without us.
+#![expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
 
 use std::fs;
 

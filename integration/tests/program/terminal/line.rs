@@ -1,4 +1,5 @@
 //! The line of a wait: one, rewritten in place, cut at the terminal's width, gone when the wait is over.
+#![expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
 
 use std::fs;
 

@@ -47,6 +47,7 @@ pub enum Stepped {
 
 /// Runs a shell that stops itself and becomes a program then, and kills that before the `at`th of its calls that change
 /// something.
+#[expect(clippy::zombie_processes, reason = "waitpid has the end of it")]
 pub fn kill_at(mut command: Command, at: usize) -> Stepped {
     let mut child = command.spawn().expect("sh starts");
     let pid = Pid::from_raw(child.id().cast_signed());
