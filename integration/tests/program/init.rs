@@ -129,11 +129,7 @@ fn daemons_that_the_command_leaves_are_named_or_waited_for() {
 
 #[test]
 fn a_wait_ends_at_a_term_too() {
-    for args in [
-        &["hold", "--wait", "1h", "--", "touch", "ran"][..],
-        &["wait", "--wait", "1h"],
-        &["acquire", "--detach", "--wait", "1h"],
-    ] {
+    for args in [&["hold", "--wait", "1h", "--", "touch", "ran"][..], &["wait", "--wait", "1h"]] {
         let scene = Scene::new();
         scene.write_lock("live", 1, "another-host");
         let Some(container) = container(&scene, args) else { return };
