@@ -7,12 +7,14 @@ mod stepped;
 
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
-use beadlock_tests::{Ended, Running, Scene, binaries, lock_text, run, skip};
+use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
 
 use stepped::{Stepped, kill_at};
 
@@ -93,6 +95,30 @@ const BREAK: Case = Case { before: elsewhere, words: |scene, _| break_it(scene),
 const CYCLE: Case = Case { before: stale, words: |_, _| words(&["cycle", "-q", "--", "true"]), again: None };
 const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), again: None };
 
+/// Runs `work`, and the other again and again until that has ended.
+fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                again();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// An orphan that has ended answers for its lock until somebody reaps it: here that is us.
+fn reap_holder(scene: &Scene) {
+    let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).unwrap_or_default();
+    if let Some(pid) = record["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()) {
+        let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+    }
+}
+
 impl Case {
     /// A shell that does what `first` says and becomes the command then, whose output goes to the file `told`.
     fn command(&self, scene: &Scene, others: &[Running], first: &str) -> Command {
@@ -128,7 +154,8 @@ impl Case {
             other.signal(Signal::SIGKILL);
             drop(other);
         }
-        let ended = scene.run(&["hold", "-q", "--wait", "5s", "--", "true"]);
+        let ended =
+            beside(|| reap_holder(scene), || scene.run(&["hold", "-q", "--wait", "5s", "--", "true"]));
         assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
         let kept = |name: &String| name.starts_with(".exclusive-lock.broken-");
         let names: Vec<String> = scene.names().into_iter().filter(|name| !kept(name)).collect();
@@ -136,6 +163,7 @@ impl Case {
     }
 
     fn killed_at_each_call(&self) {
+        become_subreaper();
         let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(CALLS), AtomicUsize::new(0));
         std::thread::scope(|threads| {
             for _ in 0..LANES {
@@ -174,6 +202,7 @@ impl Case {
 
     /// The kill comes after a part of the time that the command takes.
     fn killed_at_any_moment(&self) {
+        become_subreaper();
         let scene = Scene::new();
         let others = (self.before)(&scene);
         let command = self.command(&scene, &others, "");
