@@ -72,7 +72,7 @@ pub fn run() -> End {
             check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
         }
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &environment, &common.talk);
+            let answers = status::run_raw(&typed.targets, &environment);
             answers.print(&Common { json: false, ..common }, &request)
         }
         Some(Command::Status(typed)) => {

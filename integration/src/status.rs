@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::environment::Environment;
 use crate::exit::Exit;
-use crate::failure::Error;
+use crate::failure::{Code, Error};
 use crate::next;
 use crate::program::Answers;
 use crate::talk::{Talk, print_bytes};
@@ -38,17 +38,15 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
-/// none. What cannot be read is said, and is no failure: it was looked at.
-pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
+/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it.
+pub fn run_raw(targets: &[OsString], environment: &Environment) -> Answers {
     let mut answers = Answers::default();
     for target in crate::program::each(targets) {
         let found = Found::resolve(target.map(OsString::as_os_str), environment);
-        let bytes = found.map(|target| match raw(&target.place) {
-            Ok(bytes) => bytes.unwrap_or_default(),
-            Err(words) => {
-                talk.error(&format!("{} was not read: {words}", escaped_path(&target.path())));
-                Vec::new()
-            }
+        let bytes = found.and_then(|target| {
+            let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
+            let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
+            Ok(bytes.unwrap_or_default())
         });
         match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
             Ok(()) => answers.exits.push(Exit::Done),

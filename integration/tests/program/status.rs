@@ -155,7 +155,7 @@ fn raw_is_the_files_own_bytes() {
     fs::create_dir(scene.beads()).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", scene.lock()).unwrap();
     let ended =
-        scene.run(&["status", "--raw"]).expect(0, &[".exclusive-lock was not read: it is a symbolic link"]);
+        scene.run(&["status", "--raw"]).expect(1, &[".exclusive-lock was not read: it is a symbolic link"]);
     assert_eq!(ended.out, "");
     scene
         .run(&["status", "--raw", "nowhere", ".beads"])
