@@ -99,11 +99,14 @@ pub fn outer_of<'i>(id: &'i str, environment: &Environment) -> Option<&'i str> {
     id.strip_prefix(NESTED).or_else(|| is_of_hold(id, environment).then_some(id))
 }
 
-/// The ids of all the `hold`s that this runs in.
+/// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
+/// them is not heeded: who takes that away wants to be outside.
 fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
-    let variables = ["BEADLOCK_HELD_IDS", "BEADLOCK_HELD_ID"];
-    let values = variables.into_iter().filter_map(|name| environment.get(name)?.to_str());
-    values.flat_map(str::split_ascii_whitespace)
+    let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
+    let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));
+    let is_around = all.split_ascii_whitespace().any(|id| id == innermost);
+    let ids = if is_around { all } else { innermost };
+    ids.split_ascii_whitespace()
 }
 
 /// The id is of a `hold` that this runs in. Ids are random: what it is a hold of need not be asked.
@@ -141,11 +144,15 @@ mod tests {
         assert_eq!(ids_inside("a", &environment), "a b", "under the outer one");
         assert_eq!(ids_inside("c", &Environment::of(&[("BEADLOCK_HELD_ID", "b")])), "b c");
         assert_eq!(ids_inside("c", &Environment::default()), "c");
+        for innermost in ["", "other"] {
+            let outside = Environment::of(&[("BEADLOCK_HELD_IDS", "a b"), ("BEADLOCK_HELD_ID", innermost)]);
+            assert!(!is_of_hold("a", &outside) && !is_of_hold("b", &outside), "{innermost:?}");
+        }
     }
 
     #[test]
     fn an_id_that_is_not_ended_from_here_has_an_outer_one() {
-        let environment = Environment::of(&[("BEADLOCK_HELD_IDS", "a")]);
+        let environment = Environment::of(&[("BEADLOCK_HELD_IDS", "a"), ("BEADLOCK_HELD_ID", "a")]);
         let outer = |id: &'static str| outer_of(id, &environment);
         assert_eq!([outer("a"), outer("nested:a"), outer("nested:b")], [Some("a"), Some("a"), Some("b")]);
         assert_eq!([outer("b"), outer(""), outer("xnested:a")], [None; 3]);

@@ -96,8 +96,14 @@ impl Running {
         loop {
             let ending = tree::ending(self.pid);
             // After that: what has ended the command was sent to us before its end was to be seen.
+            let mut has_received = false;
             while let Some(received) = signals.next() {
                 self.receive(received, ending.is_some(), &mut came);
+                has_received = true;
+            }
+            if has_received && ending.is_none() {
+                // The news of its end may have been among them: nothing would wake us for it again.
+                continue;
             }
             if ending.is_some()
                 && let Some(starting) = starting.take()

@@ -420,6 +420,20 @@ fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
     assert!(!lives(below) && gate_is_free(&scene));
 }
 
+/// Nothing but the news of the command's end wakes a cycle: it must not be taken in one go with the signal that ends it.
+#[test]
+fn a_signal_and_the_end_at_the_same_time_are_both_heard() {
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        let scene = Scene::new();
+        let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", "echo > ready; sleep 60"]));
+        until("the command runs", || scene.file("ready").exists());
+        running.signal(Signal::SIGTERM);
+        running.finish().expect(143, &[]);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "the end was not heard of: {:?}", begun.elapsed());
+}
+
 #[test]
 fn what_is_left_behind_is_named_and_keeps_nothing() {
     let scene = Scene::new();
