@@ -11,6 +11,7 @@ while read -r program package; do
     case " $packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
 done <<'LIST'
 bindfs bindfs
+bash bash
 chattr e2fsprogs
 git git
 gzip gzip

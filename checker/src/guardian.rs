@@ -128,7 +128,7 @@ fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(ready.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return ready.read_exact(&mut [0]),
+            Ok(_) => return ready.read_exact(&mut [0]).map_err(|_| io::Error::other("it has ended")),
             Err(errno) => return Err(errno.into()),
         }
     }
