@@ -37,7 +37,7 @@ struct Cli {
     jobs: Option<NonZeroUsize>,
     /// What a cycle does, when it is no command
     #[arg(long, value_name = "ACTION", value_enum, default_value = "none", env = "BEADLOCK_AGENT_ACTION")]
-    action: Action,
+    action: BuiltIn,
     /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
     #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC")]
     exec: Option<OsString>,
@@ -59,9 +59,18 @@ struct Cli {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Action {
+enum BuiltIn {
     /// Nothing: check, log, let go
     None,
+}
+
+/// What a cycle does when it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Check, log, let go.
+    None,
+    /// A command for `sh -c`.
+    Exec(OsString),
 }
 
 /// No duration is longer: above this some clock or timer cannot count, and nobody can tell the difference.
@@ -76,8 +85,7 @@ pub(crate) struct Settings {
     pub(crate) debounce: Duration,
     pub(crate) mode: Mode,
     pub(crate) jobs: NonZeroUsize,
-    /// For `sh -c`; `None`: check and let go.
-    pub(crate) exec: Option<OsString>,
+    pub(crate) action: Action,
     pub(crate) cycle_timeout: Duration,
     pub(crate) log_file: Option<PathBuf>,
     pub(crate) audit: Option<PathBuf>,
@@ -105,7 +113,7 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         let _ = error.print();
         ExitCode::from(2)
     })?;
-    let exec = exec(&cli, &matches).map_err(|message| {
+    let action = action(&cli, &matches).map_err(|message| {
         complain(message);
         ExitCode::from(2)
     })?;
@@ -127,7 +135,7 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
             (false, false) => Mode::Watch,
         },
         jobs: cli.jobs.unwrap_or_else(processors),
-        exec,
+        action,
         cycle_timeout: cli.cycle_timeout.min(LONGEST),
         log_file: cli.log_file,
         audit: cli.audit.or_else(audit_of_all),
@@ -151,17 +159,21 @@ fn command() -> clap::Command {
 }
 
 /// `--exec` and `--action` are opposites: the command line beats the environment, and both at once are a mistake.
-fn exec(cli: &Cli, matches: &ArgMatches) -> Result<Option<OsString>, String> {
+fn action(cli: &Cli, matches: &ArgMatches) -> Result<Action, String> {
     let typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let built_in = match cli.action {
+        BuiltIn::None => Action::None,
+    };
     match &cli.exec {
         Some(_) if typed("exec") && typed("action") => {
             Err("--exec and --action exclude each other; leave one out".to_owned())
         }
-        Some(_) if typed("action") => Ok(None),
+        Some(_) if typed("action") => Ok(built_in),
         Some(command) if command.is_empty() => {
             Err("--exec has no command; type --exec './sync.sh'".to_owned())
         }
-        command => Ok(command.clone()),
+        Some(command) => Ok(Action::Exec(command.clone())),
+        None => Ok(built_in),
     }
 }
 
@@ -214,12 +226,12 @@ mod tests {
             (Cli::from_arg_matches(&matches).unwrap(), matches)
         };
         let (cli, matched) = matches(&["x", "--exec", "true"]);
-        assert_eq!(exec(&cli, &matched), Ok(Some("true".into())));
+        assert_eq!(action(&cli, &matched), Ok(Action::Exec("true".into())));
         let (cli, matched) = matches(&["x", "--exec", "true", "--action", "none"]);
-        assert!(exec(&cli, &matched).unwrap_err().contains("exclude each other"));
+        assert!(action(&cli, &matched).unwrap_err().contains("exclude each other"));
         let (cli, matched) = matches(&["x", "--exec", ""]);
-        assert!(exec(&cli, &matched).unwrap_err().contains("no command"));
+        assert!(action(&cli, &matched).unwrap_err().contains("no command"));
         let (cli, matched) = matches(&["x"]);
-        assert_eq!(exec(&cli, &matched), Ok(None));
+        assert_eq!(action(&cli, &matched), Ok(Action::None));
     }
 }

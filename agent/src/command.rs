@@ -1,6 +1,6 @@
 //! The command of a cycle: its runner, its output into the log, how it ended (DESIGN 5).
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -69,11 +69,11 @@ impl Display for End {
 pub(crate) async fn run(
     database: usize,
     dir: &Path,
-    command: &OsStr,
+    command: Vec<OsString>,
     timeout: Duration,
     gate: Option<OwnedFd>,
 ) -> End {
-    let order = Order { dir: dir.to_path_buf(), command: command.to_owned(), timeout };
+    let order = Order { dir: dir.to_path_buf(), command, timeout };
     let begun = Instant::now();
     let failed = |how| End::Failed { how, took: begun.elapsed() };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, Options};
+use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, Options, runner};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::audit::Trail;
+use crate::cli::Action;
 use crate::command::{self, End};
 use crate::database::Told;
 use crate::log::{self, own};
@@ -19,8 +20,7 @@ use crate::watch::Watch;
 /// What all cycles have in common.
 pub(crate) struct Work {
     pub(crate) interval: Duration,
-    /// For `sh -c`; `None`: the check is all.
-    pub(crate) exec: Option<OsString>,
+    pub(crate) action: Action,
     pub(crate) timeout: Duration,
     pub(crate) check: Options,
     /// For how long a busy gate is nothing for the audit trail.
@@ -81,9 +81,11 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
         log::line(database, line);
     }
     log::line(database, own::BEGUN);
-    let end = match &work.exec {
-        None => End::Complete,
-        Some(command) => execute(work, database, dir, command, &cycle).await,
+    let end = match &work.action {
+        Action::None => End::Complete,
+        Action::Exec(command) => {
+            execute(work, database, dir, runner::for_shell(command.as_os_str()), &cycle).await
+        }
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(database, &end);
@@ -95,7 +97,7 @@ async fn execute(
     work: &Arc<Work>,
     database: usize,
     dir: &Arc<Path>,
-    command: &OsString,
+    command: Vec<OsString>,
     cycle: &Cycle,
 ) -> End {
     let gate = match cycle.gate().map(Gate::share).transpose() {
@@ -109,7 +111,7 @@ async fn execute(
 }
 
 fn not_started(error: &Error) -> End {
-    let how = beadlock_checker::runner::Ended::NotStarted(error.to_string());
+    let how = runner::Ended::NotStarted(error.to_string());
     End::Failed { how, took: Duration::ZERO }
 }
 

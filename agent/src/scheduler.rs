@@ -76,7 +76,7 @@ impl Scheduler {
         };
         let work = Arc::new(Work {
             interval: settings.interval,
-            exec: settings.exec.clone(),
+            action: settings.action.clone(),
             timeout: settings.cycle_timeout,
             check: settings.check,
             patience: if settings.mode == Mode::Once { Duration::ZERO } else { settings.interval },

@@ -39,6 +39,14 @@ use crate::{process, sys};
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
 pub const ARGUMENT: &str = "__run-cycle";
 
+/// The running binary, for itself and for its children until they execute another.
+pub const THIS: &str = "/proc/self/exe";
+
+/// The command of a user, for a shell.
+pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), command.into()]
+}
+
 /// How long a command that was asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(10);
 
@@ -55,8 +63,8 @@ const LAST_RELAY: Duration = Duration::from_secs(1);
 pub struct Order {
     /// The database's directory; the command runs in the one above it.
     pub dir: PathBuf,
-    /// For `sh -c`.
-    pub command: OsString,
+    /// The program and its arguments; [`THIS`] is the running binary itself.
+    pub command: Vec<OsString>,
     /// When its whole process group is ended.
     pub timeout: Duration,
 }
@@ -64,7 +72,7 @@ pub struct Order {
 impl Order {
     /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect.
     pub fn runner(&self, gate: Option<OwnedFd>) -> Command {
-        let this = Path::new("/proc/self/exe");
+        let this = Path::new(THIS);
         // Where there is no /proc; the first finds the binary also after it was replaced.
         let program =
             if this.exists() { this.to_path_buf() } else { std::env::current_exe().unwrap_or_default() };
@@ -72,7 +80,7 @@ impl Order {
         runner.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         runner.arg(std::process::id().to_string()).arg(millis.to_string());
-        runner.arg(&self.dir).arg(&self.command);
+        runner.arg(&self.dir).args(&self.command);
         runner.stdin(gate.map_or_else(Stdio::null, Stdio::from));
         sys::give_back_actions(&mut runner);
         runner
@@ -83,7 +91,9 @@ impl Order {
         let mut number = || args.next()?.to_str()?.parse::<u64>().ok();
         let daemon = Pid::from_raw(i32::try_from(number()?).ok()?);
         let timeout = Duration::from_millis(number()?);
-        Some((Self { dir: args.next()?.into(), command: args.next()?, timeout }, daemon))
+        let dir = args.next()?.into();
+        let command: Vec<_> = args.collect();
+        (!command.is_empty()).then_some((Self { dir, command, timeout }, daemon))
     }
 }
 
@@ -166,8 +176,11 @@ fn run(order: &Order) -> io::Result<Ended> {
         drop(relaying);
     })?;
 
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(&order.command).current_dir(order.dir.parent().unwrap_or(&order.dir));
+    let Some((program, args)) = order.command.split_first() else {
+        return Ok(Ended::NotStarted("there is no command".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(args).current_dir(order.dir.parent().unwrap_or(&order.dir));
     command.env("BEADS_DIR", &order.dir).env("BEADLOCK_CYCLE", &order.dir).process_group(0);
     command.stdin(Stdio::null()).stdout(for_command.try_clone()?).stderr(for_command);
     let mut child = command.spawn()?;
@@ -296,7 +309,7 @@ mod tests {
     fn the_order_survives_the_command_line() {
         let order = Order {
             dir: "/x y/.beads".into(),
-            command: "a 'b'".into(),
+            command: for_shell("a 'b'"),
             timeout: Duration::from_millis(1500),
         };
         let runner = order.runner(None);
