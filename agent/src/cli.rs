@@ -36,11 +36,14 @@ struct Cli {
     #[arg(long, value_name = "N", env = "BEADLOCK_AGENT_JOBS")]
     jobs: Option<NonZeroUsize>,
     /// What a cycle does, when it is no command
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "none", env = "BEADLOCK_AGENT_ACTION")]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "git", env = "BEADLOCK_AGENT_ACTION")]
     action: BuiltIn,
     /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
     #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC")]
     exec: Option<OsString>,
+    /// Sync a linked git worktree too; what is committed goes to the branch that is checked out there
+    #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ALLOW_WORKTREE")]
+    allow_worktree: bool,
     /// When a cycle's command is ended, with its whole process group
     #[arg(long, value_name = "DUR", default_value = "2m", value_parser = duration::parse_above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
     cycle_timeout: Duration,
@@ -60,6 +63,8 @@ struct Cli {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum BuiltIn {
+    /// Commit, pull and push through git what changed in the database, and nothing else
+    Git,
     /// Nothing: check, log, let go
     None,
 }
@@ -67,6 +72,8 @@ enum BuiltIn {
 /// What a cycle does when it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
+    /// Sync through git.
+    Git,
     /// Check, log, let go.
     None,
     /// A command for `sh -c`.
@@ -86,6 +93,7 @@ pub(crate) struct Settings {
     pub(crate) mode: Mode,
     pub(crate) jobs: NonZeroUsize,
     pub(crate) action: Action,
+    pub(crate) allow_worktree: bool,
     pub(crate) cycle_timeout: Duration,
     pub(crate) log_file: Option<PathBuf>,
     pub(crate) audit: Option<PathBuf>,
@@ -136,6 +144,7 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         },
         jobs: cli.jobs.unwrap_or_else(processors),
         action,
+        allow_worktree: cli.allow_worktree,
         cycle_timeout: cli.cycle_timeout.min(LONGEST),
         log_file: cli.log_file,
         audit: cli.audit.or_else(audit_of_all),
@@ -162,6 +171,7 @@ fn command() -> clap::Command {
 fn action(cli: &Cli, matches: &ArgMatches) -> Result<Action, String> {
     let typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
     let built_in = match cli.action {
+        BuiltIn::Git => Action::Git,
         BuiltIn::None => Action::None,
     };
     match &cli.exec {
@@ -232,6 +242,6 @@ mod tests {
         let (cli, matched) = matches(&["x", "--exec", ""]);
         assert!(action(&cli, &matched).unwrap_err().contains("no command"));
         let (cli, matched) = matches(&["x"]);
-        assert_eq!(action(&cli, &matched), Ok(Action::None));
+        assert_eq!(action(&cli, &matched), Ok(Action::Git));
     }
 }

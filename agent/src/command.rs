@@ -17,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 use tokio::time::Instant;
 
-use crate::log;
 use beadlock_checker::duration::shown;
 
 /// Output without a newline is cut into lines of about this many bytes, between characters.
@@ -32,6 +31,8 @@ pub(crate) enum End {
         how: Ended,
         took: Duration,
     },
+    /// The action has found out that it must not, or could not: why, and what to do.
+    Refused(String),
     TimedOut {
         after: Duration,
     },
@@ -45,6 +46,7 @@ impl Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Complete => f.write_str("Sync cycle complete"),
+            Self::Refused(why) => write!(f, "Sync cycle failed: {why}"),
             Self::Failed { how: Ended::Exit(code), took } => {
                 write!(f, "Sync cycle failed: exit code {code} after {}", shown(*took))
             }
@@ -65,13 +67,13 @@ impl Display for End {
     }
 }
 
-/// Runs a command to its end under the gate. Its output goes to the log of the database line by line.
+/// Runs a command to its end under the gate. `on_line` hears what it prints, line by line.
 pub(crate) async fn run(
-    database: usize,
     dir: &Path,
     command: Vec<OsString>,
     timeout: Duration,
     gate: Option<OwnedFd>,
+    on_line: impl FnMut(&str),
 ) -> End {
     let order = Order { dir: dir.to_path_buf(), command, timeout };
     let begun = Instant::now();
@@ -92,7 +94,7 @@ pub(crate) async fn run(
     };
     let output = async {
         if let Some(stdout) = runner.stdout.take() {
-            read_lines(stdout, |text| log::output(database, text)).await;
+            read_lines(stdout, on_line).await;
         }
     };
     // Only the runner has the other ends: both streams end when it does.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::audit::Trail;
 use crate::cli::Action;
 use crate::command::{self, End};
 use crate::database::Told;
+use crate::git::{self, Word};
 use crate::log::{self, own};
 use crate::watch::Watch;
 
@@ -21,6 +22,9 @@ use crate::watch::Watch;
 pub(crate) struct Work {
     pub(crate) interval: Duration,
     pub(crate) action: Action,
+    pub(crate) allow_worktree: bool,
+    /// The log and the audit trail, without links: never committed.
+    pub(crate) own_files: Vec<PathBuf>,
     pub(crate) timeout: Duration,
     pub(crate) check: Options,
     /// For how long a busy gate is nothing for the audit trail.
@@ -81,16 +85,48 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
         log::line(database, line);
     }
     log::line(database, own::BEGUN);
-    let end = match &work.action {
-        Action::None => End::Complete,
+    let (end, is_whole) = match &work.action {
+        Action::None => (End::Complete, true),
         Action::Exec(command) => {
-            execute(work, database, dir, runner::for_shell(command.as_os_str()), &cycle).await
+            let command = runner::for_shell(command.as_os_str());
+            let on_line = |line: &str| log::output(database, line);
+            (execute(work, database, dir, command, &cycle, on_line).await, true)
         }
+        Action::Git => sync(work, database, dir, &mut told.git, &cycle).await,
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(database, &end);
     cycle.leave();
-    if end == End::Complete { Outcome::Complete } else { Outcome::Failed }
+    if end == End::Complete && is_whole { Outcome::Complete } else { Outcome::Failed }
+}
+
+/// One sync through git. True beside its end: the remote, where there is one, has had its turn.
+async fn sync(
+    work: &Arc<Work>,
+    database: usize,
+    dir: &Arc<Path>,
+    told: &mut git::told::Told,
+    cycle: &Cycle,
+) -> (End, bool) {
+    let network = told.network(Instant::now());
+    let mut order = git::Order::new(dir.to_path_buf(), work.allow_worktree, network, work.timeout);
+    order.own_files.clone_from(&work.own_files);
+    let mut words = Vec::new();
+    let on_line = |line: &str| match Word::parse(line) {
+        Word::Output(text) => log::output(database, &text),
+        Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => log::line(database, text),
+        word => words.push(word),
+    };
+    let end = execute(work, database, dir, order.command(), cycle, on_line).await;
+    for line in told.hear(network, &words, Instant::now()) {
+        log::line(database, line);
+    }
+    let refused = words.iter().find_map(|word| match word {
+        Word::Refused(why) => Some(End::Refused(why.clone())),
+        _ => None,
+    });
+    let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
+    (refused.unwrap_or(end), !is_out)
 }
 
 async fn execute(
@@ -99,13 +135,14 @@ async fn execute(
     dir: &Arc<Path>,
     command: Vec<OsString>,
     cycle: &Cycle,
+    on_line: impl FnMut(&str),
 ) -> End {
     let gate = match cycle.gate().map(Gate::share).transpose() {
         Ok(gate) => gate,
         Err(error) => return not_started(&error),
     };
     work.watch.mute(dir);
-    let end = command::run(database, dir, command, work.timeout, gate).await;
+    let end = command::run(dir, command, work.timeout, gate, on_line).await;
     blocking(work, dir, move |work, dir| work.watch.unmute(database, dir)).await;
     end
 }

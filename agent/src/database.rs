@@ -8,6 +8,7 @@ use beadlock_checker::escape::escaped;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
 
+use crate::git;
 use crate::watch::Marks;
 use beadlock_checker::duration::shown;
 
@@ -89,6 +90,7 @@ fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) streak: Streak,
+    pub(crate) git: git::told::Told,
     /// Why there is no gate.
     pub(crate) no_gate: bool,
 }

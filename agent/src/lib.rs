@@ -25,6 +25,7 @@ mod cli;
 mod command;
 mod cycle;
 mod database;
+pub mod git;
 mod log;
 mod scheduler;
 mod watch;

@@ -77,6 +77,12 @@ impl Scheduler {
         let work = Arc::new(Work {
             interval: settings.interval,
             action: settings.action.clone(),
+            allow_worktree: settings.allow_worktree,
+            own_files: [&settings.log_file, &settings.audit]
+                .into_iter()
+                .flatten()
+                .filter_map(|file| std::fs::canonicalize(file).ok())
+                .collect(),
             timeout: settings.cycle_timeout,
             check: settings.check,
             patience: if settings.mode == Mode::Once { Duration::ZERO } else { settings.interval },

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use super::this_agent;
+use crate::git;
 
 /// How each line begins that the agent writes itself, and the one by which another daemon takes a log over. A line of a
 /// command's output never does.
@@ -80,7 +81,7 @@ pub(crate) fn stopped() -> String {
 
 /// It begins as the agent's lines do.
 pub(super) fn is_own(text: &str) -> bool {
-    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+    BEGINNINGS.iter().chain(&git::BEGINNINGS).any(|beginning| text.starts_with(beginning))
 }
 
 /// A line of a command's output as it goes to the log.

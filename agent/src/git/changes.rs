@@ -1,0 +1,134 @@
+//! What has changed under a database since the last commit, as git sees it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::Stop;
+use super::names::Names;
+use super::program::Git;
+use super::repository::Repository;
+
+/// Paths from the top. In none of them is what is never committed, but for its removal from the index.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Changes {
+    /// To be taken as they are in the working tree.
+    pub(super) present: Vec<Vec<u8>>,
+    /// No longer there, or no longer tracked.
+    pub(super) gone: Vec<Vec<u8>>,
+    /// Repositories inside the database: they are not ours to commit.
+    pub(super) repositories: Vec<Vec<u8>>,
+}
+
+impl Changes {
+    /// # Errors
+    /// When a merge has left its conflicts, whatever made it.
+    pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
+        let options = ["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"];
+        let mut args: Vec<&OsStr> = ["status", "--porcelain=v2", "-z"].map(OsStr::new).to_vec();
+        args.extend(options.map(OsStr::new));
+        let inside = repository.inside();
+        args.push(OsStr::from_bytes(&inside));
+        let status = repository.git.call(args).words()?;
+        Self::parse(&status, names).map_err(|paths| unmerged(repository, &paths))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.present.is_empty() && self.gone.is_empty()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        let also_present = |path: &&Vec<u8>| self.present.contains(path);
+        self.present.len() + self.gone.len() - self.gone.iter().filter(also_present).count()
+    }
+
+    /// The entries of `git status --porcelain=v2 -z`; the unmerged paths, where there are any.
+    fn parse(status: &[Vec<u8>], names: &Names) -> Result<Self, Vec<Vec<u8>>> {
+        let mut changes = Self::default();
+        let mut unmerged = Vec::new();
+        for entry in status {
+            let Some((kind, rest)) = entry.split_first_chunk::<2>() else { continue };
+            let fields = |count: usize| rest.splitn(count, |byte| *byte == b' ').collect::<Vec<_>>();
+            match kind {
+                b"? " => match rest.strip_suffix(b"/") {
+                    Some(path) => changes.repositories.push(path.to_vec()),
+                    None if names.is_left_out(rest) => {}
+                    None => changes.present.push(rest.to_vec()),
+                },
+                b"1 " => {
+                    let fields = fields(8);
+                    let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else { continue };
+                    let (path, left_out) = (path.to_vec(), names.is_left_out(path));
+                    match (index, tree) {
+                        (b'D', _) => changes.gone.push(path),
+                        _ if left_out => {}
+                        (_, b'D') => changes.gone.push(path),
+                        _ => changes.present.push(path),
+                    }
+                }
+                b"u " => unmerged.extend(fields(10).get(9).map(|path| path.to_vec())),
+                _ => {}
+            }
+        }
+        if unmerged.is_empty() { Ok(changes) } else { Err(unmerged) }
+    }
+
+    /// Brings an index to what the working tree has of them.
+    pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
+        for (how, paths) in [("--force-remove", &self.gone), ("--add", &self.present)] {
+            if !paths.is_empty() {
+                let paths: Vec<u8> =
+                    paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+                git.call(["update-index", how, "--remove", "-z", "--stdin"])
+                    .index(index)
+                    .stdin(paths)
+                    .done()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses while paths anywhere are unmerged.
+pub(super) fn unmerged(repository: &Repository, paths: &[Vec<u8>]) -> Stop {
+    let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
+    Stop::refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_by_what_becomes_of_them() {
+        let names = Names::for_test(".beads");
+        let hash = "0123456789012345678901234567890123456789";
+        let one = |xy: &str, path: &str| {
+            format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes()
+        };
+        let status = [
+            one(".M", ".beads/a b"),
+            one("A.", ".beads/staged"),
+            one(".D", ".beads/deleted"),
+            one("D.", ".beads/untracked again"),
+            b"? .beads/untracked again".to_vec(),
+            one("D.", ".beads/.exclusive-lock"),
+            one(".M", ".beads/beads.db-wal"),
+            b"? .beads/daemon.log".to_vec(),
+            b"? .beads/nested/".to_vec(),
+            b"? .beads/\xff".to_vec(),
+        ];
+        let changes = Changes::parse(&status, &names).unwrap();
+        let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
+        let expected = Changes {
+            present: paths(&[b".beads/a b", b".beads/staged", b".beads/untracked again", b".beads/\xff"]),
+            gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
+            repositories: paths(&[b".beads/nested"]),
+        };
+        assert_eq!(changes, expected);
+        assert_eq!(changes.count(), 6);
+        let unmerged =
+            format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
+        assert_eq!(Changes::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
+    }
+}

@@ -1,0 +1,245 @@
+//! `--action git`: a sync that never harms the repository (DESIGN 8).
+//!
+//! A sync is a process of its own, this binary again with a hidden first argument, so that it runs under the gate and
+//! comes to its end also when the agent does not. It tells the agent what it does in [`word`]s. Everything is done by
+//! the `git` program ([`program`]).
+//!
+//! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
+//! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a rebase
+//! in the object store, [`replay`], and one step of the working tree, [`travel`]), [`push`]. The [`index`] is changed as
+//! git changes it. Whatever stops it stops it before anything has changed.
+//!
+//! # Limits
+//! - A person who is in the editor of `git commit` while the agent commits is told by git that the branch has moved,
+//!   and commits again. A claim keeps the agent away: `beadlock hold -- git commit`.
+//! - It has no merges of its own: a conflict is left to a person, and so are merges and signed commits ahead.
+//! - A linked worktree and a submodule are repositories like others; what is in them is not pulled from above.
+
+mod changes;
+mod commit;
+mod hooks;
+mod index;
+mod names;
+mod program;
+mod pull;
+mod push;
+mod replay;
+mod repository;
+pub(crate) mod told;
+mod travel;
+mod upstream;
+mod word;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::escape::{escaped_path, quoted_path};
+use beadlock_checker::{Place, runner, system_words};
+
+use self::names::Names;
+use self::push::Pushed;
+use self::repository::Repository;
+use self::upstream::Upstream;
+use self::word::say;
+pub(crate) use self::word::{BEGINNINGS, Word};
+
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
+pub const ARGUMENT: &str = "__sync-git";
+
+/// A move of the working tree is not begun with less time left than this.
+const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
+
+/// What to do about the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    Use,
+    /// It did not answer the last time: what git says to that was said.
+    UseQuietly,
+    /// It is not its turn yet.
+    Leave,
+}
+
+/// One sync.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The database's directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) allow_worktree: bool,
+    pub(crate) network: Network,
+    /// After which it is ended.
+    pub(crate) timeout: Duration,
+    /// The agent's log and audit trail, which may lie in the database.
+    pub(crate) own_files: Vec<PathBuf>,
+    begun: Option<Instant>,
+}
+
+impl Order {
+    pub(crate) fn new(dir: PathBuf, allow_worktree: bool, network: Network, timeout: Duration) -> Self {
+        Self { dir, allow_worktree, network, timeout, own_files: Vec::new(), begun: None }
+    }
+
+    /// The command of a cycle that does it.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        let network = match self.network {
+            Network::Use => "use",
+            Network::UseQuietly => "use-quietly",
+            Network::Leave => "leave",
+        };
+        let worktree = if self.allow_worktree { "allow-worktree" } else { "no-worktree" };
+        let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).to_string();
+        let mut command =
+            vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), millis.into()];
+        command.push(self.dir.clone().into());
+        command.extend(self.own_files.iter().map(OsString::from));
+        command
+    }
+
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let network = match args.next()?.to_str()? {
+            "use" => Network::Use,
+            "use-quietly" => Network::UseQuietly,
+            "leave" => Network::Leave,
+            _ => return None,
+        };
+        let allow_worktree = args.next()? == "allow-worktree";
+        let timeout = Duration::from_millis(args.next()?.to_str()?.parse().ok()?);
+        let dir = args.next()?.into();
+        let own_files = args.map(PathBuf::from).collect();
+        Some(Self { dir, allow_worktree, network, timeout, own_files, begun: Some(Instant::now()) })
+    }
+
+    /// How long one talk with the remote may take: the rest is for what comes after it.
+    fn for_the_network(&self) -> Duration {
+        self.left().mul_f64(0.75)
+    }
+
+    fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
+    }
+
+    /// Refuses when the time-out could come in the middle.
+    fn time_for_a_move(&self) -> Result<(), Stop> {
+        if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
+            return Ok(());
+        }
+        Err(Stop::refused("too little of --cycle-timeout was left for the working tree".to_owned()))
+    }
+}
+
+/// Why a sync does nothing more.
+#[derive(Debug, PartialEq)]
+enum Stop {
+    /// There is nothing more to do, and why: that is said once.
+    Nothing(String),
+    /// The remote does not answer, or does not take it: later again.
+    Unreachable(String),
+    /// It must not, or could not: the cycle has failed.
+    Refused(String),
+}
+
+impl Stop {
+    fn refused(why: String) -> Self {
+        Self::Refused(why)
+    }
+
+    fn io(what: &str, path: &Path, error: &io::Error) -> Self {
+        Self::Refused(format!("{what} {}: {}", escaped_path(path), system_words(error)))
+    }
+}
+
+/// The sync's `main`, with the arguments after [`ARGUMENT`]. Its last word says how it ended.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let Some(order) = Order::parse(args) else {
+        eprintln!("this is for beadlock-agent's own use");
+        return ExitCode::from(2);
+    };
+    match sync(&order) {
+        Ok(()) => {}
+        Err(Stop::Nothing(why)) => say(&Word::Notice(why)),
+        Err(Stop::Unreachable(why)) => say(&Word::Unreachable(why)),
+        Err(Stop::Refused(why)) => say(&Word::Refused(why)),
+    }
+    ExitCode::SUCCESS
+}
+
+fn sync(order: &Order) -> Result<(), Stop> {
+    let repository = Repository::find(order)?;
+    let begun = index::recover(&repository)?;
+    repository.check_quiet()?;
+    if let Some(way) = begun {
+        travel::finish(&repository, &way)?;
+    }
+    let names = Names::of(&repository, order);
+    let head = repository.head()?;
+    names.refuse_tracked(&repository)?;
+    let mut head = commit::commit(&repository, &names, head)?;
+    let upstream = Upstream::of(&repository, &head)?;
+    if order.network == Network::Leave {
+        return Ok(());
+    }
+    let network = repository.git.clone().with_batch_ssh()?;
+    let mut rejected = false;
+    loop {
+        let is_quiet = order.network == Network::UseQuietly;
+        let commit = upstream.fetch(&network, order.for_the_network(), is_quiet)?;
+        let known = commit.as_deref();
+        let mut distance = upstream.distance(&repository.git, &head.commit, known)?;
+        if let Some(commit) = known.filter(|_| distance.ahead > 0) {
+            pull::refuse_rewritten(&repository, &upstream, &head, commit)?;
+        }
+        if let Some(commit) = known.filter(|_| distance.behind > 0) {
+            head = pull::pull(order, &repository, &names, &upstream, &head, commit, &distance)?;
+            distance = upstream.distance(&repository.git, &head.commit, known)?;
+        }
+        let bound = order.for_the_network();
+        match push::push(&repository, &network, &upstream, &head, known, &distance, bound)? {
+            Pushed::Done => return Ok(()),
+            Pushed::Rejected if !rejected => rejected = true,
+            Pushed::Rejected => {
+                let name = upstream.name();
+                return Err(Stop::Nothing(format!("Not pushing: others were faster at {name}, twice")));
+            }
+        }
+    }
+}
+
+/// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
+fn lock_came(repository: &Repository) -> Result<(), Stop> {
+    let lock = Place::beads(repository.database.as_path()).path();
+    match std::fs::symlink_metadata(&lock) {
+        Err(_) => Ok(()),
+        Ok(_) => Err(Stop::refused(format!(
+            "{} has come meanwhile; the next cycle looks at it",
+            escaped_path(&lock)
+        ))),
+    }
+}
+
+/// A path as it is typed.
+fn typed(path: &Path) -> String {
+    quoted_path(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_survives_the_command_line() {
+        for network in [Network::Use, Network::UseQuietly, Network::Leave] {
+            let mut order =
+                Order::new("/x y/.beads".into(), network == Network::Use, network, Duration::from_secs(7));
+            order.own_files = vec!["/x y/.beads/sync.log".into()];
+            let command = order.command();
+            assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);
+            let read = Order::parse(command[2..].to_vec()).unwrap();
+            assert!(read.begun.is_some());
+            assert_eq!(Order { begun: None, ..read }, order);
+        }
+        assert_eq!(Order::parse(["use".into()]), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! What is never committed, and never pulled over: lock files, logs, our side files, and what SQLite keeps beside a
+//! database while it is open (DESIGN 8).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::database::is_own_name;
+
+use super::repository::Repository;
+use super::{Order, Stop, typed};
+
+/// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
+const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
+
+/// Which paths from the top of a repository are left out.
+pub(super) struct Names {
+    prefix: PathBuf,
+    /// The agent's own files, from the top.
+    own: Vec<PathBuf>,
+}
+
+impl Names {
+    pub(super) fn of(repository: &Repository, order: &Order) -> Self {
+        let from_top = |path: &PathBuf| path.strip_prefix(&repository.git.dir).ok().map(Path::to_owned);
+        Self { prefix: repository.prefix.clone(), own: order.own_files.iter().filter_map(from_top).collect() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(prefix: &str) -> Self {
+        Self { prefix: prefix.into(), own: Vec::new() }
+    }
+
+    /// A path from the top is one that is never committed.
+    pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        let Ok(inside) = path.strip_prefix(&self.prefix) else { return false };
+        let first = inside.components().next().is_some_and(|first| is_own_name(first.as_os_str()));
+        let is_agents = || self.own.iter().any(|own| own == path || is_older(path, own));
+        first || is_agents() || is_of_sqlite(inside)
+    }
+
+    /// Refuses while one of them is in the index: what git tracks it puts back, moves and deletes.
+    pub(super) fn refuse_tracked(&self, repository: &Repository) -> Result<(), Stop> {
+        let inside = OsStr::from_bytes(&repository.inside()).to_owned();
+        let tracked = repository
+            .git
+            .call(["ls-files", "-z", "--cached", "--"].map(OsStr::new).into_iter().chain([&*inside]));
+        let tracked = tracked.words()?;
+        let tracked: Vec<_> =
+            tracked.iter().map(Vec::as_slice).filter(|path| self.is_left_out(path)).collect();
+        if tracked.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<_> = tracked.iter().map(|path| typed(Path::new(OsStr::from_bytes(path)))).collect();
+        Err(Stop::refused(format!(
+            "{} tracked by git, and a pull would delete a live lock or damage an open database; type: git -C {} rm \
+             --cached -- {}",
+            is_or_are(&repository.shown_all(tracked.iter().copied()), tracked.len()),
+            typed(&repository.git.dir),
+            paths.join(" ")
+        )))
+    }
+
+    /// The same for a commit that is to be pulled.
+    pub(super) fn tracked_in(&self, repository: &Repository, commit: &str) -> Result<Vec<Vec<u8>>, Stop> {
+        let prefix = repository.prefix.as_os_str();
+        let mut args: Vec<&OsStr> =
+            ["--literal-pathspecs", "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
+                .map(OsStr::new)
+                .to_vec();
+        if !prefix.is_empty() {
+            args.extend([OsStr::new("--"), prefix]);
+        }
+        let mut paths = repository.git.call(args).words()?;
+        paths.retain(|path| self.is_left_out(path));
+        Ok(paths)
+    }
+}
+
+fn is_or_are(paths: &str, count: usize) -> String {
+    format!("{paths} {}", if count == 1 { "is" } else { "are" })
+}
+
+fn is_of_sqlite(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    OF_SQLITE.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending))
+}
+
+/// `own.1`, and so on.
+fn is_older(path: &Path, own: &Path) -> bool {
+    let is_number = |text: &OsStr| text.as_bytes().iter().all(u8::is_ascii_digit);
+    path.extension().is_some_and(is_number) && path.with_extension("") == own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out() {
+        let names = Names { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
+        for path in [
+            ".exclusive-lock",
+            ".exclusive-lock.aside",
+            ".exclusive-lock.broken-20260101T000000Z.json",
+            "daemon.log",
+            "daemon.log.1",
+            "daemon.lock",
+            "daemon.pid",
+            "bd.sock",
+            "beads.db-wal",
+            "sub/x.db-shm",
+            "beads.db-journal",
+            "logs/sync.log",
+            "logs/sync.log.2",
+        ] {
+            assert!(names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
+            assert!(!names.is_left_out(path.as_bytes()), "{path} is not below the database");
+        }
+        for path in
+            ["issues.jsonl", "sub/.exclusive-lock", "-wal", "logs/sync.log.old", "daemon.locked", "beads.db"]
+        {
+            assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
+        }
+        let at_top = Names { prefix: PathBuf::new(), own: Vec::new() };
+        assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
+    }
+}

@@ -1,0 +1,68 @@
+//! What is ahead goes to the upstream, when all of it is ours to push.
+
+use std::time::Duration;
+
+use super::Stop;
+use super::commit::short;
+use super::program::Git;
+use super::repository::{Head, Repository};
+use super::upstream::{Distance, Upstream, foreign};
+use super::word::{Word, say};
+
+/// What became of it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Pushed {
+    /// The remote has it all, or is not to have it.
+    Done,
+    /// Somebody else has pushed meanwhile.
+    Rejected,
+}
+
+/// Pushes, from a branch that is not behind.
+pub(super) fn push(
+    repository: &Repository,
+    network: &Git,
+    upstream: &Upstream,
+    head: &Head,
+    known: Option<&str>,
+    distance: &Distance,
+    bound: Duration,
+) -> Result<Pushed, Stop> {
+    if distance.ahead == 0 {
+        return Ok(Pushed::Done);
+    }
+    let range = known.map_or_else(|| head.commit.clone(), |known| format!("{known}..{}", head.commit));
+    match foreign(repository, &range)? {
+        0 => {}
+        // The words are the contract's (DESIGN 8).
+        commits => {
+            say(&Word::Notice(format!("Not pushing: {commits} commits that are not ours")));
+            return Ok(Pushed::Done);
+        }
+    }
+    // This very commit: whatever comes onto the branch now was not looked at.
+    let what = format!("{}:{}", head.commit, upstream.branch);
+    let options = ["--porcelain", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-force"];
+    let args = ["push"].into_iter().chain(options).chain([upstream.remote.as_str(), &what]);
+    let answer = network.call(args).within(bound).run()?;
+    let (ahead, name) = (distance.ahead, upstream.name());
+    if answer.status.success() {
+        let commits = if ahead == 1 { "commit" } else { "commits" };
+        let to = short(&head.commit);
+        let range = known.map_or_else(|| to.to_owned(), |known| format!("{}..{to}", short(known)));
+        say(&Word::Pushed(format!("Pushed {ahead} {commits} to {name} ({range})")));
+        return Ok(Pushed::Done);
+    }
+    let stdout = String::from_utf8_lossy(&answer.stdout);
+    match stdout.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1)) {
+        Some(why) if why.starts_with("[rejected]") => Ok(Pushed::Rejected),
+        Some(why) => {
+            answer.show();
+            Err(Stop::Unreachable(format!("Push refused by {}: {why}", upstream.remote)))
+        }
+        None => {
+            answer.show();
+            Err(Stop::Unreachable(format!("Cannot push to {}: {}", upstream.remote, answer.last_line())))
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
+//! alone. A conflict is found before anything has changed.
+
+use super::Stop;
+use super::program::{Git, nul_separated};
+use super::repository::Repository;
+use super::typed;
+
+/// A commit as git stores it.
+struct Commit {
+    tree: String,
+    parents: Vec<String>,
+    /// The lines of its head besides these two and the committer's, in order.
+    author: Vec<u8>,
+    is_signed: bool,
+    /// With the empty line before it.
+    message: Vec<u8>,
+}
+
+/// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
+///
+/// # Errors
+/// When one of them is a merge or is signed, which a rebase would undo; when there is a conflict.
+pub(super) fn replay(
+    repository: &Repository,
+    head: &str,
+    upstream: &str,
+    name: &str,
+) -> Result<String, Stop> {
+    let git = &repository.git;
+    let range = format!("{upstream}..{head}");
+    let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
+    let committer = git.text(["var", "GIT_COMMITTER_IDENT"])?;
+    let mut onto = upstream.to_owned();
+    for id in ahead.lines() {
+        let commit = Commit::read(git, id)?;
+        let short = super::commit::short(id);
+        let [parent] = commit.parents.as_slice() else {
+            return Err(by_hand(repository, &format!("{short} is a merge, ahead of {name}")));
+        };
+        let tree = match merge(git, parent, &onto, id)? {
+            Merged::Tree(tree) => tree,
+            Merged::Conflict(paths) => {
+                let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
+                return Err(Stop::refused(format!(
+                    "conflict with {name} in {paths}; nothing was changed; type: git -C {} pull --rebase",
+                    typed(&git.dir)
+                )));
+            }
+        };
+        if tree == tree_of(git, &onto)? {
+            continue; // The upstream has it already.
+        }
+        if commit.is_signed {
+            return Err(by_hand(repository, &format!("{short}, ahead of {name}, is signed")));
+        }
+        onto = write(git, &commit.anew(&tree, &onto, committer.as_bytes()))?;
+    }
+    Ok(onto)
+}
+
+/// What only a person can do.
+pub(super) fn by_hand(repository: &Repository, why: &str) -> Stop {
+    Stop::Nothing(format!("Not pulling: {why}; type: git -C {} pull", typed(&repository.git.dir)))
+}
+
+pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
+    git.text(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+}
+
+enum Merged {
+    Tree(String),
+    Conflict(Vec<Vec<u8>>),
+}
+
+/// The change from `parent` to `theirs`, applied to `ours`.
+fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Merged, Stop> {
+    // merge-tree knows merge bases by ancestry alone until git 2.40: so ours becomes a sibling, that nobody keeps.
+    let nobody = b"beadlock <> 0 +0000";
+    let sibling = Commit { tree: tree_of(git, ours)?, ..Commit::empty() };
+    let sibling = write(git, &sibling.anew(&sibling.tree, parent, nobody))?;
+    let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &sibling, theirs];
+    let answer = git.call(args).run()?;
+    let mut words = nul_separated(&answer.stdout).into_iter();
+    let tree = String::from_utf8_lossy(&words.next().unwrap_or_default()).into_owned();
+    match answer.status.code() {
+        Some(0) => Ok(Merged::Tree(tree)),
+        Some(1) => Ok(Merged::Conflict(words.filter(|path| !path.is_empty()).collect())),
+        _ => {
+            answer.show();
+            Err(Stop::refused(format!("git merge-tree failed: {}", answer.last_line())))
+        }
+    }
+}
+
+fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
+    git.call(["hash-object", "-t", "commit", "-w", "--stdin"]).stdin(object).text()
+}
+
+impl Commit {
+    fn empty() -> Self {
+        let author = b"author beadlock <> 0 +0000\n".to_vec();
+        Self { tree: String::new(), parents: Vec::new(), author, is_signed: false, message: b"\n".to_vec() }
+    }
+
+    fn read(git: &Git, id: &str) -> Result<Self, Stop> {
+        let object = git.call(["cat-file", "commit", id]).done()?.stdout;
+        Ok(Self::parse(&object))
+    }
+
+    fn parse(object: &[u8]) -> Self {
+        let end = object.windows(2).position(|pair| pair == b"\n\n").map_or(object.len(), |at| at + 1);
+        let (head, message) = object.split_at(end);
+        let mut commit = Self { author: Vec::new(), message: message.to_vec(), ..Self::empty() };
+        let mut is_skipped = false;
+        for line in head.split_inclusive(|byte| *byte == b'\n') {
+            let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+            let text = || String::from_utf8_lossy(line[word.len()..].trim_ascii()).into_owned();
+            if !word.is_empty() {
+                is_skipped = true;
+                match word {
+                    b"tree" => commit.tree = text(),
+                    b"parent" => commit.parents.push(text()),
+                    b"committer" => {}
+                    b"gpgsig" | b"gpgsig-sha256" => commit.is_signed = true,
+                    _ => is_skipped = false,
+                }
+            }
+            // A line that begins with a space goes on with the one before.
+            if !is_skipped {
+                commit.author.extend_from_slice(line);
+            }
+        }
+        commit
+    }
+
+    /// The object, with another tree and parent, committed by somebody else.
+    fn anew(&self, tree: &str, parent: &str, committer: &[u8]) -> Vec<u8> {
+        let mut object = format!("tree {tree}\nparent {parent}\n").into_bytes();
+        let author = self.author.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        object.extend_from_slice(author);
+        object.extend_from_slice(&[b"committer ", committer, b"\n"].concat());
+        object.extend_from_slice(&self.author[author.len()..]);
+        object.extend_from_slice(&self.message);
+        object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_commit_but_tree_parent_and_committer_stays() {
+        let object =
+            b"tree 1\nparent 2\nauthor A \xe9 <a@b> 1 +0200\ncommitter C <c@d> 2 +0000\nencoding latin1\n\
+            \nbetreff\n\ntree x\n\n";
+        let commit = Commit::parse(object);
+        assert_eq!((commit.tree.as_str(), commit.parents.as_slice()), ("1", &["2".to_owned()][..]));
+        assert!(!commit.is_signed);
+        let expected =
+            b"tree 3\nparent 4\nauthor A \xe9 <a@b> 1 +0200\ncommitter D <> 3 +0000\nencoding latin1\n\
+            \nbetreff\n\ntree x\n\n";
+        assert_eq!(commit.anew("3", "4", b"D <> 3 +0000"), expected);
+    }
+
+    #[test]
+    fn signatures_and_merges_are_seen() {
+        let object = b"tree 1\nparent 2\nparent 3\nauthor A <> 1 +0000\ncommitter A <> 1 +0000\ngpgsig -----BEGIN\n \n abc\n\nx\n";
+        let commit = Commit::parse(object);
+        assert!(commit.is_signed);
+        assert_eq!(commit.parents.len(), 2);
+        assert_eq!(commit.author, b"author A <> 1 +0000\n");
+        assert_eq!(commit.message, b"\nx\n");
+    }
+}

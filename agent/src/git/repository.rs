@@ -1,0 +1,189 @@
+//! Where a database lies: its repository, the branch, and what is in progress there.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::facts;
+
+use super::program::Git;
+use super::{Order, Stop};
+
+/// A repository with a branch that can be committed to.
+#[derive(Debug)]
+pub(super) struct Repository {
+    /// git in its top directory.
+    pub(super) git: Git,
+    /// The git directory of this working tree.
+    pub(super) git_dir: PathBuf,
+    /// The database's directory, from the top; empty when it is the top.
+    pub(super) prefix: PathBuf,
+    pub(super) database: PathBuf,
+    /// For names of our own in the git directory: no two databases have the same.
+    pub(super) key: String,
+}
+
+/// The branch, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Without `refs/heads/`.
+    pub(super) branch: String,
+    pub(super) commit: String,
+}
+
+/// What git leaves in its directory while something is in progress, and what that is.
+const IN_PROGRESS: [(&str, &str); 7] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisect"),
+    ("sequencer", "a cherry-pick or revert of several commits"),
+];
+
+impl Repository {
+    /// The repository that the database lies in, when it may be synced.
+    pub(super) fn find(order: &Order) -> Result<Self, Stop> {
+        let dir = escaped_path(&order.dir);
+        let git = Git::in_dir(&order.dir);
+        let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree"];
+        let answer = git.call([&["rev-parse"], &what[..]].concat()).in_english().run()?;
+        if !answer.status.success() {
+            if answer.last_line().starts_with("not a git repository") {
+                return Err(Stop::Nothing(format!("Nothing to sync: {dir} is in no git repository")));
+            }
+            answer.show();
+            return Err(Stop::refused(format!("git does not work in {dir}: {}", answer.last_line())));
+        }
+        if answer.stdout != b"false\nfalse\ntrue\n" {
+            let why = format!("Nothing to sync: {dir} is in no working tree of a git repository");
+            return Err(Stop::Nothing(why));
+        }
+        let where_ = ["--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+        let answer = git.call([&["rev-parse"], &where_[..]].concat()).done()?;
+        let paths: Vec<_> = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n').map(path).collect();
+        let [top, git_dir, common_dir] = paths.as_slice() else {
+            return Err(Stop::refused(format!("the path of the repository of {dir} has a line break in it")));
+        };
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (top, git_dir, common_dir) = (real(top), real(git_dir), real(common_dir));
+        let Ok(prefix) = order.dir.strip_prefix(&top) else {
+            return Err(Stop::refused(format!(
+                "{dir} is not below {}, where git sees it",
+                escaped_path(&top)
+            )));
+        };
+        if git_dir != common_dir && !order.allow_worktree {
+            return Err(Stop::refused(format!(
+                "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
+                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
+                escaped_path(&top)
+            )));
+        }
+        let meta =
+            fs::metadata(&order.dir).map_err(|error| Stop::io("cannot look at", &order.dir, &error))?;
+        Ok(Self {
+            git: Git::in_dir(&top),
+            git_dir,
+            prefix: prefix.to_owned(),
+            database: order.dir.clone(),
+            key: format!("beadlock-{:x}-{:x}", meta.dev(), meta.ino()),
+        })
+    }
+
+    /// Refuses while somebody else is in the middle of something.
+    pub(super) fn check_quiet(&self) -> Result<(), Stop> {
+        let top = escaped_path(&self.git.dir);
+        for (name, what) in IN_PROGRESS {
+            if fs::symlink_metadata(self.git_dir.join(name)).is_ok() {
+                return Err(Stop::refused(format!("{what} is in progress in {top}; finish or abort it")));
+            }
+        }
+        // Then everything looks deleted, and is not.
+        if let Err(error) = fs::symlink_metadata(self.index()) {
+            return Err(Stop::io("there is nothing checked out: cannot look at", &self.index(), &error));
+        }
+        let lock = self.index_lock();
+        if let Ok(meta) = fs::symlink_metadata(&lock) {
+            return Err(Stop::refused(other_git(&lock, &meta)));
+        }
+        Ok(())
+    }
+
+    /// The branch that is checked out.
+    pub(super) fn head(&self) -> Result<Head, Stop> {
+        let top = escaped_path(&self.git.dir);
+        let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
+            return Err(Stop::refused(format!(
+                "HEAD is detached in {top}, so a commit would be on no branch; type: git -C {top} switch BRANCH"
+            )));
+        };
+        let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
+        match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
+            Some(commit) => Ok(Head { branch, commit }),
+            None => Err(Stop::refused(format!(
+                "the branch {branch} in {top} has no commit yet; make the first one: git -C {top} commit"
+            ))),
+        }
+    }
+
+    /// The pathspec of the database.
+    pub(super) fn inside(&self) -> Vec<u8> {
+        match self.prefix.as_os_str().as_bytes() {
+            b"" => b":(top)".to_vec(),
+            prefix => [b":(top,literal)", prefix].concat(),
+        }
+    }
+
+    /// The pathspecs of everything but databases, this one and others; `None` when there is nothing else.
+    pub(super) fn outside(&self) -> Option<[Vec<u8>; 3]> {
+        if self.prefix == Path::new("") {
+            return None;
+        }
+        let this = [b":(top,exclude,literal)", self.prefix.as_os_str().as_bytes()].concat();
+        Some([b":(top)".to_vec(), this, b":(top,exclude,glob)**/.beads/**".to_vec()])
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.git_dir.join("index")
+    }
+
+    pub(super) fn index_lock(&self) -> PathBuf {
+        self.git_dir.join("index.lock")
+    }
+
+    /// A path for a line, as it is typed.
+    pub(super) fn shown(&self, path: &[u8]) -> String {
+        escaped_path(Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// The same for several: the first three, and how many more.
+    pub(super) fn shown_all<'a>(&self, paths: impl IntoIterator<Item = &'a [u8]>) -> String {
+        let paths: Vec<_> = paths.into_iter().map(|path| self.shown(path)).collect();
+        match paths.as_slice() {
+            [first @ .., _] if paths.len() > 3 => {
+                format!("{} and {} more", first[..3].join(", "), paths.len() - 3)
+            }
+            all => all.join(", "),
+        }
+    }
+}
+
+/// Another git has the index.
+pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
+    let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let now = Duration::try_from(facts::now().0).unwrap_or_default();
+    let age = now.saturating_sub(since.unwrap_or(now));
+    let lock = escaped_path(lock);
+    format!("{lock} has been there for {}: another git is at work; if none is, remove that file", shown(age))
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    std::ffi::OsString::from_vec(bytes.to_vec()).into()
+}

@@ -1,0 +1,124 @@
+//! What the agent remembers of the syncs of a database: what it has said, and when the remote's turn comes again. Pure:
+//! the time comes in from outside.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use beadlock_checker::duration::shown;
+use tokio::time::Instant;
+
+use super::{Network, Word};
+
+/// The first and the longest wait before a remote that did not answer is asked again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+
+/// Of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// What was said in the last cycle, and not because it was new.
+    notices: BTreeSet<String>,
+    outage: Option<Outage>,
+}
+
+#[derive(Debug)]
+struct Outage {
+    why: String,
+    since: Instant,
+    again: Instant,
+    tries: u32,
+}
+
+impl Told {
+    /// What the next sync may do about the remote.
+    pub(crate) fn network(&self, now: Instant) -> Network {
+        match &self.outage {
+            None => Network::Use,
+            Some(outage) if outage.again <= now => Network::UseQuietly,
+            Some(_) => Network::Leave,
+        }
+    }
+
+    /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.
+    pub(crate) fn hear(&mut self, network: Network, words: &[Word], now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut notices = BTreeSet::new();
+        for word in words {
+            match word {
+                Word::Notice(text) => {
+                    if !self.notices.contains(text) {
+                        lines.push(text.clone());
+                    }
+                    notices.insert(text.clone());
+                }
+                Word::Unreachable(why) => lines.extend(self.unreachable(why, now)),
+                _ => {}
+            }
+        }
+        let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
+        if words.contains(&Word::Reached)
+            && !is_out
+            && let Some(outage) = self.outage.take()
+        {
+            lines.push(format!("Reached it again after {}", shown(now.duration_since(outage.since))));
+        }
+        if network == Network::Leave || is_out {
+            // What has to do with the remote did not come up.
+            self.notices.append(&mut notices);
+        } else {
+            self.notices = notices;
+        }
+        lines
+    }
+
+    fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
+        let (first, longest) = RETRY;
+        let tries = self.outage.as_ref().map_or(0, |outage| outage.tries);
+        let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
+        let is_news = self.outage.as_ref().is_none_or(|outage| outage.why != why);
+        let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+        self.outage = Some(Outage { why: why.to_owned(), since, again: now + pause, tries: tries + 1 });
+        is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_notice_is_said_once_for_as_long_as_it_stays() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        let notice = |text: &str| Word::Notice(text.to_owned());
+        assert_eq!(told.hear(Network::Use, &[notice("a")], now), ["a"]);
+        assert!(told.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert!(told.hear(Network::Leave, &[], now).is_empty(), "it could not come up");
+        assert!(told.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert_eq!(told.hear(Network::Use, &[notice("b")], now), ["b"]);
+        assert!(told.hear(Network::Use, &[], now).is_empty());
+        assert_eq!(told.hear(Network::Use, &[notice("b")], now), ["b"], "it had gone");
+    }
+
+    #[test]
+    fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
+        let (mut told, begun) = (Told::default(), Instant::now());
+        let out = [Word::Unreachable("Cannot reach origin: no route".to_owned())];
+        let line = "Cannot reach origin: no route; committing only, next try in 10s";
+        let mut now = begun;
+        assert_eq!(told.network(now), Network::Use);
+        assert_eq!(told.hear(Network::Use, &out, now), [line]);
+        for pause in [10, 20, 40, 80, 160, 300, 300] {
+            assert_eq!(told.network(now + seconds(pause - 1)), Network::Leave);
+            now += seconds(pause);
+            assert_eq!(told.network(now), Network::UseQuietly);
+            assert!(told.hear(Network::UseQuietly, &out, now).is_empty());
+        }
+        assert_eq!(told.hear(Network::UseQuietly, &[Word::Reached], now), ["Reached it again after 15m 10s"]);
+        assert_eq!(told.network(now), Network::Use);
+        assert_eq!(told.hear(Network::Use, &[Word::Reached, out[0].clone()], now), [line], "a refused push");
+        assert_eq!(told.network(now), Network::Leave);
+    }
+}

@@ -1,0 +1,109 @@
+//! The branch of a remote that this one follows.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::Stop;
+use super::program::Git;
+use super::repository::{Head, Repository};
+use super::word::{Word, say};
+
+/// What `git branch --set-upstream-to` has set.
+pub(super) struct Upstream {
+    pub(super) remote: String,
+    /// Its branch there: `refs/heads/main`.
+    pub(super) branch: String,
+    /// What is known of it here: `refs/remotes/origin/main`.
+    pub(super) tracking: String,
+}
+
+/// How the branch and its upstream differ.
+pub(super) struct Distance {
+    pub(super) ahead: u64,
+    pub(super) behind: u64,
+}
+
+impl Upstream {
+    /// # Errors
+    /// When there is none: there is nothing more to do.
+    pub(super) fn of(repository: &Repository, head: &Head) -> Result<Self, Stop> {
+        let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
+        let fields =
+            repository.git.call(["for-each-ref", format, &format!("refs/heads/{}", head.branch)]).text()?;
+        let fields: Vec<_> = fields.split('\0').map(str::to_owned).collect();
+        match fields.as_slice() {
+            [tracking, remote, branch] if tracking.starts_with("refs/remotes/") && !remote.is_empty() => {
+                Ok(Self { remote: remote.clone(), branch: branch.clone(), tracking: tracking.clone() })
+            }
+            _ if repository.git.text(["remote"])?.is_empty() => Err(Stop::Nothing(
+                "Only committing: there is no remote; type: git remote add origin URL".to_owned(),
+            )),
+            _ => Err(Stop::Nothing(format!(
+                "Only committing: the branch {0} has no upstream; type: git push -u REMOTE {0}",
+                head.branch
+            ))),
+        }
+    }
+
+    /// `origin/main`.
+    pub(super) fn name(&self) -> &str {
+        self.tracking.strip_prefix("refs/remotes/").unwrap_or(&self.tracking)
+    }
+
+    /// Brings what is known of it up to date. Returns its commit; `None` when the remote has no such branch.
+    ///
+    /// # Errors
+    /// When the remote does not answer in time, or not at all.
+    pub(super) fn fetch(&self, git: &Git, bound: Duration, is_quiet: bool) -> Result<Option<String>, Stop> {
+        let mut args =
+            vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
+        let both = format!("+{}:{}", self.branch, self.tracking);
+        args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
+        let answer = git.call(args).within(bound).run()?;
+        if answer.status.success() {
+            say(&Word::Reached);
+            return Ok(Some(git.text([
+                "rev-parse",
+                "--verify",
+                &format!("{}^{{commit}}", self.tracking),
+            ])?));
+        }
+        if !answer.timed_out {
+            let there =
+                git.call(["ls-remote", "--exit-code", &self.remote, &self.branch]).within(bound).run()?;
+            if there.status.code() == Some(2) {
+                say(&Word::Reached);
+                return Ok(None);
+            }
+        }
+        if !is_quiet {
+            answer.show();
+        }
+        Err(Stop::Unreachable(format!("Cannot reach {}: {}", self.remote, answer.last_line())))
+    }
+
+    /// Commits on one side only. Without an upstream commit all are ahead.
+    pub(super) fn distance(&self, git: &Git, head: &str, upstream: Option<&str>) -> Result<Distance, Stop> {
+        let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
+        match upstream {
+            Some(upstream) => Ok(Distance {
+                ahead: count(&format!("{upstream}..{head}"))?,
+                behind: count(&format!("{head}..{upstream}"))?,
+            }),
+            None => Ok(Distance { ahead: count(head)?, behind: 0 }),
+        }
+    }
+}
+
+/// How many commits of a range change something outside databases, or are merges.
+pub(super) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop> {
+    let git = &repository.git;
+    let count = |args: Vec<&OsStr>| Ok::<u64, Stop>(git.call(args).text()?.parse().unwrap_or(u64::MAX));
+    let merges = count(["rev-list", "--count", "--merges", range].map(OsStr::new).to_vec())?;
+    let Some(outside) = repository.outside() else { return Ok(merges) };
+    let mut args =
+        ["rev-list", "--count", "--no-merges", "--full-history", range, "--"].map(OsStr::new).to_vec();
+    args.extend(outside.iter().map(|spec| OsStr::from_bytes(spec)));
+    Ok(merges + count(args)?)
+}

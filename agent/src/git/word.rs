@@ -1,0 +1,90 @@
+//! What a sync says to the agent that started it: one JSON object a line, on its stdout. Whatever git prints comes in
+//! a word of its own, so nothing that it prints is ever taken for one.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened, with the text for the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Word {
+    /// A line that git or a hook has printed.
+    Output(String),
+    /// A commit was made.
+    Committed(String),
+    /// The branch has moved to what the remote has.
+    Pulled(String),
+    /// The remote has what the branch has.
+    Pushed(String),
+    /// Something is not done, and why; said once for as long as it stays so.
+    Notice(String),
+    /// The remote answers.
+    Reached,
+    /// It does not, or refuses what it is given: to be tried again later.
+    Unreachable(String),
+    /// The sync ended early. The repository is as it was.
+    Refused(String),
+}
+
+/// How the lines begin that a sync has for the log.
+pub(crate) const BEGINNINGS: [&str; 12] = [
+    "Committed ",
+    "Pulled ",
+    "Pushed ",
+    "Not committing: ",
+    "Not pulling: ",
+    "Not pushing: ",
+    "Nothing to sync: ",
+    "Only committing: ",
+    "Cannot reach ",
+    "Cannot push to ",
+    "Push refused by ",
+    "Reached it again after ",
+];
+
+/// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
+const LONGEST: usize = 1000;
+
+/// Says it, long output in pieces. An agent that is gone does not hear it; the sync comes to its end all the same.
+pub(super) fn say(word: &Word) {
+    match word {
+        Word::Output(text) if text.chars().count() > LONGEST => {
+            let characters: Vec<char> = text.chars().collect();
+            for piece in characters.chunks(LONGEST) {
+                put(&Word::Output(piece.iter().collect()));
+            }
+        }
+        word => put(word),
+    }
+}
+
+fn put(word: &Word) {
+    if let Ok(mut line) = serde_json::to_vec(word) {
+        line.push(b'\n');
+        let _ = io::stdout().write_all(&line);
+    }
+}
+
+impl Word {
+    /// Reads a line. Whatever is no word is output.
+    pub(crate) fn parse(line: &str) -> Self {
+        serde_json::from_str(line).unwrap_or_else(|_| Self::Output(line.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_survives_the_way_and_output_is_never_another() {
+        let hostile = "{\"pushed\":\"x\"}\n\"reached\"".to_owned();
+        for word in [Word::Output(hostile.clone()), Word::Reached, Word::Refused(hostile)] {
+            let line = serde_json::to_string(&word).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(Word::parse(&line), word);
+        }
+        assert_eq!(Word::parse("thread 'main' panicked"), Word::Output("thread 'main' panicked".to_owned()));
+    }
+}
