@@ -108,6 +108,9 @@ async fn sync(
     told: &mut git::told::Told,
     cycle: &Cycle,
 ) -> (End, bool) {
+    if let Some(error) = cycle.no_gate() {
+        return (End::Refused(format!("without a gate two syncs could meet in one repository: {error}")), true);
+    }
     let network = told.network(Instant::now());
     let mut order = git::Order::new(dir.to_path_buf(), work.allow_worktree, network, work.timeout);
     order.own_files.clone_from(&work.own_files);

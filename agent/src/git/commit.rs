@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::changes::Changes;
 use super::hooks;
-use super::index::{self, IndexLock};
+use super::index::{self, IndexLock, Move};
 use super::names::Names;
 use super::repository::{Head, Repository};
 use super::word::{Word, say};
@@ -34,7 +34,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     lock_came(repository)?;
     let lock = IndexLock::take(repository, None)?;
     if let Some(new) = &new {
-        move_branch(repository, new, &head.commit, "commit (beadlock-agent)")?;
+        let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: new.clone() };
+        move_branch(repository, &way, "commit (beadlock-agent)")?;
     }
     let scratch = lock.copy()?;
     changes.stage(&repository.git, &scratch)?;
@@ -49,9 +50,17 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     Ok(Head { commit, ..head })
 }
 
-/// The branch moves, unless it is no longer where it was.
-pub(super) fn move_branch(repository: &Repository, to: &str, from: &str, why: &str) -> Result<(), Stop> {
-    let moved = repository.git.call(["update-ref", "-m", why, "HEAD", to, from]).run()?;
+/// The branch moves, unless it is no longer where it was, or no longer the one that is checked out.
+pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Result<(), Stop> {
+    let git = &repository.git;
+    let branch = format!("refs/heads/{}", way.branch);
+    if git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text().as_ref() != Some(&branch) {
+        return Err(Stop::refused(format!(
+            "somebody has switched from {} to another branch meanwhile",
+            way.branch
+        )));
+    }
+    let moved = git.call(["update-ref", "-m", why, &branch, &way.to, &way.from]).run()?;
     if moved.status.success() {
         return Ok(());
     }

@@ -19,9 +19,10 @@ use super::repository::{Repository, other_git};
 /// How long another git may have the index before this sync does without.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Commits that a branch, its index and its working tree move between.
+/// Commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
+    pub(super) branch: String,
     pub(super) from: String,
     pub(super) to: String,
 }
@@ -40,7 +41,8 @@ impl<'a> IndexLock<'a> {
     /// When another git has it for longer than a moment.
     pub(super) fn take(repository: &'a Repository, about: Option<&Move>) -> Result<Self, Stop> {
         let (claim, lock) = (claim(repository), repository.index_lock());
-        let note = about.map(|about| format!("{} {}\n", about.from, about.to)).unwrap_or_default();
+        let note =
+            about.map(|about| format!("{} {} {}\n", about.from, about.to, about.branch)).unwrap_or_default();
         write_anew(&claim, note.as_bytes()).map_err(|error| Stop::io("cannot write", &claim, &error))?;
         let begun = Instant::now();
         loop {
@@ -102,11 +104,13 @@ pub(super) fn recover(repository: &Repository) -> Result<Option<Move>, Stop> {
         remove(&lock);
     }
     let note = fs::read_to_string(&claim).map_err(|error| Stop::io("cannot read", &claim, &error))?;
-    let Some((from, to)) = note.strip_suffix('\n').and_then(|note| note.split_once(' ')) else {
+    // No branch has a space in its name.
+    let mut words = note.strip_suffix('\n').unwrap_or_default().split(' ').map(str::to_owned);
+    let (Some(from), Some(to), Some(branch)) = (words.next(), words.next(), words.next()) else {
         remove(&claim);
         return Ok(None);
     };
-    Ok(Some(Move { from: from.to_owned(), to: to.to_owned() }))
+    Ok(Some(Move { branch, from, to }))
 }
 
 /// There is nothing to finish.

@@ -186,17 +186,18 @@ fn sync(order: &Order) -> Result<(), Stop> {
     loop {
         let is_quiet = order.network == Network::UseQuietly;
         let commit = upstream.fetch(&network, order.for_the_network(), is_quiet)?;
-        let known = commit.as_deref();
-        let mut distance = upstream.distance(&repository.git, &head.commit, known)?;
-        if let Some(commit) = known.filter(|_| distance.ahead > 0) {
-            pull::refuse_rewritten(&repository, &upstream, &head, commit)?;
-        }
-        if let Some(commit) = known.filter(|_| distance.behind > 0) {
-            head = pull::pull(order, &repository, &names, &upstream, &head, commit, &distance)?;
-            distance = upstream.distance(&repository.git, &head.commit, known)?;
+        let mut distance = upstream.distance(&repository.git, &head.commit, commit)?;
+        if let Some(commit) = distance.upstream.clone() {
+            if distance.ahead > 0 {
+                pull::refuse_rewritten(&repository, &upstream, &head, &commit)?;
+            }
+            if distance.behind > 0 {
+                head = pull::pull(order, &repository, &names, &upstream, &head, &commit, &distance)?;
+                distance = upstream.distance(&repository.git, &head.commit, Some(commit))?;
+            }
         }
         let bound = order.for_the_network();
-        match push::push(&repository, &network, &upstream, &head, known, &distance, bound)? {
+        match push::push(&repository, &network, &upstream, &head, &distance, bound)? {
             Pushed::Done => return Ok(()),
             Pushed::Rejected if !rejected => rejected = true,
             Pushed::Rejected => {

@@ -20,7 +20,7 @@ use super::upstream::{Distance, Upstream};
 use super::word::{Word, say};
 use super::{Order, Stop, lock_came, typed};
 
-/// Puts the branch on top of what the upstream has, which is `behind` commits. Returns where it is then.
+/// Puts the branch on top of what the upstream has: `commit`. Returns where it is then.
 ///
 /// # Errors
 /// [`Stop::Nothing`] when it cannot be done while things are as they are: the branch, the index and the working tree
@@ -49,8 +49,8 @@ pub(super) fn pull(
     }
     lock_came(repository)?;
     order.time_for_a_move()?;
-    let to = Move { from: head.commit.clone(), to: new.clone() };
-    travel::travel(repository, &to)?;
+    let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: new.clone() };
+    travel::travel(repository, &way)?;
     drop(others);
     let (count, from, name) = (distance.behind, short(&head.commit), upstream.name());
     let commits = if count == 1 { "commit" } else { "commits" };

@@ -24,13 +24,13 @@ pub(super) fn push(
     network: &Git,
     upstream: &Upstream,
     head: &Head,
-    known: Option<&str>,
     distance: &Distance,
     bound: Duration,
 ) -> Result<Pushed, Stop> {
     if distance.ahead == 0 {
         return Ok(Pushed::Done);
     }
+    let known = distance.upstream.as_deref();
     let range = known.map_or_else(|| head.commit.clone(), |known| format!("{known}..{}", head.commit));
     match foreign(repository, &range)? {
         0 => {}

@@ -12,7 +12,7 @@ use std::path::Path;
 use super::changes::Changes;
 use super::commit::move_branch;
 use super::index::{self, IndexLock, Move};
-use super::repository::Repository;
+use super::repository::{Head, Repository};
 use super::{Stop, typed};
 
 /// Moves everything.
@@ -25,8 +25,8 @@ pub(super) fn travel(repository: &Repository, way: &Move) -> Result<(), Stop> {
 /// Finishes what a sync that was killed has begun. Nothing, when the branch is somewhere else by now.
 pub(super) fn finish(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let git = &repository.git;
-    let head = git.text(["rev-parse", "--verify", "HEAD^{commit}"])?;
-    if head != way.from && head != way.to {
+    let Head { branch, commit: head } = repository.head()?;
+    if branch != way.branch || (head != way.from && head != way.to) {
         index::forget(repository);
         return Ok(());
     }
@@ -78,7 +78,7 @@ fn go(
         return Err(Stop::Nothing(format!("Not pulling: {}", answer.last_line())));
     }
     if head != way.to
-        && let Err(stop) = move_branch(repository, &way.to, &way.from, "pull (beadlock-agent)")
+        && let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)")
     {
         let back = read(&way.to, &way.from)?;
         back.show();

@@ -20,6 +20,9 @@ pub(super) struct Upstream {
 
 /// How the branch and its upstream differ.
 pub(super) struct Distance {
+    /// The upstream's commit; `None` when the remote has no such branch.
+    pub(super) upstream: Option<String>,
+    /// Commits that only the branch has; all, without an upstream commit.
     pub(super) ahead: u64,
     pub(super) behind: u64,
 }
@@ -83,16 +86,16 @@ impl Upstream {
         Err(Stop::Unreachable(format!("Cannot reach {}: {}", self.remote, answer.last_line())))
     }
 
-    /// Commits on one side only. Without an upstream commit all are ahead.
-    pub(super) fn distance(&self, git: &Git, head: &str, upstream: Option<&str>) -> Result<Distance, Stop> {
+    /// How far a commit of the branch is from the upstream's.
+    pub(super) fn distance(&self, git: &Git, head: &str, upstream: Option<String>) -> Result<Distance, Stop> {
         let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
-        match upstream {
-            Some(upstream) => Ok(Distance {
-                ahead: count(&format!("{upstream}..{head}"))?,
-                behind: count(&format!("{head}..{upstream}"))?,
-            }),
-            None => Ok(Distance { ahead: count(head)?, behind: 0 }),
-        }
+        let (ahead, behind) = match &upstream {
+            Some(upstream) => {
+                (count(&format!("{upstream}..{head}"))?, count(&format!("{head}..{upstream}"))?)
+            }
+            None => (count(head)?, 0),
+        };
+        Ok(Distance { upstream, ahead, behind })
     }
 }
 
