@@ -109,7 +109,10 @@ async fn sync(
     cycle: &Cycle,
 ) -> (End, bool) {
     if let Some(error) = cycle.no_gate() {
-        return (End::Refused(format!("without a gate two syncs could meet in one repository: {error}")), true);
+        return (
+            End::Refused(format!("without a gate two syncs could meet in one repository: {error}")),
+            true,
+        );
     }
     let network = told.network(Instant::now());
     let mut order = git::Order::new(dir.to_path_buf(), work.allow_worktree, network, work.timeout);

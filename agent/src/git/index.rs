@@ -96,9 +96,9 @@ impl Drop for IndexLock<'_> {
 /// Clears up after a sync that was killed. What it was about to do is returned, when it is not known to be done.
 pub(super) fn recover(repository: &Repository) -> Result<Option<Move>, Stop> {
     let (claim, lock) = (claim(repository), repository.index_lock());
-    let scratch = scratch(repository);
-    remove(&scratch);
-    remove(&scratch.with_extension("lock"));
+    for name in ["index", "index.lock", "message"] {
+        remove(&repository.git_dir.join(format!("{}.{name}", repository.key)));
+    }
     let Ok(ours) = fs::symlink_metadata(&claim) else { return Ok(None) };
     if fs::symlink_metadata(&lock).is_ok_and(|lock| (lock.dev(), lock.ino()) == (ours.dev(), ours.ino())) {
         remove(&lock);
