@@ -13,7 +13,7 @@ use beadlock_checker::audit::{Audit, Author, Entry, Event};
 use beadlock_checker::database::Database;
 use beadlock_checker::{Place, Removed, Skip, facts};
 
-use crate::log;
+use crate::log::{self, own};
 
 /// Lines on their way to the disk before who writes one has to wait.
 const IN_FLIGHT: usize = 4096;
@@ -50,7 +50,7 @@ impl Trail {
                 if let Err(failed) = audit.write(&entry)
                     && failed.is_news()
                 {
-                    log::line(database, failed);
+                    log::line(database, own::audit_failed(&failed));
                 }
             }
             let _ = ending.send(());

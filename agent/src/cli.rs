@@ -11,7 +11,7 @@ use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
-use crate::log::complain;
+use crate::log::{self, complain};
 use beadlock_checker::duration;
 
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
@@ -50,6 +50,21 @@ struct Cli {
     /// One log for all databases, instead of a daemon.log in each
     #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE")]
     log_file: Option<PathBuf>,
+    /// How the lines of the log are written
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        env = "BEADLOCK_AGENT_LOG_FORMAT"
+    )]
+    log_format: log::Format,
+    /// A log that would grow above this is moved aside first: KiB, MiB, GiB or bytes
+    #[arg(long, value_name = "SIZE", default_value = "10MiB", value_parser = log::parse_size, env = "BEADLOCK_AGENT_LOG_SIZE")]
+    log_size: u64,
+    /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(..=1000), env = "BEADLOCK_AGENT_LOG_KEEP")]
+    log_keep: u32,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT")]
     audit: Option<PathBuf>,
@@ -95,7 +110,7 @@ pub(crate) struct Settings {
     pub(crate) action: Action,
     pub(crate) allow_worktree: bool,
     pub(crate) cycle_timeout: Duration,
-    pub(crate) log_file: Option<PathBuf>,
+    pub(crate) log: log::Settings,
     pub(crate) audit: Option<PathBuf>,
     pub(crate) check: beadlock_checker::Options,
 }
@@ -146,7 +161,12 @@ pub(crate) fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Setti
         action,
         allow_worktree: cli.allow_worktree,
         cycle_timeout: cli.cycle_timeout.min(LONGEST),
-        log_file: cli.log_file,
+        log: log::Settings {
+            shared: cli.log_file,
+            format: cli.log_format,
+            size: cli.log_size,
+            keep: cli.log_keep,
+        },
         audit: cli.audit.or_else(audit_of_all),
         check: beadlock_checker::Options { reap_proven_dead: cli.reap_proven_dead, dry_run: false },
     })

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 use tokio::time::Instant;
 
+use crate::log::{Event, Level, Line, own};
 use beadlock_checker::duration::shown;
 
 /// Output without a newline is cut into lines of about this many bytes, between characters.
@@ -64,6 +65,21 @@ impl Display for End {
                 write!(f, "Sync cycle failed: its runner was killed; {ended} processes of the command ended")
             }
         }
+    }
+}
+
+impl From<&End> for Line {
+    fn from(end: &End) -> Self {
+        let (event, level) = match end {
+            End::Complete => (Event::CycleComplete, Level::Info),
+            End::Failed { how: Ended::TimedOut, .. } | End::TimedOut { .. } => {
+                (Event::CycleTimedOut, Level::Error)
+            }
+            End::Refused(_) | End::Failed { .. } | End::RunnerLost { .. } => {
+                (Event::CycleFailed, Level::Error)
+            }
+        };
+        own::said(event, level, end)
     }
 }
 

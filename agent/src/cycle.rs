@@ -77,14 +77,14 @@ pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told
         }
     }
     if let Some(removed) = cycle.decision().removed() {
-        log::line(database, cycle.decision());
+        log::line(database, own::removed_stale(cycle.decision()));
         work.trail.removed(database, removed);
         blocking(work, dir, |work, dir| work.watch.forget_lock_gone(dir)).await;
     }
     if let Some(line) = told.streak.resumed(Instant::now()) {
         log::line(database, line);
     }
-    log::line(database, own::BEGUN);
+    log::line(database, own::begun());
     let (end, is_whole) = match &work.action {
         Action::None => (End::Complete, true),
         Action::Exec(command) => {
@@ -120,12 +120,14 @@ async fn sync(
     let mut words = Vec::new();
     let on_line = |line: &str| match Word::parse(line) {
         Word::Output(text) => log::output(database, &text),
-        Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => log::line(database, text),
+        Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
+            log::line(database, own::of_sync(&text));
+        }
         word => words.push(word),
     };
     let end = execute(work, database, dir, order.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
-        log::line(database, line);
+        log::line(database, own::of_sync(&line));
     }
     let refused = words.iter().find_map(|word| match word {
         Word::Refused(why) => Some(End::Refused(why.clone())),

@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::escape::escaped;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
 
 use crate::git;
+use crate::log::{Line, own};
 use crate::watch::Marks;
-use beadlock_checker::duration::shown;
 
 /// The first and the longest wait before a database whose gate was busy comes again.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
@@ -121,7 +120,7 @@ impl Streak {
     }
 
     /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval.
-    pub(crate) fn skipped(&mut self, decision: &Decision, now: Instant, interval: Duration) -> Vec<String> {
+    pub(crate) fn skipped(&mut self, decision: &Decision, now: Instant, interval: Duration) -> Vec<Line> {
         let is_busy = decision.reason() == Reason::GateBusy;
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
@@ -138,16 +137,10 @@ impl Streak {
         }
         running.busy_said = is_busy.then_some(now);
         running.skips += 1;
-        let mut lines = vec![decision.to_string()];
+        let mut lines = vec![own::skipped(decision)];
         if let Some(record) = decision.record().filter(|_| !running.said_held) {
             running.said_held = true;
-            lines.push(format!(
-                "Held since {} by PID {} on {} ({})",
-                record.started_at,
-                record.pid,
-                escaped(&record.hostname),
-                decision.reason()
-            ));
+            lines.push(own::held(record, decision.reason()));
         }
         lines
     }
@@ -170,10 +163,10 @@ impl Streak {
     }
 
     /// The line for the streak's end, where there was one.
-    pub(crate) fn resumed(&mut self, now: Instant) -> Option<String> {
+    pub(crate) fn resumed(&mut self, now: Instant) -> Option<Line> {
         self.releasing = false;
         let ended = self.running.take()?;
-        Some(format!("Resumed after {} skips in {}", ended.skips, shown(now.duration_since(ended.since))))
+        Some(own::resumed(ended.skips, now.duration_since(ended.since)))
     }
 }
 
@@ -276,16 +269,18 @@ mod tests {
         let mut streak = Streak::default();
         assert_eq!(streak.resumed(start), None);
         let first = streak.skipped(&locked(), start, SECOND);
-        assert_eq!(first[0], "Skipping database (locked by vc-executor)");
-        assert!(first[1].starts_with("Held since 2"), "{}", first[1]);
-        assert!(first[1].contains(&format!(" by PID {} on ", std::process::id())), "{}", first[1]);
-        assert!(first[1].ends_with(" (pid_alive)"), "{}", first[1]);
+        assert_eq!(first[0].message, "Skipping database (locked by vc-executor)");
+        let held = &first[1].message;
+        assert!(held.starts_with("Held since 2"), "{held}");
+        assert!(held.contains(&format!(" by PID {} on ", std::process::id())), "{held}");
+        assert!(held.ends_with(" (pid_alive)"), "{held}");
         for number in 1..5 {
             let again = streak.skipped(&locked(), start + SECOND * number, SECOND);
-            assert_eq!(again, ["Skipping database (locked by vc-executor)"]);
+            assert_eq!(again.len(), 1);
+            assert_eq!(again[0].message, first[0].message);
         }
         let resumed = streak.resumed(start + millis(4_700)).unwrap();
-        assert_eq!(resumed, "Resumed after 5 skips in 4.7s");
+        assert_eq!(resumed.message, "Resumed after 5 skips in 4.7s");
         assert_eq!(streak.resumed(start), None);
     }
 
@@ -350,7 +345,7 @@ mod tests {
         streak.lock_gone();
         assert!(streak.skipped(&busy, start, SECOND).is_empty());
         assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1, "still busy at the next retry");
-        assert_eq!(streak.resumed(start + SECOND).unwrap(), "Resumed after 2 skips in 1s");
+        assert_eq!(streak.resumed(start + SECOND).unwrap().message, "Resumed after 2 skips in 1s");
         streak.lock_gone();
         assert_eq!(streak.skipped(&locked(), start, SECOND).len(), 2, "a new holder is said");
         assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1);

@@ -71,7 +71,10 @@ fn start(settings: cli::Settings) -> std::io::Result<u8> {
         let _context = runtime.enter();
         Signals::new()?
     };
-    let log = log::Log::open(&settings.databases, settings.log_file.as_deref())?;
+    let log = log::Log::open(settings.log.clone())?;
+    for (number, database) in settings.databases.iter().enumerate() {
+        log::serve(number, &database.dir);
+    }
     log::line_to_all(log::own::started());
     let code = runtime.block_on(async { Ok(Scheduler::new(settings, trail)?.run(signals).await) });
     if let Some(worker) = auditing {

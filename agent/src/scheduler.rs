@@ -67,7 +67,7 @@ impl Scheduler {
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
             Mode::Watch => {
-                let own = [&settings.log_file, &settings.audit].into_iter().flatten();
+                let own = [&settings.log.shared, &settings.audit].into_iter().flatten();
                 Watch::new(own.map(PathBuf::as_path)).unwrap_or_else(|error| {
                     say(&mut said, Wrong::new(None, &error));
                     Watch::none()
@@ -78,7 +78,7 @@ impl Scheduler {
             interval: settings.interval,
             action: settings.action.clone(),
             allow_worktree: settings.allow_worktree,
-            own_files: [&settings.log_file, &settings.audit]
+            own_files: [&settings.log.shared, &settings.audit]
                 .into_iter()
                 .flatten()
                 .filter_map(|file| std::fs::canonicalize(file).ok())
@@ -164,7 +164,7 @@ impl Scheduler {
                 outcome
             }
             None => {
-                log::line(number, own::FAULT);
+                log::line(number, own::fault());
                 Outcome::Failed
             }
         };

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::log::Event;
+
 /// One thing that happened, with the text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,20 +29,20 @@ pub(crate) enum Word {
     Refused(String),
 }
 
-/// How the lines begin that a sync has for the log.
-pub(crate) const BEGINNINGS: [&str; 12] = [
-    "Committed ",
-    "Pulled ",
-    "Pushed ",
-    "Not committing: ",
-    "Not pulling: ",
-    "Not pushing: ",
-    "Nothing to sync: ",
-    "Only committing: ",
-    "Cannot reach ",
-    "Cannot push to ",
-    "Push refused by ",
-    "Reached it again after ",
+/// How the lines begin that a sync has for the log, and what each is about.
+pub(crate) const BEGINNINGS: [(Event, &str); 12] = [
+    (Event::Committed, "Committed "),
+    (Event::Pulled, "Pulled "),
+    (Event::Pushed, "Pushed "),
+    (Event::Notice, "Not committing: "),
+    (Event::Notice, "Not pulling: "),
+    (Event::Notice, "Not pushing: "),
+    (Event::Notice, "Nothing to sync: "),
+    (Event::Notice, "Only committing: "),
+    (Event::Unreachable, "Cannot reach "),
+    (Event::Unreachable, "Cannot push to "),
+    (Event::Unreachable, "Push refused by "),
+    (Event::Reached, "Reached it again after "),
 ];
 
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).

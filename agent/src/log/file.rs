@@ -9,28 +9,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, fstatat};
 
-use super::layer::STAMP;
-use super::{own, shown};
-
-/// A file that would grow above this is moved aside first.
-const LARGEST: u64 = 10 * 1024 * 1024;
-
-/// How many older files are kept: `.1`, the newest, to `.3`.
-const KEPT: u32 = 3;
+use super::rotate::{Full, Limits, Stuck};
+use super::shown;
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {
     dir: PathBuf,
     name: OsString,
-    largest: u64,
+    limits: Limits,
     open: Option<Open>,
-    /// What is wrong was said, and has been so since.
-    complained: bool,
+    /// It cannot be written, as was said.
+    is_failing: bool,
+    /// It cannot be moved aside when it is full, as was said.
+    is_stuck: bool,
     /// The last line was written in part (a full disk): the next begins a new one.
-    torn: bool,
+    is_torn: bool,
 }
 
 struct Open {
@@ -40,31 +36,29 @@ struct Open {
 }
 
 impl LogFile {
-    pub(super) fn at(path: &Path) -> Self {
+    pub(super) fn at(path: &Path, limits: Limits) -> Self {
         let name = path.file_name().unwrap_or(OsStr::new("daemon.log")).to_owned();
         let dir = match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        Self { dir, name, largest: LARGEST, open: None, complained: false, torn: false }
+        Self { dir, name, limits, open: None, is_failing: false, is_stuck: false, is_torn: false }
     }
 
-    /// Appends a line. `Some`: what is wrong and what to do, said only once for as long as it stays wrong.
-    pub(super) fn write(&mut self, line: &str) -> Option<String> {
-        match self.append(line) {
-            Ok(()) => {
-                self.complained = false;
-                None
-            }
-            Err(error) => {
-                self.open = None;
-                let is_news = !std::mem::replace(&mut self.complained, true);
-                let path = shown(&self.dir.join(&self.name));
-                is_news.then(|| {
-                    format!("cannot write the log {path}: {}; cycles go on without it", words(&error))
-                })
+    /// Appends a line, to a new file after its header. Returns what is wrong and what to do, each said only once for as
+    /// long as it stays wrong.
+    pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let appended = self.append(line, header, &mut complaints);
+        let was_failing = std::mem::replace(&mut self.is_failing, appended.is_err());
+        if let Err(error) = appended {
+            self.open = None;
+            if !was_failing {
+                let (path, words) = (self.path(), words(&error));
+                complaints.push(format!("cannot write the log {path}: {words}; cycles go on without it"));
             }
         }
+        complaints
     }
 
     /// Opens it, to learn at the start what is wrong.
@@ -73,8 +67,7 @@ impl LogFile {
     /// What is wrong and what to do.
     pub(super) fn check(&mut self) -> io::Result<()> {
         self.ready().map(drop).map_err(|error| {
-            let path = shown(&self.dir.join(&self.name));
-            let words = words(&error);
+            let (path, words) = (self.path(), words(&error));
             io::Error::other(format!(
                 "the log {path} cannot be written: {words}; name a regular file in a directory that is there"
             ))
@@ -90,26 +83,35 @@ impl LogFile {
         self.open.is_some()
     }
 
-    fn append(&mut self, line: &str) -> io::Result<()> {
+    fn path(&self) -> String {
+        shown(&self.dir.join(&self.name))
+    }
+
+    fn append(
+        &mut self,
+        line: &str,
+        header: impl FnOnce() -> String,
+        complaints: &mut Vec<String>,
+    ) -> io::Result<()> {
         let mut size = self.ready()?;
-        if size > 0 && size + line.len() as u64 > self.largest {
-            self.rotate();
+        if self.limits.are_reached(size, line.len()) {
+            complaints.extend(self.make_room(line.len()));
             size = self.ready()?;
         }
-        let header = match size {
-            0 => format!("{}{}\n", line.get(..STAMP).unwrap_or_default(), own::header()),
-            _ if self.torn => "\n".to_owned(),
+        let front = match size {
+            0 => header(),
+            _ if self.is_torn => "\n".to_owned(),
             _ => String::new(),
         };
         let Some(open) = &mut self.open else { return Err(Errno::EBADF.into()) };
         // One write a line, so that two agents never mix theirs.
-        let bytes = [header.as_bytes(), line.as_bytes()].concat();
-        self.torn = true;
+        let bytes = [front.as_bytes(), line.as_bytes()].concat();
+        self.is_torn = true;
         let written = open.file.write(&bytes)?;
         if written < bytes.len() {
             open.file.write_all(&bytes[written..])?;
         }
-        self.torn = false;
+        self.is_torn = false;
         Ok(())
     }
 
@@ -137,20 +139,19 @@ impl LogFile {
         Ok(meta.len())
     }
 
-    /// Moves every file one number up, the last one out. What cannot be moved is written on.
-    fn rotate(&self) {
-        let Some(Open { dir, .. }) = &self.open else { return };
-        let numbered = |number: u32| {
-            let mut name = self.name.clone();
-            if number > 0 {
-                name.push(format!(".{number}"));
-            }
-            name
+    /// The file is full. Returns what is news about it.
+    fn make_room(&mut self, more: usize) -> Option<String> {
+        let Open { dir, file, .. } = self.open.as_ref()?;
+        let rotated = Full { dir, name: &self.name, file, limits: self.limits, more }.rotate();
+        let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
+        let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
+        let (path, words) = (self.path(), words(&error));
+        let instead = match not_emptied {
+            None => "it is emptied whenever it is full".to_owned(),
+            Some(error) => format!("it cannot be emptied either ({error}), and grows on"),
         };
-        for number in (0..KEPT).rev() {
-            let (from, to) = (numbered(number), numbered(number + 1));
-            let _ = renameat(dir, from.as_os_str(), dir, to.as_os_str());
-        }
+        let advice = format!("make its directory writable and move {path}.1 out of the way");
+        Some(format!("cannot move the full log {path} aside: {words}; {instead}; {advice}"))
     }
 }
 
@@ -158,7 +159,7 @@ fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-fn inode(stat: &FileStat) -> (u64, u64) {
+pub(super) fn inode(stat: &FileStat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
@@ -173,91 +174,4 @@ fn words(error: &io::Error) -> String {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    const LINE: &str = "[2026-01-01 00:00:00] Sync cycle complete\n";
-
-    fn scene() -> (tempfile::TempDir, PathBuf, LogFile) {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("daemon.log");
-        let file = LogFile::at(&path);
-        (root, path, file)
-    }
-
-    #[test]
-    fn a_new_file_begins_with_who_writes_it() {
-        let (_root, path, mut file) = scene();
-        assert_eq!(file.write(LINE), None);
-        assert_eq!(file.write(LINE), None);
-        let text = fs::read_to_string(path).unwrap();
-        let header = format!("[2026-01-01 00:00:00] {}, times in UTC\n", super::super::this_agent());
-        assert_eq!(text, [&header, LINE, LINE].concat());
-        assert!(header.contains(&format!("PID {}", std::process::id())), "{header}");
-    }
-
-    #[test]
-    fn the_current_file_is_always_daemon_log_and_three_are_kept() {
-        let (root, path, mut file) = scene();
-        file.largest = 300;
-        for number in 0..60 {
-            assert_eq!(file.write(&format!("[2026-01-01 00:00:00] line {number}\n")), None);
-            assert!(fs::metadata(&path).unwrap().len() <= 300);
-        }
-        let mut names: Vec<_> =
-            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        assert_eq!(names, ["daemon.log", "daemon.log.1", "daemon.log.2", "daemon.log.3"]);
-        let numbers = |name: &str| -> Vec<u32> {
-            let text = fs::read_to_string(root.path().join(name)).unwrap();
-            assert!(text.lines().next().unwrap().ends_with("times in UTC"), "{text}");
-            text.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
-        };
-        let kept: Vec<u32> = names.iter().rev().flat_map(|name| numbers(name.to_str().unwrap())).collect();
-        let first = kept[0];
-        assert_eq!(kept, (first..60).collect::<Vec<_>>(), "in order, without a gap");
-    }
-
-    #[test]
-    fn a_file_moved_or_removed_is_made_anew() {
-        let (root, path, mut file) = scene();
-        assert_eq!(file.write(LINE), None);
-        fs::rename(&path, root.path().join("moved")).unwrap();
-        assert_eq!(file.write(LINE), None);
-        assert!(fs::read_to_string(&path).unwrap().ends_with(LINE));
-        assert_eq!(fs::read_to_string(root.path().join("moved")).unwrap().matches(LINE).count(), 1);
-    }
-
-    #[test]
-    fn a_link_is_not_followed_and_said_once() {
-        let (root, path, mut file) = scene();
-        let victim = root.path().join("victim");
-        fs::write(&victim, "").unwrap();
-        std::os::unix::fs::symlink(&victim, &path).unwrap();
-        let complaint = file.write(LINE).unwrap();
-        assert!(complaint.contains("daemon.log: it is a symbolic link; cycles go on"), "{complaint}");
-        assert_eq!(file.write(LINE), None, "said once");
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "");
-        fs::remove_file(&path).unwrap();
-        assert_eq!(file.write(LINE), None);
-        assert!(fs::read_to_string(&path).unwrap().ends_with(LINE), "it goes on when it can");
-    }
-
-    #[test]
-    fn a_fifo_neither_hangs_nor_is_written() {
-        let (_root, path, mut file) = scene();
-        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
-        assert!(file.write(LINE).unwrap().contains("it is a FIFO"));
-        let _reader = open(&path, OFlag::O_RDONLY | OFlag::O_NONBLOCK, Mode::empty()).unwrap();
-        file.complained = false;
-        assert!(file.write(LINE).unwrap().contains("it is not a regular file"));
-    }
-
-    #[test]
-    fn no_directory_is_a_complaint() {
-        let (root, _path, _) = scene();
-        let mut file = LogFile::at(&root.path().join("gone/daemon.log"));
-        assert!(file.write(LINE).unwrap().contains("no such file or directory"));
-    }
-}
+mod tests;

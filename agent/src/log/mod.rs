@@ -1,27 +1,41 @@
 //! The log (DESIGN 8): what goes to `DIR/daemon.log`, and how.
 //!
-//! A tracing event becomes one line ([`layer`]), which goes to the one non-blocking worker of the process, and
-//! there to the files it belongs to ([`router`], [`file`]). Nothing is dropped: who logs faster than the disk
-//! writes, waits. What a command prints is told from the agent's own words ([`own`]).
+//! What is to be said is a [`Line`], pure data, made in [`own`]. It travels in a tracing event, gets its time and
+//! whose it is ([`layer`]), and goes to the one non-blocking worker of the process, and there to the files it belongs
+//! to ([`router`], [`file`], [`rotate`]). Nothing is dropped: who logs faster than the disk writes, waits. What a
+//! command prints is told from the agent's own words ([`own`]).
+//!
+//! Databases come and go ([`serve`], [`unserve`]), and so do settings ([`configure`]); the worker is told of both in
+//! the same order as of the lines, so that a line goes where it belonged when it was said.
 
 mod file;
 mod layer;
+mod line;
 pub(crate) mod own;
+mod rotate;
 mod router;
+mod served;
+mod settings;
 mod terminal;
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::database::Database;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
+
+use layer::Message;
+use served::Served;
+
+pub(crate) use line::{Event, Format, Level, Line};
+pub(crate) use settings::{Settings, parse_size};
 
 /// Lines on their way to the disk before who logs has to wait.
 const IN_FLIGHT: usize = 4096;
@@ -29,35 +43,53 @@ const IN_FLIGHT: usize = 4096;
 /// How long the disk may take over them at the end.
 const LAST_LINES: Duration = Duration::from_secs(10);
 
+/// The log of this process, once it is open.
+static LOG: OnceLock<Desk> = OnceLock::new();
+
+/// What whoever logs needs of it.
+#[derive(Clone)]
+struct Desk {
+    out: NonBlocking,
+    served: Arc<Served>,
+}
+
 /// The log of this process, until it is closed.
 #[must_use = "dropped, it is closed"]
 pub(crate) struct Log {
-    out: NonBlocking,
+    desk: Desk,
     worker: WorkerGuard,
     ended: Receiver<()>,
 }
 
 impl Log {
-    /// Starts the worker. Files are opened when there is a first line for them.
+    /// Starts the worker. Files are opened when there is a first line for them; so far no database is served.
     ///
     /// # Errors
     /// When the shared log cannot be written; when this process has a log already.
-    pub(crate) fn open(databases: &[Database], shared: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn open(settings: Settings) -> io::Result<Self> {
+        let log = Self::start(settings)?;
+        let lines = layer::Lines::new(log.desk.clone());
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines))
+            .map_err(io::Error::other)?;
+        let _ = LOG.set(log.desk.clone());
+        Ok(log)
+    }
+
+    fn start(settings: Settings) -> io::Result<Self> {
+        settings.check()?;
         let (ending, ended) = mpsc::channel();
-        let router = router::Router::new(databases, shared, ending)?;
+        let served = Arc::new(Served::new(settings));
+        let router = router::Router::new(Arc::clone(&served), ending);
         let builder = NonBlockingBuilder::default().lossy(false).buffered_lines_limit(IN_FLIGHT);
         let (out, worker) = builder.thread_name("log").finish(router);
-        let subscriber = tracing_subscriber::registry().with(layer::Lines::new(out.clone()));
-        tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
-        Ok(Self { out, worker, ended })
+        Ok(Self { desk: Desk { out, served }, worker, ended })
     }
 
     /// Writes what is still in flight.
     pub(crate) fn close(self) {
-        use io::Write;
-        let mut out = self.out;
+        let desk = self.desk;
         // Beside, for it waits for its place; and the worker itself would be waited for a second only.
-        let ending = thread::Builder::new().spawn(move || out.write_all(router::END));
+        let ending = thread::Builder::new().spawn(move || desk.send(&Message::End));
         if ending.is_ok() && self.ended.recv_timeout(LAST_LINES).is_err() {
             complain("the end of the log is not written: the disk is too slow");
         }
@@ -65,21 +97,71 @@ impl Log {
     }
 }
 
-/// One line of the agent's own in the log of a database, by its number in the settings.
-pub(crate) fn line(database: usize, text: impl Display) {
-    debug_assert!(own::is_own(&text.to_string()), "not in the list of own::BEGINNINGS: {text}");
-    tracing::info!(db = database, "{text}");
+impl Desk {
+    fn serve(&self, number: u32, dir: &Path) {
+        self.served.serve(number, dir);
+        self.send(&Message::Turned(number));
+    }
+
+    fn unserve(&self, number: u32) {
+        self.served.unserve(number);
+        self.send(&Message::Turned(number));
+    }
+
+    fn configure(&self, settings: Settings) -> io::Result<()> {
+        settings.check()?;
+        self.served.configure(settings);
+        self.send(&Message::Configured);
+        Ok(())
+    }
+
+    fn send(&self, message: &Message) {
+        use io::Write;
+        let bytes = serde_json::to_vec(message).unwrap_or_default();
+        // It fails when the worker is gone, and with it the log.
+        let _ = self.out.clone().write_all(&bytes);
+    }
 }
 
-/// One line of the agent's own in every log.
-pub(crate) fn line_to_all(text: impl Display) {
-    debug_assert!(own::is_own(&text.to_string()), "not in the list of own::BEGINNINGS: {text}");
-    tracing::info!("{text}");
+/// From now on the database with this number has a log, in this directory. A number is one database's for ever; it may
+/// be served again.
+pub(crate) fn serve(number: usize, dir: &Path) {
+    if let (Some(desk), Ok(number)) = (LOG.get(), u32::try_from(number)) {
+        desk.serve(number, dir);
+    }
+}
+
+/// The database with this number has gone: lines for everyone are no longer for it, and its file is closed. A line of
+/// its own that comes late is still written.
+#[expect(dead_code, reason = "a database goes only once there is a root to find it in")]
+pub(crate) fn unserve(number: usize) {
+    if let (Some(desk), Ok(number)) = (LOG.get(), u32::try_from(number)) {
+        desk.unserve(number);
+    }
+}
+
+/// Lines are written in this way from now on.
+///
+/// # Errors
+/// When the shared log cannot be written, and what to do; all stays as it was.
+#[expect(dead_code, reason = "nothing reloads the configuration yet")]
+pub(crate) fn configure(settings: Settings) -> io::Result<()> {
+    LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
+}
+
+/// One line of the agent's own in the log of a database, by its number.
+pub(crate) fn line(database: usize, line: impl Into<Line>) {
+    layer::put(Some(database), &line.into());
+}
+
+/// One line of the agent's own in the log of every database that is served.
+pub(crate) fn line_to_all(line: impl Into<Line>) {
+    layer::put(None, &line.into());
 }
 
 /// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.
 pub(crate) fn output(database: usize, text: &str) {
-    tracing::info!(db = database, "{}", own::of_command(text));
+    layer::put(Some(database), &own::output(text));
 }
 
 /// Version, PID and host.
@@ -105,3 +187,6 @@ pub(crate) fn complain(text: impl Display) {
 pub(crate) fn shown(path: &Path) -> String {
     escaped_path(path)
 }
+
+#[cfg(test)]
+mod tests;

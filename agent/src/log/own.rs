@@ -6,86 +6,181 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::time::Duration;
 
+use beadlock_checker::audit;
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped;
+use beadlock_checker::{Decision, Reason, Skip};
+
+use super::line::{Event, Level, Line};
 use super::this_agent;
 use crate::git;
 
-/// How each line begins that the agent writes itself, and the one by which another daemon takes a log over. A line of a
-/// command's output never does.
-const BEGINNINGS: [&str; 17] = [
-    "beadlock-agent ",
-    "Agent started: ",
-    "Agent stopped: ",
-    "Ending on ",
-    "Starting sync cycle",
-    "Sync cycle complete",
-    "Sync cycle failed",
-    "Sync cycle timed out",
-    "Skipping database (",
-    "Removed stale lock (",
-    "Held since ",
-    "Resumed after ",
-    "No gate (",
-    "Cannot watch for changes (",
-    "lock_blocked of ",
-    "lock_stale_removed of ",
-    "Daemon started (interval: ",
+/// How each line begins that the agent writes itself; those of a sync are in [`git::BEGINNINGS`]. A line of a command's output never does.
+const BEGINNINGS: [(Event, &str); 21] = [
+    (Event::Header, "beadlock-agent "),
+    (Event::AgentStarted, "Agent started: "),
+    (Event::AgentStopped, "Agent stopped: "),
+    (Event::Ending, "Ending on "),
+    (Event::CycleStarted, "Starting sync cycle"),
+    (Event::CycleComplete, "Sync cycle complete"),
+    (Event::CycleFailed, "Sync cycle failed"),
+    (Event::CycleTimedOut, "Sync cycle timed out"),
+    (Event::Skipped, "Skipping database ("),
+    (Event::RemovedStale, "Removed stale lock ("),
+    (Event::Held, "Held since "),
+    (Event::Resumed, "Resumed after "),
+    (Event::NoGate, "No gate ("),
+    (Event::CannotWatch, "Cannot watch for changes ("),
+    (Event::AuditFailed, "lock_blocked of "),
+    (Event::AuditFailed, "lock_stale_removed of "),
+    (Event::ConfigurationReloaded, "Configuration reloaded: "),
+    (Event::ConfigurationNotReloaded, "Configuration not reloaded: "),
+    (Event::DatabaseFound, "Database found: "),
+    (Event::DatabaseGone, "Database gone: "),
+    (Event::NotServing, "Not serving "),
 ];
+
+/// And the line by which another daemon takes a log over.
+const ANOTHER_BEGINS: &str = "Daemon started (interval: ";
 
 /// Stands in front of a line of output that could be taken for the agent's.
 const MARK: &str = "| ";
 
+/// A line of the agent's own: what happened, how much it matters, and the words, which begin as the list above has it.
+pub(crate) fn said(event: Event, level: Level, words: impl Display) -> Line {
+    let line = Line::new(event, level, words.to_string());
+    debug_assert!(
+        beginnings().any(|(known, beginning)| *known == event && line.message.starts_with(beginning)),
+        "not in own::BEGINNINGS: {line:?}"
+    );
+    line
+}
+
 /// A cycle begins.
-pub(crate) const BEGUN: &str = "Starting sync cycle...";
+pub(crate) fn begun() -> Line {
+    said(Event::CycleStarted, Level::Info, "Starting sync cycle...")
+}
 
 /// A cycle has panicked.
-pub(crate) const FAULT: &str = "Sync cycle failed: a fault in beadlock-agent itself; please report it";
+pub(crate) fn fault() -> Line {
+    failed("a fault in beadlock-agent itself; please report it")
+}
 
 /// The database has gone.
-pub(crate) fn no_database(why: impl Display) -> String {
-    format!("Sync cycle failed: there is no database any more: {why}")
+pub(crate) fn no_database(why: impl Display) -> Line {
+    failed(format_args!("there is no database any more: {why}"))
 }
 
-/// There can be no gate.
-pub(crate) fn no_gate(why: impl Display) -> String {
-    format!("No gate ({why}); a claim does not wait for a running cycle here")
+/// A cycle failed.
+pub(crate) fn failed(why: impl Display) -> Line {
+    said(Event::CycleFailed, Level::Error, format_args!("Sync cycle failed: {why}"))
 }
 
-/// Nothing tells of changes.
-pub(crate) fn cannot_watch(why: impl Display) -> String {
-    format!("Cannot watch for changes ({why}); cycles start by the clock")
+/// What a sync did or did not do: which of these, its first words say.
+pub(crate) fn of_sync(words: &str) -> Line {
+    let event = git::BEGINNINGS.iter().find(|(_, beginning)| words.starts_with(beginning));
+    let event = event.map_or(Event::Notice, |(event, _)| *event);
+    let level = match event {
+        Event::Notice | Event::Unreachable => Level::Warn,
+        _ => Level::Info,
+    };
+    said(event, level, words)
 }
 
-/// The first line of each file.
-pub(crate) fn header() -> String {
-    format!("{}, times in UTC", this_agent())
+/// A cycle leaves the database alone.
+pub(crate) fn skipped(decision: &Decision) -> Line {
+    let level = match decision {
+        Decision::Skip(Skip::CheckFailed { .. }) => Level::Warn,
+        _ => Level::Info,
+    };
+    about(decision, said(Event::Skipped, level, decision))
 }
 
-/// The agent starts.
-pub(crate) fn started() -> String {
-    format!("Agent started: {}", this_agent())
+/// Who holds it.
+pub(crate) fn held(record: &Record, reason: Reason) -> Line {
+    let (since, pid, host) = (record.started_at, record.pid, escaped(&record.hostname));
+    let words = format_args!("Held since {since} by PID {pid} on {host} ({reason})");
+    said(Event::Held, Level::Info, words).about(record).because(reason)
 }
 
-/// The agent was told to end, with so many cycles running.
-pub(crate) fn ending(signal: &str, running: usize) -> String {
-    match running {
-        0 => format!("Ending on {signal}"),
-        running => format!("Ending on {signal} after {running} running cycles"),
+/// So many cycles were skipped.
+pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
+    said(Event::Resumed, Level::Info, format_args!("Resumed after {skips} skips in {}", shown(took)))
+}
+
+/// A stale lock was removed.
+pub(crate) fn removed_stale(decision: &Decision) -> Line {
+    about(decision, said(Event::RemovedStale, Level::Warn, decision))
+}
+
+fn about(decision: &Decision, line: Line) -> Line {
+    let line = line.because(decision.reason());
+    match decision.record() {
+        Some(record) => line.about(record),
+        None => line,
     }
 }
 
+/// There can be no gate.
+pub(crate) fn no_gate(why: impl Display) -> Line {
+    let words = format_args!("No gate ({why}); a claim does not wait for a running cycle here");
+    said(Event::NoGate, Level::Warn, words)
+}
+
+/// Nothing tells of changes.
+pub(crate) fn cannot_watch(why: impl Display) -> Line {
+    let words = format_args!("Cannot watch for changes ({why}); cycles start by the clock");
+    said(Event::CannotWatch, Level::Warn, words)
+}
+
+/// The audit trail has not got a line.
+pub(crate) fn audit_failed(failed: &audit::Failed) -> Line {
+    said(Event::AuditFailed, Level::Error, failed)
+}
+
+/// The first line of each file.
+pub(super) fn header() -> Line {
+    said(Event::Header, Level::Info, format_args!("{}, times in UTC", this_agent()))
+}
+
+/// The agent starts.
+pub(crate) fn started() -> Line {
+    said(Event::AgentStarted, Level::Info, format_args!("Agent started: {}", this_agent()))
+}
+
+/// The agent was told to end, with so many cycles running.
+pub(crate) fn ending(signal: &str, running: usize) -> Line {
+    let after = match running {
+        0 => String::new(),
+        running => format!(" after {running} running cycles"),
+    };
+    said(Event::Ending, Level::Info, format_args!("Ending on {signal}{after}"))
+}
+
 /// The agent has ended.
-pub(crate) fn stopped() -> String {
-    format!("Agent stopped: {}", this_agent())
+pub(crate) fn stopped() -> Line {
+    said(Event::AgentStopped, Level::Info, format_args!("Agent stopped: {}", this_agent()))
+}
+
+/// A line of what a cycle's command prints; never to be taken for one of the agent's own.
+pub(super) fn output(text: &str) -> Line {
+    Line::new(Event::Output, Level::Info, of_command(text).into_owned())
 }
 
 /// It begins as the agent's lines do.
-pub(super) fn is_own(text: &str) -> bool {
-    BEGINNINGS.iter().chain(&git::BEGINNINGS).any(|beginning| text.starts_with(beginning))
+fn is_own(text: &str) -> bool {
+    beginnings().any(|(_, beginning)| text.starts_with(beginning)) || text.starts_with(ANOTHER_BEGINS)
+}
+
+fn beginnings() -> impl Iterator<Item = &'static (Event, &'static str)> {
+    BEGINNINGS.iter().chain(&git::BEGINNINGS)
 }
 
 /// A line of a command's output as it goes to the log.
-pub(super) fn of_command(text: &str) -> Cow<'_, str> {
+fn of_command(text: &str) -> Cow<'_, str> {
     let after_a_name = || text.match_indices(": ").any(|(colon, found)| is_own(&text[colon + found.len()..]));
     if text.starts_with(MARK) || is_own(text) || after_a_name() {
         return format!("{MARK}{text}").into();
@@ -98,26 +193,23 @@ mod tests {
     use super::*;
     use crate::command::End;
     use crate::database::Streak;
-    use beadlock_checker::audit::{Audit, Author, Entry, Event};
-    use beadlock_checker::dialect::beads::Record;
+    use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
     use beadlock_checker::runner::Ended;
-    use beadlock_checker::{Decision, Proceed, Reason, Removed, Skip, Watched};
+    use beadlock_checker::{Proceed, Removed, Watched};
     use std::path::Path;
-    use std::time::Duration;
     use tokio::time::Instant;
 
     /// One of each kind of line that the agent can write.
-    fn all() -> Vec<String> {
+    fn all() -> Vec<Line> {
         let record = || Box::new(Record::new("vc", "1").unwrap());
         let skip = |skip| Decision::Skip(skip);
-        let failed = |reason| skip(Skip::CheckFailed { reason, detail: "x".to_owned(), record: None });
+        let check_failed = |reason| skip(Skip::CheckFailed { reason, detail: "x".to_owned(), record: None });
         let removed = Removed { record: record(), reason: Reason::PidGone, watched: Watched::ByLease };
         let took = Duration::from_secs(1);
         let ended = |how| End::Failed { how, took };
-        let mut lines: Vec<String> = vec![BEGUN.into(), FAULT.into(), no_database("x"), no_gate("x")];
-        lines.extend([cannot_watch("x"), header(), started(), stopped()]);
-        lines.extend([ending("SIGTERM", 0), ending("SIGINT", 2)]);
-        lines.push(Decision::Proceed(Proceed::RemovedStale(removed)).to_string());
+        let mut lines = vec![begun(), fault(), no_database("x"), no_gate("x"), cannot_watch("x")];
+        lines.extend([header(), started(), stopped(), ending("SIGTERM", 0), ending("SIGINT", 2)]);
+        lines.push(removed_stale(&Decision::Proceed(Proceed::RemovedStale(removed))));
         let ends = [
             End::Complete,
             ended(Ended::Exit(3)),
@@ -127,15 +219,15 @@ mod tests {
             End::TimedOut { after: took },
             End::RunnerLost { ended: 2 },
         ];
-        lines.extend(ends.iter().map(End::to_string));
+        lines.extend(ends.iter().map(Line::from));
         let mut streak = Streak::default();
         let skips = [
             skip(Skip::Locked(record(), Reason::PidAlive)),
             skip(Skip::InProgress),
-            failed(Reason::Malformed),
-            failed(Reason::Invalid),
-            failed(Reason::Unreadable),
-            failed(Reason::RemovalFailed),
+            check_failed(Reason::Malformed),
+            check_failed(Reason::Invalid),
+            check_failed(Reason::Unreadable),
+            check_failed(Reason::RemovalFailed),
         ];
         lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took)));
         lines.extend(streak.resumed(Instant::now()));
@@ -145,26 +237,67 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         let audit = Audit::open(&dir.join("audit"), Author::new("x", "1")).unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
-        for event in [Event::LockBlocked, Event::LockStaleRemoved] {
-            lines.push(audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err().to_string());
+        for event in [AuditEvent::LockBlocked, AuditEvent::LockStaleRemoved] {
+            lines
+                .push(audit_failed(&audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err()));
         }
+        lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
         lines
+    }
+
+    /// The words of these are not made here.
+    fn is_said_elsewhere(event: Event) -> bool {
+        use Event::{
+            ConfigurationNotReloaded, ConfigurationReloaded, DatabaseFound, DatabaseGone, NotServing,
+        };
+        [ConfigurationReloaded, ConfigurationNotReloaded, DatabaseFound, DatabaseGone, NotServing]
+            .contains(&event)
     }
 
     #[test]
     fn every_line_of_the_agent_begins_with_one_of_the_list_and_each_of_the_list_begins_one() {
         let lines = all();
         for line in &lines {
-            assert!(is_own(line), "{line}");
+            assert!(is_own(&line.message), "{line:?}");
         }
-        let is_used = |beginning: &&str| lines.iter().any(|line| line.starts_with(*beginning));
-        let unused: Vec<_> = BEGINNINGS.iter().filter(|beginning| !is_used(beginning)).collect();
-        assert_eq!(unused, [&"Daemon started (interval: "], "another daemon's");
+        for (event, beginning) in beginnings().copied() {
+            let is_used = lines.iter().any(|line| line.event == event && line.message.starts_with(beginning));
+            assert!(is_used || is_said_elsewhere(event), "{beginning}");
+            assert_eq!(said(event, Level::Info, format_args!("{beginning}x")).event, event);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "not in own::BEGINNINGS")]
+    fn a_line_that_begins_otherwise_is_noticed() {
+        said(Event::Pushed, Level::Info, "Pulled 1 commits");
+    }
+
+    #[test]
+    fn a_line_about_a_lock_says_whose_it_is() {
+        let record = Box::new(Record { holder: "a\u{1b}b".to_owned(), ..Record::new("x", "1").unwrap() });
+        let (pid, host) = (Some(record.pid), Some(record.hostname.clone()));
+        let since = Some(record.started_at.to_string());
+        let skip = Decision::Skip(Skip::Locked(record.clone(), Reason::PidAlive));
+        let removed = Removed { record: record.clone(), reason: Reason::PidGone, watched: Watched::ByLease };
+        let removed = Decision::Proceed(Proceed::RemovedStale(removed));
+        let about = [
+            (skipped(&skip), "pid_alive"),
+            (held(&record, Reason::PidAlive), "pid_alive"),
+            (removed_stale(&removed), "pid_gone"),
+        ];
+        for (line, reason) in about {
+            assert_eq!(line.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
+            assert_eq!((line.pid, &line.host, &line.since), (pid, &host, &since), "{line:?}");
+            assert_eq!(line.reason.as_deref(), Some(reason));
+        }
+        let busy = skipped(&Decision::Skip(Skip::InProgress));
+        assert_eq!((busy.reason.as_deref(), busy.holder, busy.pid), (Some("gate_busy"), None, None));
     }
 
     #[test]
     fn what_could_be_taken_for_the_agents_is_marked() {
-        for line in all() {
+        for line in all().into_iter().map(|line| line.message) {
             assert_eq!(of_command(&line), format!("| {line}"));
             for name in ["/srv/other/.beads", "a: b", ""] {
                 let forged = format!("{name}: {line}");

@@ -1,0 +1,259 @@
+//! What a line of the log says, as data, and its two forms: text and JSON (DESIGN 8).
+
+use std::fmt::Write;
+
+use beadlock_checker::Reason;
+use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::escape::is_harmless;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// What a line is about: a closed list, its words those of `event` in a JSON line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The first line of each file.
+    Header,
+    AgentStarted,
+    /// The agent was told to end.
+    Ending,
+    AgentStopped,
+    CycleStarted,
+    CycleComplete,
+    CycleFailed,
+    CycleTimedOut,
+    /// A cycle left the database alone.
+    Skipped,
+    /// Who holds it, once in a streak of skips.
+    Held,
+    /// A streak of skips has ended.
+    Resumed,
+    RemovedStale,
+    NoGate,
+    CannotWatch,
+    AuditFailed,
+    /// What a cycle's command prints.
+    Output,
+    Committed,
+    Pulled,
+    Pushed,
+    /// What keeps a complete cycle from doing all of its work, once until it changes or ends.
+    Notice,
+    /// The remote does not answer, or does not take it.
+    Unreachable,
+    /// It answers again.
+    Reached,
+    ConfigurationReloaded,
+    ConfigurationNotReloaded,
+    DatabaseFound,
+    DatabaseGone,
+    /// A database that was found and that the agent does not run cycles in.
+    NotServing,
+}
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    Info,
+    /// Less happens than could.
+    Warn,
+    /// What should have happened did not.
+    Error,
+}
+
+/// How lines are written to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// `[YYYY-MM-DD HH:MM:SS] message`, UTC
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// What one line says. Its time and its database come to it when it is logged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) event: Event,
+    pub(crate) level: Level,
+    pub(crate) message: String,
+    /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
+    pub(crate) holder: Option<String>,
+    pub(crate) pid: Option<i64>,
+    pub(crate) host: Option<String>,
+    /// When the lock was acquired, RFC 3339.
+    pub(crate) since: Option<String>,
+    /// A word of the closed list.
+    pub(crate) reason: Option<String>,
+}
+
+impl Line {
+    /// A line without a lock; the agent's own are made in [`super::own`].
+    pub(super) fn new(event: Event, level: Level, message: String) -> Self {
+        Self { event, level, message, holder: None, pid: None, host: None, since: None, reason: None }
+    }
+
+    /// The lock that it is about.
+    pub(crate) fn about(self, record: &Record) -> Self {
+        Self {
+            holder: Some(record.holder.clone()),
+            pid: Some(record.pid),
+            host: Some(record.hostname.clone()),
+            since: Some(record.started_at.to_string()),
+            ..self
+        }
+    }
+
+    /// Why it is so.
+    pub(crate) fn because(self, reason: Reason) -> Self {
+        Self { reason: Some(reason.as_str().to_owned()), ..self }
+    }
+
+    /// The line of a file in this format, with its end. `seconds` is Unix time, `name` the database in a stream
+    /// that several share, `dir` its directory.
+    pub(super) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
+        match format {
+            Format::Text => self.text(seconds, whose.name),
+            Format::Json => self.json(seconds, whose.dir),
+        }
+    }
+
+    /// `[YYYY-MM-DD HH:MM:SS] message`. What is in the message stays in its line: control characters and the like are
+    /// escaped, except tabs.
+    fn text(&self, seconds: i64, name: Option<&str>) -> String {
+        let stamp = time(seconds).strftime("[%Y-%m-%d %H:%M:%S] ");
+        let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        format!("{stamp}{name}{}\n", one_line(&self.message))
+    }
+
+    fn json(&self, seconds: i64, db: Option<&str>) -> String {
+        let object = Object {
+            time: time(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            level: self.level,
+            db,
+            event: self.event,
+            message: &one_line(&self.message),
+            holder: self.holder.as_deref(),
+            pid: self.pid,
+            host: self.host.as_deref(),
+            since: self.since.as_deref(),
+            reason: self.reason.as_deref(),
+        };
+        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+        let json = serde_json::to_string(&object).expect("strings and integers under fixed names");
+        let mut line = String::with_capacity(json.len() + 1);
+        for c in json.chars() {
+            if is_harmless(c) {
+                line.push(c);
+            } else {
+                // What JSON leaves as it is and a terminal does not: these are in strings only.
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(line, "\\u{unit:04x}");
+                }
+            }
+        }
+        line.push('\n');
+        line
+    }
+}
+
+/// Whose a line is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Whose<'a> {
+    /// How the database is called in a text that several share.
+    pub(super) name: Option<&'a str>,
+    /// Its directory, where the line is not everyone's.
+    pub(super) dir: Option<&'a str>,
+}
+
+/// A JSON line: exactly these, in this order.
+#[derive(Serialize)]
+struct Object<'a> {
+    time: String,
+    level: Level,
+    db: Option<&'a str>,
+    event: Event,
+    message: &'a str,
+    holder: Option<&'a str>,
+    pid: Option<i64>,
+    host: Option<&'a str>,
+    since: Option<&'a str>,
+    reason: Option<&'a str>,
+}
+
+fn time(seconds: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+}
+
+fn one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for c in message.chars() {
+        if is_harmless(c) || c == '\t' {
+            line.push(c);
+        } else {
+            let _ = write!(line, "{}", c.escape_default());
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str =
+        "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
+
+    fn output(message: &str) -> Line {
+        Line::new(Event::Output, Level::Info, message.to_owned())
+    }
+
+    #[test]
+    fn a_text_stays_in_its_line() {
+        let line = output(HOSTILE).text(1_767_225_600, None);
+        assert!(line.starts_with("[2026-01-01 00:00:00] x\\r\\n[2026"), "{line}");
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(line.contains("\\u{1b}[1A\\u{9b}\ty\\u{e0041}\n"), "{line}");
+    }
+
+    #[test]
+    fn a_stream_that_several_share_names_the_database() {
+        let line = output("x").text(0, Some("/r/.beads"));
+        assert_eq!(line, "[1970-01-01 00:00:00] /r/.beads: x\n");
+    }
+
+    #[test]
+    fn json_has_these_keys_in_this_order_and_says_the_same() {
+        let line = output("Sync \"x\"");
+        let json = line.json(1_767_225_600, None);
+        assert_eq!(
+            json,
+            concat!(
+                r#"{"time":"2026-01-01T00:00:00Z","level":"info","db":null,"event":"output","message":"Sync \"x\"","#,
+                r#""holder":null,"pid":null,"host":null,"since":null,"reason":null}"#,
+                "\n"
+            )
+        );
+        let record = Record { holder: HOSTILE.to_owned(), ..Record::new("x", "1").unwrap() };
+        let line = Line { message: HOSTILE.to_owned(), ..line }.about(&record).because(Reason::PidAlive);
+        let json = line.json(0, Some(HOSTILE));
+        assert!(json.trim_end_matches('\n').chars().all(is_harmless), "{json}");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&read["holder"], &read["db"]), (&HOSTILE.into(), &HOSTILE.into()), "raw");
+        assert_eq!((&read["pid"], &read["host"]), (&record.pid.into(), &record.hostname.as_str().into()));
+        assert_eq!(
+            (&read["since"], &read["reason"]),
+            (&record.started_at.to_string().into(), &"pid_alive".into())
+        );
+        let text = line.text(0, None);
+        assert_eq!(read["message"], text["[1970-01-01 00:00:00] ".len()..text.len() - 1], "as in the text");
+    }
+
+    #[test]
+    fn no_time_is_a_trap() {
+        for seconds in [i64::MIN, i64::MAX] {
+            assert!(output("x").text(seconds, None).starts_with("[1970-"));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A full log is moved aside: `.1` is the newest of the older ones (DESIGN 8).
+//!
+//! Agents that share a log must not move it aside twice for one reason: the second would put the fresh file over the
+//! older one. So whoever rotates has a flock on the file itself for that moment, and looks again under it whether the
+//! name is still this file, and the file still full. Who does not get it writes on, and the next line looks again: up to
+//! twice the size. Then it is waited for, but not for long: anybody who may read the log can hold a flock on it.
+//!
+//! What cannot be moved aside, because the directory may not be written or a directory is in the way, is emptied: a log
+//! that grows without bound does more harm than one that forgets.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::sys::{Flock, flock};
+use nix::fcntl::{AtFlags, renameat};
+use nix::sys::stat::{fstat, fstatat};
+
+use super::file::inode;
+
+/// How long another agent may take to move a file aside.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How much of a log is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// In bytes, of one file; a line that is longer has a file of its own.
+    pub(super) size: u64,
+    /// Older files.
+    pub(super) keep: u32,
+}
+
+impl Limits {
+    /// A file of this size has no room for so many bytes more. An empty one always has.
+    pub(super) fn are_reached(self, size: u64, more: usize) -> bool {
+        size > 0 && size.saturating_add(more as u64) > self.size
+    }
+}
+
+/// The full file stayed where it is.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    pub(super) error: io::Error,
+    /// Why it could not be emptied either.
+    pub(super) not_emptied: Option<io::Error>,
+}
+
+/// A log that is open, under its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Full<'a> {
+    pub(super) dir: &'a OwnedFd,
+    pub(super) name: &'a OsStr,
+    pub(super) file: &'a File,
+    pub(super) limits: Limits,
+    /// The bytes that there is no room for.
+    pub(super) more: usize,
+}
+
+impl Full<'_> {
+    /// Makes room. The file may still be full after that, when another agent is at it.
+    ///
+    /// # Errors
+    /// When it could not be moved aside.
+    pub(super) fn rotate(self) -> Result<(), Stuck> {
+        let begun = Instant::now();
+        let is_locked = loop {
+            match flock(self.file, Flock::Try) {
+                Ok(false) if !self.is_far_too_large() => return Ok(()),
+                Ok(false) if begun.elapsed() < PATIENCE => sleep(Duration::from_millis(1)),
+                // Somebody keeps it, or there is no flock here at all: without.
+                answer => break answer.unwrap_or(false),
+            }
+        };
+        let rotated = self.rotate_alone();
+        if is_locked {
+            // Not by closing: a child that was forked just now has the same open file.
+            let _ = flock(self.file, Flock::Unlock);
+        }
+        rotated
+    }
+
+    fn rotate_alone(self) -> Result<(), Stuck> {
+        if !self.is_still() {
+            return Ok(());
+        }
+        match self.make_room() {
+            // Unless somebody has moved it after all, without the flock.
+            Err(error) if self.is_still() => Err(Stuck { error, not_emptied: self.file.set_len(0).err() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_far_too_large(self) -> bool {
+        self.file.metadata().is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
+    }
+
+    /// It still has the name, and is still full.
+    fn is_still(self) -> bool {
+        let named = fstatat(self.dir, self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        let (Ok(named), Ok(open)) = (named, fstat(self.file)) else { return false };
+        let size = u64::try_from(open.st_size).unwrap_or(0);
+        inode(&named) == inode(&open) && self.limits.are_reached(size, self.more)
+    }
+
+    /// Moves every file one number up, the last one out.
+    fn make_room(self) -> io::Result<()> {
+        if self.limits.keep == 0 {
+            return self.file.set_len(0);
+        }
+        for number in (1..self.limits.keep).rev() {
+            // What cannot be moved up is replaced by the next.
+            let _ = self.rename(number, number + 1);
+        }
+        Ok(self.rename(0, 1)?)
+    }
+
+    fn rename(self, from: u32, to: u32) -> nix::Result<()> {
+        let numbered = |number: u32| -> OsString {
+            let mut name = self.name.to_owned();
+            if number > 0 {
+                name.push(format!(".{number}"));
+            }
+            name
+        };
+        renameat(self.dir, numbered(from).as_os_str(), self.dir, numbered(to).as_os_str())
+    }
+}

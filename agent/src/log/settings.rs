@@ -1,0 +1,104 @@
+//! How the log is written: where to, in which form, and how much of it is kept.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::file::LogFile;
+use super::line::Format;
+use super::rotate::Limits;
+
+/// No file is rotated below this: a line can be longer than a very small one.
+const SMALLEST: u64 = 4 * 1024;
+
+/// How the log is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// One log for all databases, instead of a daemon.log in each.
+    pub(crate) shared: Option<PathBuf>,
+    pub(crate) format: Format,
+    /// In bytes: a file that would grow above this is moved aside first.
+    pub(crate) size: u64,
+    /// How many older files are kept: `.1`, the newest, to this number. With 0 a full file is emptied.
+    pub(crate) keep: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { shared: None, format: Format::Text, size: 10 * 1024 * 1024, keep: 3 }
+    }
+}
+
+impl Settings {
+    pub(super) fn limits(&self) -> Limits {
+        Limits { size: self.size, keep: self.keep }
+    }
+
+    /// Opens the shared log, to learn at once what is wrong with it; that of a database may come to be later.
+    ///
+    /// # Errors
+    /// What is wrong and what to do.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.shared.as_deref().map_or(Ok(()), |path| LogFile::at(path, self.limits()).check())
+    }
+}
+
+/// Reads a size in bytes: `10MiB`, `64KiB`, `1GiB`, `65536`.
+///
+/// # Errors
+/// What is wrong, with examples of what is right.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size; examples: 10MiB, 64KiB, 1GiB, 65536 (bytes)");
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[number.len()..] {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse::<u64>().ok().filter(|_| is_number).ok_or_else(wrong)?;
+    match number.saturating_mul(unit) {
+        size @ SMALLEST.. => Ok(size),
+        _ => Err("must be at least 4KiB".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_contract_names() {
+        let cases =
+            [("10MiB", 10 << 20), ("64KiB", 64 << 10), ("1GiB", 1 << 30), ("4096", 4096), ("4KiB", 4096)];
+        for (text, size) in cases {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        assert_eq!(parse_size("18446744073709551615GiB"), Ok(u64::MAX));
+        assert_eq!(parse_size("10MiB"), Ok(Settings::default().size));
+    }
+
+    #[test]
+    fn refuses_the_rest_with_examples() {
+        for text in [
+            "",
+            "x",
+            "MiB",
+            "+5MiB",
+            "-1",
+            "1.5MiB",
+            "10MB",
+            "10mib",
+            "10 MiB",
+            "10M",
+            "é",
+            "99999999999999999999",
+        ] {
+            assert!(parse_size(text).unwrap_err().contains("examples: 10MiB"), "{text}");
+        }
+        for text in ["0", "4095", "3KiB"] {
+            assert_eq!(parse_size(text), Err("must be at least 4KiB".to_owned()));
+        }
+    }
+}
