@@ -18,6 +18,7 @@ use tokio::process::Child;
 use tokio::time::Instant;
 
 use crate::log::{Event, Level, Line, own};
+use crate::notify;
 use beadlock_checker::duration::shown;
 
 /// Output without a newline is cut into lines of about this many bytes, between characters.
@@ -96,6 +97,7 @@ pub(crate) async fn run(
     let failed = |how| End::Failed { how, took: begun.elapsed() };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
     let mut runner = order.runner(gate);
+    notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut runner = match tokio::process::Command::from(runner).spawn() {
         Ok(runner) => runner,

@@ -27,6 +27,7 @@ mod cycle;
 mod database;
 pub mod git;
 mod log;
+mod notify;
 mod scheduler;
 mod watch;
 

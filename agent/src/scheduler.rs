@@ -22,6 +22,7 @@ use crate::cli::{Mode, Settings};
 use crate::cycle::{self, Outcome, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
+use crate::notify::{self, Watchdog};
 use crate::watch::{Marks, News, Watch, Wrong};
 
 /// Everything that happens, in the order it happens.
@@ -113,6 +114,10 @@ impl Scheduler {
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
     pub(crate) async fn run(mut self, mut signals: Signals) -> u8 {
+        let mut watchdog = Watchdog::new();
+        if self.settings.mode != Mode::Once {
+            notify::ready(self.databases.len());
+        }
         loop {
             self.start_ready();
             if self.running.is_empty() && (self.is_ending || self.settings.mode == Mode::Once) {
@@ -121,6 +126,7 @@ impl Scheduler {
             tokio::select! {
                 biased;
                 name = signals.next(), if !self.is_ending => self.end(name),
+                () = watchdog.beat() => {}
                 Some(task) = self.running.join_next_with_id() => self.ended(task),
                 news = self.work.watch.news() => self.heard(news),
                 Some(number) = next_due(&mut self.timers) => {
@@ -233,6 +239,9 @@ impl Scheduler {
         self.ready.clear();
         self.timers.clear();
         log::line_to_all(own::ending(signal, self.running.len()));
+        if self.settings.mode != Mode::Once {
+            notify::stopping(self.running.len());
+        }
     }
 }
 

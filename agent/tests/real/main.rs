@@ -5,6 +5,8 @@ mod audit;
 #[cfg(test)]
 mod daemon;
 #[cfg(test)]
+mod notify;
+#[cfg(test)]
 mod once;
 #[cfg(test)]
 mod runner;

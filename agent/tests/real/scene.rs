@@ -2,6 +2,7 @@
 //! starts outlives it.
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -49,7 +50,12 @@ impl Scene {
 
     /// The agent, running until it is dropped.
     pub fn start(&self, args: &[&str]) -> Agent {
-        Agent { child: self.agent(args).spawn().unwrap(), repo: self.root.path().to_path_buf() }
+        self.start_command(self.agent(args))
+    }
+
+    /// What [`Scene::agent`] has prepared, running until it is dropped.
+    pub fn start_command(&self, mut agent: Command) -> Agent {
+        Agent { child: agent.spawn().unwrap(), repo: self.root.path().to_path_buf() }
     }
 
     /// The same with its stderr on a terminal.
@@ -155,6 +161,14 @@ impl Agent {
     pub fn stop(mut self) -> Option<i32> {
         self.signal(Signal::SIGTERM);
         self.wait().code()
+    }
+
+    /// Waits for its end: its exit code, and its stderr.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let code = self.wait().code();
+        let mut stderr = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (code, stderr)
     }
 
     /// The runner of its only cycle.

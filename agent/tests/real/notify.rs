@@ -1,0 +1,178 @@
+//! What a service manager hears, on the socket that it has named, and what the commands of cycles never learn.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::scene::{Agent, Scene, wait_until};
+use nix::sys::signal::Signal;
+
+const QUIET: [&str; 4] = ["--interval", "10m", "--action", "none"];
+
+/// A service manager's end.
+struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    fn new(scene: &Scene) -> Self {
+        let path = scene.file("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self { socket, path }
+    }
+
+    /// The next message.
+    #[track_caller]
+    fn hear(&self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).expect("a message within the bound");
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    }
+
+    /// What has come and was not heard.
+    fn rest(&self) -> Vec<String> {
+        self.socket.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 4096];
+        let next = || {
+            let length = self.socket.recv(&mut buffer).ok()?;
+            Some(String::from_utf8(buffer[..length].to_vec()).unwrap())
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The agent under this manager.
+    fn agent(&self, scene: &Scene, args: &[&str]) -> Command {
+        let mut agent = scene.agent(args);
+        agent.env("NOTIFY_SOCKET", &self.path);
+        agent
+    }
+
+    /// The same, running, with a watchdog of so many microseconds.
+    fn start(&self, scene: &Scene, args: &[&str], usec: &str) -> Agent {
+        let mut agent = self.agent(scene, args);
+        agent.env("WATCHDOG_USEC", usec);
+        scene.start_command(agent)
+    }
+}
+
+#[test]
+fn ready_then_the_watchdog_then_stopping() {
+    let scene = Scene::new();
+    let manager = Manager::new(&scene);
+    let agent = manager.start(&scene, &QUIET, "200000");
+    assert_eq!(manager.hear(), "READY=1\nSTATUS=serving 1 database\n");
+    assert!(scene.log()[1].starts_with("Agent started: "), "the log is open: {:?}", scene.log());
+    let begun = std::time::Instant::now();
+    for _ in 0..5 {
+        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    }
+    // The first comes at once, four more at half the time each.
+    assert!(begun.elapsed() >= Duration::from_millis(300), "too often: {:?}", begun.elapsed());
+    agent.signal(Signal::SIGTERM);
+    let last = std::iter::repeat_with(|| manager.hear()).find(|message| message != "WATCHDOG=1\n");
+    assert_eq!(last.unwrap(), "STOPPING=1\nSTATUS=ending\n");
+    assert_eq!(agent.end().0, Some(0));
+}
+
+#[test]
+fn the_watchdog_is_content_while_the_last_cycle_runs() {
+    let scene = Scene::new();
+    let manager = Manager::new(&scene);
+    let exec = "touch begun; while ! test -e go; do sleep 0.02; done";
+    let agent = manager.start(&scene, &["--interval", "10m", "--exec", exec], "100000");
+    wait_until("the cycle", || scene.file("begun").exists());
+    agent.signal(Signal::SIGTERM);
+    let stopping = "STOPPING=1\nSTATUS=ending after 1 running cycles\n";
+    assert!(std::iter::repeat_with(|| manager.hear()).take(1000).any(|message| message == stopping));
+    for _ in 0..4 {
+        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    }
+    fs::write(scene.file("go"), "").unwrap();
+    assert_eq!(agent.end().0, Some(0));
+}
+
+#[test]
+fn no_watchdog_but_ones_own_and_none_of_no_time() {
+    for (usec, pid) in [("100000", "1"), ("0", ""), ("x", ""), ("-1", "")] {
+        let scene = Scene::new();
+        let manager = Manager::new(&scene);
+        let mut agent = manager.agent(&scene, &QUIET);
+        agent.env("WATCHDOG_USEC", usec);
+        if !pid.is_empty() {
+            agent.env("WATCHDOG_PID", pid);
+        }
+        let agent = scene.start_command(agent);
+        assert!(manager.hear().starts_with("READY=1\n"));
+        wait_until("the cycle", || scene.count("Sync cycle complete") == 1);
+        assert_eq!(agent.stop(), Some(0));
+        assert_eq!(manager.rest(), ["STOPPING=1\nSTATUS=ending\n"], "{usec} {pid}");
+    }
+    // Times that no clock can count, or that leave no time.
+    for usec in ["1", "18446744073709551615"] {
+        let scene = Scene::new();
+        let manager = Manager::new(&scene);
+        let agent = manager.start(&scene, &QUIET, usec);
+        assert!(manager.hear().starts_with("READY=1\n"));
+        assert_eq!(manager.hear(), "WATCHDOG=1\n", "{usec}");
+        agent.signal(Signal::SIGTERM);
+        let last = std::iter::repeat_with(|| manager.hear()).find(|message| message != "WATCHDOG=1\n");
+        assert_eq!(last.unwrap(), "STOPPING=1\nSTATUS=ending\n", "{usec}");
+        assert_eq!(agent.end().0, Some(0));
+    }
+}
+
+#[test]
+fn the_commands_of_cycles_know_nothing_of_the_manager() {
+    let scene = Scene::new();
+    let manager = Manager::new(&scene);
+    let mut agent =
+        manager.agent(&scene, &["--interval", "10m", "--exec", "env; tr '\\0' '\\n' < /proc/$PPID/environ"]);
+    agent.env("WATCHDOG_USEC", "200000").env("OTHER", "stays");
+    let agent = scene.start_command(agent);
+    wait_until("the cycle", || scene.count("Sync cycle complete") == 1);
+    assert_eq!(agent.stop(), Some(0));
+    let log = scene.log();
+    assert_eq!(
+        log.iter().filter(|line| *line == "OTHER=stays").count(),
+        2,
+        "the command and its runner: {log:?}"
+    );
+    let told: Vec<_> =
+        log.iter().filter(|line| line.contains("NOTIFY_") || line.contains("WATCHDOG_")).collect();
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_manager_that_cannot_be_told_harms_nothing() {
+    let scene = Scene::new();
+    fs::write(scene.file("file"), "").unwrap();
+    for socket in ["nowhere/notify", "file", ".", "", "@abstract", &"x".repeat(300)] {
+        let before = scene.count("Sync cycle complete");
+        let mut agent = scene.agent(&QUIET);
+        agent.env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", "20000");
+        let agent = scene.start_command(agent);
+        wait_until("the cycle", || scene.count("Sync cycle complete") == before + 1);
+        agent.signal(Signal::SIGTERM);
+        let (code, complaints) = agent.end();
+        assert_eq!(code, Some(0), "{socket}");
+        // At the start and at the end, and not with every beat.
+        assert_eq!(complaints.lines().count(), 2, "{socket}: {complaints}");
+        for line in complaints.lines() {
+            assert!(line.starts_with("beadlock-agent: cannot tell the service manager ($NOTIFY_SOCKET): "));
+        }
+    }
+}
+
+#[test]
+fn one_cycle_each_tells_nobody() {
+    let scene = Scene::new();
+    let manager = Manager::new(&scene);
+    let once = manager.agent(&scene, &["--once", "--action", "none"]).output().unwrap();
+    assert_eq!(once.status.code(), Some(0));
+    assert_eq!(scene.count("Sync cycle complete"), 1);
+    assert_eq!(manager.rest(), [""; 0]);
+}
