@@ -6,12 +6,18 @@ CARGO ?= cargo
 export CARGO_BUILD_JOBS ?= 2
 export RUST_TEST_THREADS ?= 2
 
-.PHONY: help demo test lint tools
+# Where `make install` puts things; DESTDIR stands in front of it, for packages.
+PREFIX ?= /usr/local
+UNITDIR ?= $(PREFIX)/lib/systemd
+DESTDIR ?=
+
+.PHONY: help demo test lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
+	@echo 'make install, make uninstall   both programs and the systemd units; PREFIX=$(PREFIX), UNITDIR, DESTDIR'
 
 demo:
 	@$(CARGO) build --locked --package beadlock --package beadlock-agent --bins
@@ -30,3 +36,15 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps
+
+install uninstall: export PREFIX := $(PREFIX)
+install uninstall: export UNITDIR := $(UNITDIR)
+install uninstall: export DESTDIR := $(DESTDIR)
+
+# With BEADLOCK_BIN the programs there, as they are; else a release is built.
+install:
+	@[ -n "$$BEADLOCK_BIN" ] || $(CARGO) build --locked --release --package beadlock --package beadlock-agent --bins
+	@BEADLOCK_BIN="$${BEADLOCK_BIN:-$$(scripts/target-dir.sh)/release}" scripts/install.sh install
+
+uninstall:
+	@scripts/install.sh uninstall
