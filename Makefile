@@ -17,7 +17,7 @@ help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
-	@echo 'make install, make uninstall   both programs and the systemd units; PREFIX=$(PREFIX), UNITDIR, DESTDIR'
+	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
 	@$(CARGO) build --locked --package beadlock --package beadlock-agent --bins
@@ -43,7 +43,8 @@ install uninstall: export DESTDIR := $(DESTDIR)
 
 # With BEADLOCK_BIN the programs there, as they are; else a release is built.
 install:
-	@[ -n "$$BEADLOCK_BIN" ] || $(CARGO) build --locked --release --package beadlock --package beadlock-agent --bins
+	@[ -n "$$BEADLOCK_BIN" ] || \
+		$(CARGO) build --locked --release --package beadlock --package beadlock-agent --bins
 	@BEADLOCK_BIN="$${BEADLOCK_BIN:-$$(scripts/target-dir.sh)/release}" scripts/install.sh install
 
 uninstall:

@@ -1,15 +1,18 @@
 #!/bin/sh
-# Installs both programs, the systemd units and the documents, or with `uninstall` removes exactly these. `make install`
-# says where: $PREFIX, $UNITDIR, $DESTDIR in front of both, and $BEADLOCK_BIN, the directory with the programs.
+# Installs both programs, the systemd units and the documents, or with `uninstall` removes exactly these.
+# `make install` says where: $PREFIX, $UNITDIR, $DESTDIR in front of both, and $BEADLOCK_BIN, the directory
+# with the programs.
 set -eu
 cd "$(dirname "$0")/.."
 act=${1:?install or uninstall}
 for path in "$PREFIX" "$UNITDIR"; do
     case $path in
-    *[!A-Za-z0-9/._+~@-]*) echo "make $act: $path: only letters, digits and /._+~@- are no trouble in a unit" >&2 && exit 2 ;;
-    /*) ;;
-    *) echo "make $act: $path: name the whole path, from / on" >&2 && exit 2 ;;
+    *[!A-Za-z0-9/._+~@-]*) wrong="only letters, digits and /._+~@- are no trouble in a unit" ;;
+    /*) continue ;;
+    *) wrong="name the whole path, from / on" ;;
     esac
+    echo "make $act: $path: $wrong" >&2
+    exit 2
 done
 
 file() { # MODE SOURCE TARGET

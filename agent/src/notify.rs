@@ -1,7 +1,9 @@
-//! What a service manager is told, where one has asked for it (`NOTIFY_SOCKET`, `WATCHDOG_USEC`; sd_notify(3)).
+//! What a service manager is told, where one has asked for it (`NOTIFY_SOCKET`, `WATCHDOG_USEC`;
+//! sd_notify(3)).
 //!
-//! Nothing here fails: without a manager nothing is sent, and one that cannot be told is complained of. A manager that
-//! stands still may stop the scheduler with it, when its queue is full; the runners of cycles have their own clocks.
+//! Nothing here fails: without a manager nothing is sent, and one that cannot be told is complained of. A
+//! manager that stands still may stop the scheduler with it, when its queue is full; the runners of cycles
+//! have their own clocks.
 
 use std::process::Command;
 use std::time::Duration;
@@ -46,8 +48,8 @@ fn tell(states: &[NotifyState]) {
     }
 }
 
-/// Takes from a child's environment what is between the manager and the agent alone: a command of a cycle that sent
-/// a message would speak for the agent.
+/// Takes from a child's environment what is between the manager and the agent alone: a command of a cycle that
+/// sent a message would speak for the agent.
 pub(crate) fn keep_from(child: &mut Command) {
     for name in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"] {
         child.env_remove(name);
@@ -58,7 +60,7 @@ pub(crate) fn keep_from(child: &mut Command) {
 pub(crate) struct Watchdog(Option<Interval>);
 
 impl Watchdog {
-    /// Within the runtime. It beats twice in the time after which the manager would take this process for hung.
+    /// Within the runtime. It beats twice in the time after which the manager takes this process for hung.
     pub(crate) fn new() -> Self {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         Self(limit.map(|limit| {

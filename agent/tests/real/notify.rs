@@ -1,4 +1,4 @@
-//! What a service manager hears, on the socket that it has named, and what the commands of cycles never learn.
+//! What a service manager hears on the socket that it has named, and what the commands of cycles never learn.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
