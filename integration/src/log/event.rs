@@ -19,6 +19,8 @@ pub enum Event<'a> {
     Complete,
     /// A cycle failed: how.
     Failed(&'a str),
+    /// What a cycle has done on its way: a commit, a pull, a push.
+    Step,
     /// A cycle was ended because it took too long: its time.
     TimedOut(&'a str),
     /// What ends a cycle of the original daemon early, unless it goes on all the same.
@@ -37,7 +39,8 @@ pub enum Event<'a> {
     Held(Held<'a>),
     /// A streak of skips has ended.
     Resumed,
-    /// A limit or a warning of the daemon that explains why less happens than expected.
+    /// A limit or a warning of the daemon that explains why less happens than expected, the end of one, or another
+    /// configuration or set of databases.
     Notice,
     /// Anything else, such as the output of a cycle's command.
     Other,
@@ -70,6 +73,25 @@ pub struct Held<'a> {
 /// What the agent puts in front of a line of a command's output that could be taken for its own.
 pub const MARK: &str = "| ";
 
+/// How the agent's lines begin that tell of its surroundings.
+const NOTICES: [&str; 15] = [
+    "Cannot push to ",
+    "Cannot reach ",
+    "Cannot watch for changes (",
+    "Configuration not reloaded: ",
+    "Configuration reloaded: ",
+    "Database found: ",
+    "Database gone: ",
+    "No gate (",
+    "Not committing: ",
+    "Not pulling: ",
+    "Not pushing: ",
+    "Not serving ",
+    "Nothing to sync: ",
+    "Only committing: ",
+    "Push refused by ",
+];
+
 /// How the original daemon calls what it does in a cycle.
 const MODES: [&str; 6] =
     ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
@@ -98,8 +120,8 @@ impl<'a> Event<'a> {
             Some(b'b') => header(message).map(Self::Header),
             Some(b'A') => started_or_stopped(message),
             Some(b'E') => ending(message),
-            Some(b'N') => starts(message, &["No gate (", "Not pushing: "]).then_some(Self::Notice),
-            Some(b'C') => starts(message, &["Cannot watch for changes ("]).then_some(Self::Notice),
+            Some(b'C' | b'P') if is_step(message) => Some(Self::Step),
+            Some(b'C' | b'D' | b'N' | b'O' | b'P') => starts(message, &NOTICES).then_some(Self::Notice),
             _ => None,
         };
         let others = || match writer {
@@ -164,7 +186,23 @@ fn removed_or_resumed(message: &str) -> Option<Event<'_>> {
         let end = rest.rfind("), proceeding")?;
         return Some(Event::Removed(&rest[..end]));
     }
+    if message.starts_with("Reached it again after ") {
+        return Some(Event::Notice);
+    }
     message.strip_prefix("Resumed after ")?.split_once(" skips in ").map(|_| Event::Resumed)
+}
+
+/// `Committed 3 files (1a2b3c4)`, `Pulled 2 commits from …`, `Pushed 1 commit to …`.
+fn is_step(message: &str) -> bool {
+    let Some((verb, rest)) = message.split_once(' ') else { return false };
+    let what = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    what.len() < rest.len()
+        && match verb {
+            "Committed" => starts(what, &[" file ", " files "]),
+            "Pulled" => starts(what, &[" commit from ", " commits from "]),
+            "Pushed" => starts(what, &[" commit to ", " commits to "]),
+            _ => false,
+        }
 }
 
 fn held(message: &str) -> Option<Held<'_>> {
@@ -281,6 +319,23 @@ mod tests {
                 }),
             ),
             ("Resumed after 5 skips in 4.7s", Event::Resumed),
+            ("Committed 3 files (1a2b3c4)", Event::Step),
+            ("Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)", Event::Step),
+            ("Pushed 1 commit to origin/main (1a2b3c4..5d6e7f8)", Event::Step),
+            ("Not pulling: uncommitted changes outside .beads (src/x.rs and 2 more)", Event::Notice),
+            ("Not committing: x, a git repository of its own", Event::Notice),
+            ("Not pushing: 2 commits that are not ours", Event::Notice),
+            ("Nothing to sync: /r/.beads is in no git repository", Event::Notice),
+            ("Only committing: there is no remote", Event::Notice),
+            ("Cannot reach origin: x; committing only, next try in 10s", Event::Notice),
+            ("Cannot push to origin: x; committing only, next try in 10s", Event::Notice),
+            ("Push refused by origin: x; committing only, next try in 10s", Event::Notice),
+            ("Reached it again after 3m", Event::Notice),
+            ("Configuration reloaded: x", Event::Notice),
+            ("Configuration not reloaded: x", Event::Notice),
+            ("Database found: /r/.beads", Event::Notice),
+            ("Database gone: /r/.beads", Event::Notice),
+            ("Not serving /r/.beads: x", Event::Notice),
             ("Cannot watch for changes (x); cycles start by the clock", Event::Notice),
             ("No gate (x); a claim does not wait for a running cycle here", Event::Notice),
         ];
@@ -350,6 +405,12 @@ mod tests {
             "Removed stale lock (x)",
             "Resumed after lunch",
             "Agent started: make, PID 1, host x",
+            "Committed to it",
+            "Pulled from remote",
+            "Pushed 3 things",
+            "Pulled  commits from x",
+            "Database",
+            "Reached the end",
             "Ending on a good note",
             "beadlock-agent 0.1.0",
             "failed: x",

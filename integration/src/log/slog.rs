@@ -1,5 +1,5 @@
 //! The structured lines: `key=value` text and JSON, as Go's slog writes them (the newer versions of the original
-//! daemon), and the JSON of DESIGN 8, which is read here before any agent writes it.
+//! daemon), and the agent's JSON.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -14,7 +14,7 @@ use super::time::At;
 pub struct Structured {
     pub at: Option<At>,
     pub message: String,
-    /// The database it is about; the JSON of DESIGN 8 alone has it.
+    /// The database it is about; the agent's JSON alone has it.
     pub database: Option<String>,
     pub extra: Extra,
     /// It is the agent's.

@@ -208,7 +208,7 @@ impl Story {
             Event::Started(_) => self.started(at, before),
             Event::Stopped(_) => self.stopped(at),
             Event::Notice => self.notices.add(message, at),
-            Event::Header(_) | Event::Ending(_) | Event::Other => {}
+            Event::Header(_) | Event::Ending(_) | Event::Step | Event::Other => {}
         }
         self.has_begun |= event.is_of_a_cycle();
     }

@@ -40,7 +40,7 @@ pub struct Stream {
     clock: Clock,
     window: Window,
     is_open: bool,
-    /// The log lies in its database: no agent writes of another one there.
+    /// The log lies in its database: no agent writes of another one there, and what lines call it is of no use.
     of_one: bool,
     last: Option<At>,
     /// No line of the log's beginning has a time: then the lines count all the same, as of this moment.
@@ -183,7 +183,9 @@ impl Stream {
             // It stamps every line of its own, unless something has taken all the stamps off.
             return (None, Event::Other, message);
         }
-        if let Some(name) = &line.database {
+        if let Some(name) = &line.database
+            && !self.of_one
+        {
             return (Some(self.story(name)), Event::parse(message, writer), message);
         }
         let may_name = match writer {

@@ -196,3 +196,73 @@ fn one_log_of_two_databases_is_told_apart() {
     agent.signal(Signal::SIGTERM);
     agent.finish(PATIENCE);
 }
+
+/// The same lines as the text format has them, where the log is of this one database or of several.
+fn as_text(log: &str, are_several: bool) -> String {
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let text = |key: &str| line[key].as_str().unwrap_or_else(|| panic!("{key} of {line}"));
+        let time = text("time").replace('T', " ").replace('Z', "");
+        let name = line["db"].as_str().filter(|_| are_several);
+        format!("[{time}] {}{}\n", name.map(|name| format!("{name}: ")).unwrap_or_default(), text("message"))
+    };
+    log.lines().map(line).collect()
+}
+
+#[test]
+fn json_and_text_tell_the_same() {
+    let scene = Scene::new();
+    let other = scene.path().join("other/.beads");
+    std::fs::create_dir_all(&other).expect("create the other database");
+    let json = ["--log-format", "json"];
+    let mut killed = scene.start_agent(&[&AGENT[..], &json].concat());
+    scene.wait_for_log("a cycle", |log| log.contains("Sync cycle complete"));
+    killed.signal(Signal::SIGKILL);
+    killed.wait(PATIENCE);
+    for (log, args) in [
+        (".beads/daemon.log", &AGENT[..]),
+        ("all.log", &[&AGENT[..], &["--db", "other/.beads", "--log-file", "all.log"]].concat()),
+    ] {
+        let path = scene.path().join(log);
+        let read = || std::fs::read_to_string(&path).unwrap_or_default();
+        let agent = beadlock_tests::Running::start(scene.agent(&[args, &json].concat()));
+        let hold = scene.hold(&["--holder", "nightly", "--", "sleep", "60"]);
+        wait_until(PATIENCE, "skips", || read().matches("(locked by nightly)").count() >= 3);
+        hold.signal(Signal::SIGTERM);
+        hold.finish(PATIENCE);
+        wait_until(PATIENCE, "cycles again", || {
+            read().split_once("Resumed after ").is_some_and(|(_, rest)| rest.contains("Sync cycle complete"))
+        });
+        agent.signal(Signal::SIGTERM);
+        agent.finish(PATIENCE);
+        let structured = read();
+        let last = structured.lines().last().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let until = last.expect("a last line")["time"].as_str().expect("a time").to_owned();
+        let ask = || report(&scene, &[log, "--until", &until]);
+        let of_json = ask();
+        std::fs::write(&path, as_text(&structured, log == "all.log")).expect("write it as text");
+        assert_eq!(of_json, ask(), "{structured}");
+        let named = |database: &&Value| database["skips"].as_u64() > Some(0);
+        let databases = of_json["databases"].as_array().expect("a list");
+        let held = databases.iter().find(named).unwrap_or_else(|| panic!("no skips in {of_json}"));
+        assert_eq!(held["holders"][0]["holder"], "nightly", "what the cycles print is nobody's claim");
+        assert_eq!(of_json["agents"]["stops"], 1, "{of_json}");
+    }
+}
+
+#[test]
+fn a_hold_that_goes_on_is_told_from_json() {
+    let scene = Scene::new();
+    let agent = scene.start_agent(&[&AGENT[..], &["--log-format", "json"]].concat());
+    let hold = scene.hold(&["--holder", "nightly", "--", "sleep", "60"]);
+    scene.wait_for_log("a skip", |log| log.contains("(locked by nightly)"));
+    let answer = report(&scene, &[])["databases"][0]["answer"].clone();
+    let lock: Value = serde_json::from_str(&scene.lock_text()).expect("the lock is JSON");
+    assert_eq!((&answer["state"], &answer["holder"]), (&json!("held"), &json!("nightly")), "{answer}");
+    assert_eq!((&answer["pid"], &answer["held_since"]), (&lock["pid"], &lock["started_at"]));
+    assert_eq!(answer["next"][0]["command"], "beadlock status .beads");
+    hold.signal(Signal::SIGTERM);
+    hold.finish(PATIENCE);
+    agent.signal(Signal::SIGTERM);
+    agent.finish(PATIENCE);
+}
