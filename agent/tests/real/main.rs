@@ -6,6 +6,7 @@ mod audit;
 mod daemon;
 #[cfg(test)]
 mod notify;
+mod log;
 #[cfg(test)]
 mod once;
 #[cfg(test)]
