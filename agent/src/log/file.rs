@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -25,14 +25,14 @@ pub(super) struct LogFile {
     is_failing: bool,
     /// It cannot be moved aside when it is full, as was said.
     is_stuck: bool,
-    /// The last line was written in part (a full disk): the next begins a new one.
-    is_torn: bool,
 }
 
 struct Open {
     dir: OwnedFd,
     file: File,
     inode: (u64, u64),
+    /// Its last line was written in part (a full disk): the next begins a new one.
+    is_torn: bool,
 }
 
 impl LogFile {
@@ -42,7 +42,7 @@ impl LogFile {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        Self { dir, name, limits, open: None, is_failing: false, is_stuck: false, is_torn: false }
+        Self { dir, name, limits, open: None, is_failing: false, is_stuck: false }
     }
 
     /// Appends a line, to a new file after its header. Returns what is wrong and what to do, each said only once for as
@@ -98,20 +98,19 @@ impl LogFile {
             complaints.extend(self.make_room(line.len()));
             size = self.ready()?;
         }
+        let Some(open) = &mut self.open else { return Err(Errno::EBADF.into()) };
         let front = match size {
             0 => header(),
-            _ if self.is_torn => "\n".to_owned(),
+            _ if open.is_torn => "\n".to_owned(),
             _ => String::new(),
         };
-        let Some(open) = &mut self.open else { return Err(Errno::EBADF.into()) };
         // One write a line, so that two agents never mix theirs.
         let bytes = [front.as_bytes(), line.as_bytes()].concat();
-        self.is_torn = true;
         let written = open.file.write(&bytes)?;
         if written < bytes.len() {
             open.file.write_all(&bytes[written..])?;
         }
-        self.is_torn = false;
+        open.is_torn = false;
         Ok(())
     }
 
@@ -128,14 +127,18 @@ impl LogFile {
             }
         }
         let dir = open_dir(&self.dir)?;
-        let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT;
-        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&dir, self.name.as_os_str(), flags, Mode::from_bits_truncate(0o644))?);
+        let open = |how| {
+            let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            openat(&dir, self.name.as_os_str(), flags, Mode::from_bits_truncate(0o644)).map(File::from)
+        };
+        let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        self.open = Some(Open { dir, file, inode: (meta.dev(), meta.ino()) });
+        // Another descriptor for a moment: who may only write it writes without looking.
+        let is_torn = meta.len() > 0 && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
+        self.open = Some(Open { dir, file, inode: (meta.dev(), meta.ino()), is_torn });
         Ok(meta.len())
     }
 
@@ -157,6 +160,13 @@ impl LogFile {
 
 fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// The last line of a file of this size has no end.
+fn is_torn(file: &File, size: u64) -> bool {
+    let mut last = [b'\n'];
+    let _ = file.read_exact_at(&mut last, size.saturating_sub(1));
+    last != [b'\n']
 }
 
 pub(super) fn inode(stat: &FileStat) -> (u64, u64) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -137,6 +138,50 @@ fn two_agents_share_a_log_and_lose_nothing() {
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=15_000).collect::<Vec<_>>(), "each once");
     }
+}
+
+/// A small file system of its own, full to the last byte: what does not fit is lost, and said. When there is room again,
+/// the next line begins anew.
+#[test]
+fn a_full_disk_tears_one_line_and_no_other() {
+    let scene = Scene::new();
+    fs::create_dir(scene.file("small")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=16k tmpfs small || exit 77
+        run() { "$AGENT" --once --log-file small/all.log --exec "seq -f $1%.0f $2" 2>>said; echo "$?" >>codes; }
+        run a 5
+        head -c 8192 /dev/zero >small/full
+        run b 300
+        rm small/full
+        run c 5
+        cp small/all.log seen
+    "#;
+    let mut command = Command::new("unshare");
+    if !nix::unistd::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.args(["--mount", "sh", "-c", script]).current_dir(&scene.repo).env_clear();
+    command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command.env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent"));
+    let output = match command.output() {
+        Ok(output) if scene.file("codes").exists() => output,
+        // A machine without `unshare`, or one that mounts nothing for us.
+        other => return eprintln!("skipped: a full disk needs unshare and a mount of tmpfs: {other:?}"),
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(read(&scene.file("codes")), "0\n0\n0\n", "cycles go on without it: {stderr}");
+    let said = read(&scene.file("said"));
+    let words = "cannot write the log small/all.log: no space left on device; cycles go on without it";
+    assert_eq!(said, format!("beadlock-agent: {words}\n"), "once");
+    let text = read(&scene.file("seen"));
+    let is_whole = |line: &&str| line.len() > 22 && line.starts_with("[20") && line.get(20..22) == Some("] ");
+    let torn = text.lines().filter(|line| !is_whole(line)).count();
+    let last =
+        text.lines().filter_map(|line| line.split_once("] b")?.1.parse::<u32>().ok()).next_back().unwrap();
+    assert!(last > 10 && last < 300, "it was full: {last}");
+    assert!(torn <= 1 && !text.contains("\n\n"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.split_once("] c").is_some()).count(), 5, "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("] Agent started: ")).count(), 3, "{text}");
 }
 
 /// What a log and the older ones beside it say, the newest first.

@@ -5,8 +5,9 @@ mod audit;
 #[cfg(test)]
 mod daemon;
 #[cfg(test)]
-mod notify;
 mod log;
+#[cfg(test)]
+mod notify;
 #[cfg(test)]
 mod once;
 #[cfg(test)]
