@@ -365,8 +365,11 @@ fn under_attack_it_stays_bounded_and_writes_nowhere_else() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     let _ = fs::remove_file(&scene.path);
-    scene.number(7);
-    assert_eq!(numbers_in(&scene.path), [7]);
+    for number in 0..100 {
+        scene.number(number);
+        assert!(scene.size() <= limits.size);
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     let mut names: Vec<_> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     let known = ["daemon.log", "daemon.log.1", "daemon.log.2", "victim"];
