@@ -40,10 +40,12 @@
 
 mod bounded;
 mod entry;
+mod failed;
 mod file;
 
 pub use entry::{Entry, Event, Outcome};
-pub use file::{Audit, Failed};
+pub use failed::Failed;
+pub use file::Audit;
 
 use serde::Serialize;
 

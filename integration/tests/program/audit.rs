@@ -10,38 +10,14 @@ use serde_json::Value;
 use crate::acquire::Printed;
 use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
 
-const FIELDS: [&str; 15] = [
-    "event",
-    "request_id",
-    "timestamp",
-    "lock_name",
-    "lock_path",
-    "by",
-    "reason",
-    "detail",
-    "watched",
-    "held_duration_seconds",
-    "result",
-    "error",
-    "lock",
-    "previous_lock",
-    "truncated",
-];
-const BY: [&str; 7] = ["holder", "program", "version", "pid", "uid", "user", "hostname"];
-
-/// The lines of the file, each with all its fields in their order.
+/// The lines of the file, each of them one whole JSON object.
 #[track_caller]
 fn lines(scene: &Scene, file: &str) -> Vec<Value> {
     let text = scene.read(file);
     assert!(text.ends_with('\n'), "{text}");
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let check = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!(
-            (keys(&value), keys(&value["by"])),
-            (FIELDS.map(String::from).to_vec(), BY.map(String::from).to_vec())
-        );
-        assert_eq!(value["truncated"], false, "{line}");
+        assert!(value.is_object() && value["truncated"] == false, "{line}");
         value
     };
     text.lines().map(check).collect()
