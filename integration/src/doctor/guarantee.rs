@@ -61,6 +61,14 @@ fn without(trials: &Trials, kind: Kind, then: &str) -> Answer {
     (holds, format!("{}: {}{then}", kind.words(), trials.detail(kind)))
 }
 
+/// In full where only this machine writes the file system, else so far.
+fn by_who_writes(trials: &Trials, full: &str, so_far: &str) -> Answer {
+    match trials.ok(Kind::FileSystem) {
+        Some(true) => yes(full),
+        _ => limited(so_far),
+    }
+}
+
 /// What is promised where the trials ended so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantees(pub Vec<Guarantee>);
@@ -185,11 +193,7 @@ fn live_lock(trials: &Trials) -> Answer {
         };
         return limited(format!("by comparison: two writers at once could lose a claim{coarse}"));
     }
-    if is_local {
-        yes("watched by lease")
-    } else {
-        limited("watched by lease, against this machine's writers only")
-    }
+    by_who_writes(trials, "watched by lease", "watched by lease, against this machine's writers only")
 }
 
 fn stale_lock(trials: &Trials) -> Answer {
@@ -205,10 +209,8 @@ fn stale_lock(trials: &Trials) -> Answer {
     if !trials.has(Kind::HostName) {
         return no("this machine has no host name, so no lock is known to be its own; a person removes it");
     }
-    match trials.ok(Kind::FileSystem) {
-        Some(true) => yes("the next check or claim removes it"),
-        _ => limited("the next check or claim on the machine that it names removes it, no other"),
-    }
+    let on_its_own = "the next check or claim on the machine that it names removes it, no other";
+    by_who_writes(trials, "the next check or claim removes it", on_its_own)
 }
 
 fn wake(trials: &Trials) -> Answer {
@@ -218,10 +220,8 @@ fn wake(trials: &Trials) -> Answer {
     if !trials.has(Kind::Pidfd) {
         return limited("after a release; after a holder's death by polling, up to every 2 s");
     }
-    match trials.ok(Kind::FileSystem) {
-        Some(true) => yes("by inotify and pidfd"),
-        _ => limited("for what this machine does; for others by polling, up to every 2 s"),
-    }
+    let here = "for what this machine does; for others by polling, up to every 2 s";
+    by_who_writes(trials, "by inotify and pidfd", here)
 }
 
 fn proof(trials: &Trials) -> Answer {

@@ -7,9 +7,10 @@ use beadlock_checker::escape::escaped;
 
 use super::advice::{Advice, Next, meaning};
 use super::agents::Agents;
+use super::downtime::Down;
 use super::line::Writer;
 use super::spell::{Cause, Spell};
-use super::story::{Down, State, Story};
+use super::story::{State, Story};
 use super::time::At;
 
 /// A cycle may take so long without a line: the default time-out and its grace.
@@ -61,6 +62,24 @@ pub struct Answer {
     pub next: Vec<Next>,
     /// For how long nothing was written, where that is too long.
     pub silent: Option<Duration>,
+}
+
+impl Answer {
+    /// With nothing but its sentence.
+    fn new(state: &'static str, syncing: Option<bool>, message: String) -> Self {
+        Self {
+            state,
+            syncing,
+            since: None,
+            is_first: false,
+            duration: None,
+            as_of: None,
+            message,
+            more: Vec::new(),
+            next: Vec::new(),
+            silent: None,
+        }
+    }
 }
 
 /// Of one database.
@@ -123,18 +142,7 @@ fn of_the_future(last: At, now: At) -> Answer {
 }
 
 fn unknown(message: String, as_of: Option<At>) -> Answer {
-    Answer {
-        state: "unknown",
-        syncing: None,
-        since: None,
-        is_first: false,
-        duration: None,
-        as_of,
-        message,
-        more: Vec::new(),
-        next: Vec::new(),
-        silent: None,
-    }
+    Answer { as_of, ..Answer::new("unknown", None, message) }
 }
 
 struct Told<'a> {
@@ -155,24 +163,9 @@ impl<'a> Told<'a> {
         Self { story, advice: Advice { agent: agents.latest(), around }, last, as_of, silent }
     }
 
-    fn new_answer(&self, state: &'static str, syncing: Option<bool>, message: String) -> Answer {
-        Answer {
-            state,
-            syncing,
-            since: None,
-            is_first: false,
-            duration: None,
-            as_of: None,
-            message,
-            more: Vec::new(),
-            next: Vec::new(),
-            silent: None,
-        }
-    }
-
     /// `Not syncing since … UTC (…): BECAUSE`
     fn not_syncing(&self, state: &'static str, because: &str) -> Answer {
-        let down = self.story.down.unwrap_or(Down { since: self.last, is_first: true });
+        let down = self.story.downtime.now().unwrap_or(Down { since: self.last, is_first: true });
         let duration = self.as_of.since(down.since);
         let or_earlier = if down.is_first { " or earlier" } else { "" };
         let as_of = if self.silent.is_some() { " by the end of the log" } else { "" };
@@ -186,7 +179,7 @@ impl<'a> Told<'a> {
             is_first: down.is_first,
             duration: Some(duration),
             more: self.last_complete(),
-            ..self.new_answer(state, Some(false), message)
+            ..Answer::new(state, Some(false), message)
         }
     }
 
@@ -220,7 +213,7 @@ impl<'a> Told<'a> {
                 Answer { next: self.advice.for_busy(), ..self.not_syncing("busy", &because) }
             }
         };
-        if self.story.down.is_some_and(|down| down.since < spell.since) {
+        if self.story.downtime.now().is_some_and(|down| down.since < spell.since) {
             answer.more.insert(
                 0,
                 format!("this has gone on since {}; before it there was something else", spell.since),
@@ -250,7 +243,7 @@ impl<'a> Told<'a> {
             .and_then(|run| run.signal.as_deref())
             .map(|signal| format!(" by {}", escaped(signal)));
         let by = by.unwrap_or_default();
-        let when = match self.story.down {
+        let when = match self.story.downtime.now() {
             Some(down) if down.since != at => format!(" at {at}"),
             _ => String::new(),
         };
@@ -259,14 +252,14 @@ impl<'a> Told<'a> {
     }
 
     fn started(&self, at: At) -> Answer {
-        match self.story.down {
+        match self.story.downtime.now() {
             Some(_) => self.not_syncing(
                 "started",
                 &format!("the daemon{} started at {at}, no cycle since", self.daemon()),
             ),
             None => {
                 let message = format!("The daemon{} started at {at} UTC; no cycle since", self.daemon());
-                self.new_answer("started", None, message)
+                Answer::new("started", None, message)
             }
         }
     }
@@ -279,24 +272,20 @@ impl<'a> Told<'a> {
             return Answer {
                 since: Some(at),
                 duration: Some(self.advice.around.end.since(at)),
-                ..self.new_answer("in_cycle", None, message)
+                ..Answer::new("in_cycle", None, message)
             };
         }
-        let first = match self.story.down {
+        let first = match self.story.downtime.now() {
             Some(down) => format!(", the first since {}", down.since),
             None => String::new(),
         };
-        self.new_answer(
-            "in_cycle",
-            Some(true),
-            format!("Syncing: a cycle runs since {at} UTC ({length}){first}"),
-        )
+        Answer::new("in_cycle", Some(true), format!("Syncing: a cycle runs since {at} UTC ({length}){first}"))
     }
 
     fn syncing(&self, at: At) -> Answer {
         let ago = shown(self.advice.around.end.since(at));
         match self.silent {
-            None => self.new_answer(
+            None => Answer::new(
                 "syncing",
                 Some(true),
                 match self.advice.around.no_times {
@@ -311,7 +300,7 @@ impl<'a> Told<'a> {
     fn resumed(&self, at: At) -> Answer {
         let ago = shown(self.advice.around.end.since(at));
         match self.silent {
-            None => self.new_answer(
+            None => Answer::new(
                 "resumed",
                 Some(true),
                 format!("Syncing: the cycles run again since {at} UTC ({ago} ago), and none is complete yet"),
@@ -328,7 +317,7 @@ impl<'a> Told<'a> {
             duration: self.silent,
             next: self.advice.for_silence(),
             more: self.last_complete(),
-            ..self.new_answer("silent", None, message)
+            ..Answer::new("silent", None, message)
         }
     }
 
@@ -368,235 +357,4 @@ pub fn plural(count: u64, word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::stream::{Stream, Window};
-    use super::*;
-    use beadlock_checker::escape::is_harmless;
-
-    const START: &str = "[2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, PID 7, host ci-3";
-    const CYCLES: [&str; 4] = [
-        "[2026-02-01 10:00:00] Starting sync cycle...",
-        "[2026-02-01 10:00:01] Sync cycle complete",
-        "[2026-02-01 10:00:05] Starting sync cycle...",
-        "[2026-02-01 10:00:06] Sync cycle complete",
-    ];
-
-    fn answer_to(lines: &[&str], end: &str) -> Answer {
-        let mut stream = Stream::new(Window::default(), At(0));
-        stream.begin(lines.join("\n").as_bytes());
-        for line in lines {
-            stream.hear(line.as_bytes(), false);
-        }
-        let end = At::parse(&format!("2026-02-01T{end}Z")).unwrap();
-        let story = stream.finish(end).remove(0);
-        let around = Around {
-            end,
-            until: None,
-            all_outside: false,
-            target: Some(".beads".to_owned()),
-            file: Some(".beads/daemon.log".to_owned()),
-            host: Some("CI-3".to_owned()),
-            writer: stream.writer,
-            no_times: stream.has_no_times(),
-        };
-        answer(&story, &stream.agents, &around)
-    }
-
-    fn after_cycles(lines: &[&str], end: &str) -> Answer {
-        answer_to(&[&[START], &CYCLES[..], lines].concat(), end)
-    }
-
-    fn commands(answer: &Answer) -> Vec<&str> {
-        answer.next.iter().map(|next| next.command.as_str()).collect()
-    }
-
-    #[test]
-    fn it_syncs() {
-        let answer = after_cycles(&[], "10:00:08");
-        assert_eq!(
-            answer.message,
-            "Syncing: the last cycle was complete at 2026-02-01 10:00:06 UTC (2s ago)"
-        );
-        assert_eq!((answer.state, answer.syncing, commands(&answer)), ("syncing", Some(true), vec![]));
-        let answer = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "10:02:00");
-        assert_eq!(answer.message, "Syncing: a cycle runs since 2026-02-01 10:00:10 UTC (1m 50s)");
-    }
-
-    #[test]
-    fn it_is_held() {
-        let lines = [
-            "[2026-02-01 10:00:10] Skipping database (locked by make)",
-            "[2026-02-01 10:00:10] Held since 2026-02-01T10:00:07Z by PID 77 on ci-3 (pid_alive)",
-            "[2026-02-01 10:00:15] Skipping database (locked by make)",
-        ];
-        let answer = after_cycles(&lines, "10:00:17");
-        assert_eq!(
-            answer.message,
-            "Not syncing since 2026-02-01 10:00:10 UTC (7s): held by make (PID 77 on ci-3), 2 cycles skipped"
-        );
-        assert_eq!(
-            commands(&answer),
-            ["beadlock status .beads", "ps -fp 77", "beadlock break .beads --holder make --even-if-live"]
-        );
-        assert_eq!(answer.more[0], "pid_alive: its process lives; the lock goes when it ends");
-        assert_eq!(
-            answer.more[1..],
-            [
-                "the lock says: claimed 2026-02-01T10:00:07Z",
-                "last complete cycle: 2026-02-01 10:00:06 (11s ago)"
-            ]
-        );
-    }
-
-    #[test]
-    fn it_is_held_elsewhere_since_before_the_log() {
-        let lines = [
-            "[2026-02-01 10:00:10] Skipping database (locked by make)",
-            "[2026-02-01 10:00:10] Held since 2026-02-01T10:00:07Z by PID 77 on big box (other_host)",
-        ];
-        let answer = answer_to(&lines, "10:00:17");
-        assert!(
-            answer
-                .message
-                .starts_with("Not syncing since 2026-02-01 10:00:10 UTC or earlier (7s): held by make"),
-            "{answer:?}"
-        );
-        assert_eq!(commands(&answer)[1], "ssh -- 'big box' ps -fp 77");
-        assert!(answer.more.contains(&"no complete cycle in this log".to_owned()), "{answer:?}");
-    }
-
-    #[test]
-    fn a_name_that_is_not_what_the_lock_says_is_not_typed() {
-        let of = |name: &str| {
-            let answer = after_cycles(
-                &[&format!("[2026-02-01 10:00:10] Skipping database (locked by {name})")],
-                "10:00:12",
-            );
-            assert!(answer.message.chars().all(is_harmless), "{answer:?}");
-            commands(&answer).last().unwrap().to_string()
-        };
-        assert_eq!(of("it's me"), r"beadlock break .beads --holder 'it'\''s me' --even-if-live");
-        assert_eq!(of("-x"), "beadlock break .beads --holder=-x --even-if-live");
-        assert_eq!(of(r"a\nb"), "beadlock break .beads --id ID --even-if-live");
-        assert_eq!(of("long…"), "beadlock break .beads --id ID --even-if-live");
-        let cut = "[2026-02-01 10:00:10] Skipping database (locked by a), proceeding";
-        let answer = after_cycles(&[cut], "10:00:12");
-        assert!(answer.message.contains(": held by a), proceeding…, 1 cycle skipped"), "{answer:?}");
-        assert_eq!(commands(&answer)[1], "beadlock break .beads --id ID --even-if-live");
-        assert_eq!(of("a\u{1b}[2Jb"), "beadlock break .beads --id ID --even-if-live");
-    }
-
-    #[test]
-    fn the_lock_cannot_be_checked() {
-        let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: malformed lock file: unexpected EOF)";
-        let answer = after_cycles(&[line], "10:00:12");
-        assert!(answer.message.ends_with("(2s): the lock cannot be checked, 1 cycle skipped"), "{answer:?}");
-        assert_eq!(answer.more[0], "malformed lock file: unexpected EOF");
-        assert_eq!(commands(&answer), ["beadlock status .beads", "beadlock break .beads --malformed"]);
-        let line = "[2026-02-01 10:00:10] Skipping database (lock check failed: failed to remove stale lock: no gate)";
-        assert_eq!(commands(&after_cycles(&[line], "10:00:12")), ["beadlock check .beads --explain"]);
-        let line = "[2026-02-01 10:00:10] Skipping database (a sync cycle or a claim is in progress)";
-        assert_eq!(after_cycles(&[line], "10:00:12").state, "busy");
-    }
-
-    #[test]
-    fn cycles_fail() {
-        let lines = [
-            "[2026-02-01 10:00:10] Starting sync cycle...",
-            "[2026-02-01 10:00:11] Sync cycle failed: exit code 3 after 1.2s",
-            "[2026-02-01 10:00:15] Starting sync cycle...",
-            "[2026-02-01 10:00:16] Sync cycle failed: exit code 3 after 1.1s",
-        ];
-        let answer = after_cycles(&lines, "10:00:17");
-        assert_eq!(
-            answer.message,
-            "Not syncing since 2026-02-01 10:00:10 UTC (7s): the last 2 cycles failed: exit code 3"
-        );
-        assert_eq!(commands(&answer), ["tail -n 50 .beads/daemon.log"]);
-    }
-
-    #[test]
-    fn the_daemon_was_stopped_or_just_starts() {
-        let lines = [
-            "[2026-02-01 10:00:10] Ending on SIGTERM",
-            "[2026-02-01 10:00:10] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3",
-        ];
-        let answer = after_cycles(&lines, "12:00:10");
-        assert_eq!(
-            answer.message,
-            "Not syncing since 2026-02-01 10:00:10 UTC (2h): the daemon (PID 7 on ci-3) was stopped by SIGTERM"
-        );
-        assert_eq!((answer.state, commands(&answer)), ("stopped", vec!["beadlock-agent --db .beads"]));
-        assert_eq!(
-            answer_to(&[START], "10:00:01").message,
-            "The daemon (PID 7 on ci-3) started at 2026-02-01 10:00:00 UTC; no cycle since"
-        );
-    }
-
-    #[test]
-    fn nothing_is_written_any_more() {
-        let answer = after_cycles(&[], "12:00:06");
-        assert!(
-            answer.message.starts_with(
-                "Silent since 2026-02-01 10:00:06 UTC (2h): the daemon (PID 7 on ci-3) was killed, hangs"
-            ),
-            "{answer:?}"
-        );
-        assert_eq!((answer.state, answer.syncing), ("silent", None));
-        assert_eq!(commands(&answer), ["ps -fp 7", "beadlock-agent --db .beads"]);
-        let held = after_cycles(&["[2026-02-01 10:00:10] Skipping database (locked by make)"], "12:00:10");
-        assert!(held.message.contains("(0ms by the end of the log)"), "{held:?}");
-        assert_eq!(held.silent, Some(Duration::from_secs(7200)));
-        let cycle = after_cycles(&["[2026-02-01 10:00:10] Starting sync cycle..."], "12:00:10");
-        assert_eq!(cycle.message, "A cycle began at 2026-02-01 10:00:10 UTC and has not ended (2h)");
-        assert_eq!(cycle.syncing, None);
-    }
-
-    #[test]
-    fn what_was_in_the_way_is_gone() {
-        let skips = [
-            "[2026-02-01 10:00:10] Skipping database (locked by make)",
-            "[2026-02-01 10:00:15] Removed stale lock (make), proceeding with sync",
-            "[2026-02-01 10:00:15] Resumed after 1 skips in 5s",
-        ];
-        for lines in [&skips[..2], &skips, &[skips[0], skips[2]]] {
-            let answer = after_cycles(lines, "10:00:17");
-            assert_eq!(
-                answer.message,
-                "Syncing: the cycles run again since 2026-02-01 10:00:15 UTC (2s ago), and none is complete yet"
-            );
-            assert_eq!((answer.state, answer.syncing, commands(&answer)), ("resumed", Some(true), vec![]));
-            assert_eq!(after_cycles(lines, "12:00:17").state, "silent");
-        }
-    }
-
-    #[test]
-    fn a_line_from_the_future_says_nothing() {
-        let future = "[2026-02-01 11:00:01] Sync cycle complete";
-        let answer = after_cycles(&[future], "10:59:00");
-        assert_eq!((answer.state, answer.syncing), ("unknown", None));
-        assert!(
-            answer.message.starts_with("The last line is of 2026-02-01 11:00:01 UTC, 1m 1s in the future: "),
-            "{answer:?}"
-        );
-        assert_eq!(after_cycles(&[future], "10:59:01").state, "syncing", "clocks differ");
-    }
-
-    #[test]
-    fn what_is_no_log_of_a_daemon_says_so() {
-        assert!(answer_to(&["hello"], "10:00:00").message.starts_with("No line of a daemon in this log"));
-        assert!(
-            answer_to(&["[2026-02-01 10:00:00] hello"], "10:00:00")
-                .message
-                .starts_with("No cycle in this log")
-        );
-    }
-
-    #[test]
-    fn on_another_machine_it_says_where_to_type() {
-        let start = START.replace("ci-3", "ci-9");
-        let skip = "[2026-02-01 10:00:10] Skipping database (locked by make)";
-        let answer = answer_to(&[&start, skip], "10:00:12");
-        assert!(answer.more.contains(&"the daemon runs on ci-9: type there".to_owned()), "{answer:?}");
-    }
-}
+mod tests;

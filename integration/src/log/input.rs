@@ -4,11 +4,12 @@
 //! agent numbers them, and `NAME-TIME.log` as the original daemon calls them. An older one that is named itself is
 //! read alone.
 
+mod older;
+
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::failure::{Code, Error};
 use crate::words::quoted_path;
+use older::{numbered, older};
 
 /// A line is read up to here; what follows is left out.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -233,178 +235,5 @@ impl Opened {
     }
 }
 
-/// `daemon.log.2` is `daemon.log` and 2; the current one is 0.
-fn numbered(path: &Path) -> (PathBuf, u32) {
-    let split = || {
-        let (base, number) = path.to_str()?.rsplit_once('.')?;
-        let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number = number.parse().ok().filter(|number| is_number && *number > 0)?;
-        (!base.is_empty() && !base.ends_with('/')).then(|| (PathBuf::from(base), number))
-    };
-    split().unwrap_or_else(|| (path.to_owned(), 0))
-}
-
-/// The older files beside `path`, from the newest to the oldest, and those that are compressed.
-fn older(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else { return Default::default() };
-    let entries = fs::read_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-    let mut found = Vec::new();
-    let mut compressed = Vec::new();
-    for entry in entries.into_iter().flatten().flatten() {
-        let other = entry.file_name();
-        let (plain, is_compressed) = match Path::new(&other).extension().and_then(OsStr::to_str) {
-            Some("gz" | "zst" | "xz" | "bz2") => {
-                (Path::new(&other).with_extension("").into_os_string(), true)
-            }
-            _ => (other.clone(), false),
-        };
-        let Some(age) = age(name, &plain) else { continue };
-        let older = path.with_file_name(&other);
-        if is_compressed { compressed.push((age, older)) } else { found.push((age, older)) }
-    }
-    let in_order = |mut files: Vec<(Age, PathBuf)>| {
-        files.sort();
-        files.into_iter().map(|(_, path)| path).collect()
-    };
-    (in_order(found), in_order(compressed))
-}
-
-/// From the newest to the oldest.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Age {
-    Numbered(u32),
-    Dated(std::cmp::Reverse<OsString>),
-}
-
-/// How old the file `other` is beside the log `name`; `None` when it is not one of its older files.
-fn age(name: &OsStr, other: &OsStr) -> Option<Age> {
-    if let (base, number @ 1..) = numbered(Path::new(other))
-        && base == Path::new(name)
-    {
-        return Some(Age::Numbered(number));
-    }
-    let stem = Path::new(name).file_stem()?.as_bytes();
-    let extension = Path::new(name).extension().map(|extension| [b".", extension.as_bytes()].concat());
-    let rest = other.as_bytes().strip_prefix(stem)?.strip_prefix(b"-")?;
-    let stamp = rest.strip_suffix(&extension.unwrap_or_default()[..])?;
-    // 2006-01-02T15-04-05.000
-    let shape = b"dddd-dd-ddTdd-dd-dd.ddd";
-    let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
-    (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits))
-        .then(|| Age::Dated(std::cmp::Reverse(other.to_owned())))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(source: &Source) -> Vec<String> {
-        source.files().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
-    }
-
-    fn read(source: Source) -> Vec<String> {
-        let mut lines = Vec::new();
-        source
-            .read(|heard| {
-                if let Heard::Line { bytes, .. } = heard {
-                    lines.push(String::from_utf8_lossy(bytes).into_owned());
-                }
-            })
-            .unwrap();
-        lines
-    }
-
-    fn scene(names: &[&str]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for name in names {
-            fs::write(dir.path().join(name), format!("{name}\n")).unwrap();
-        }
-        dir
-    }
-
-    #[test]
-    fn a_log_comes_with_its_older_files_oldest_first() {
-        let dir = scene(&[
-            "daemon.log",
-            "daemon.log.1",
-            "daemon.log.2",
-            "daemon.log.10",
-            "daemon.log.x",
-            "daemon.log2",
-            "daemon.log.3.gz",
-            "daemon-2026-02-01T10-11-12.000.log",
-            "daemon-2026-02-02T10-11-12.000.log",
-            "daemon-2026-01-01T10-11-12.000.log.gz",
-            "daemon-x.log",
-            "xdaemon.log.1",
-        ]);
-        let source = Source::with_older(&dir.path().join("daemon.log")).unwrap();
-        let order = [
-            "daemon-2026-02-01T10-11-12.000.log",
-            "daemon-2026-02-02T10-11-12.000.log",
-            "daemon.log.10",
-            "daemon.log.2",
-            "daemon.log.1",
-            "daemon.log",
-        ];
-        assert_eq!(names(&source), order);
-        assert_eq!(source.compressed.len(), 2);
-        assert_eq!(read(source), order);
-    }
-
-    #[test]
-    fn one_family_is_one_log_and_an_older_file_alone_is_alone() {
-        let dir = scene(&["daemon.log", "daemon.log.1", "daemon.log.2", "b.log"]);
-        let typed = |names: &[&str]| {
-            let names: Vec<OsString> =
-                names.iter().map(|name| dir.path().join(name).into_os_string()).collect();
-            Source::named(&names).into_iter().map(|source| self::names(&source.unwrap())).collect::<Vec<_>>()
-        };
-        assert_eq!(typed(&["daemon.log.1"]), [["daemon.log.1"]]);
-        assert_eq!(typed(&["daemon.log.1", "daemon.log.2"]), [["daemon.log.2", "daemon.log.1"]]);
-        let all = vec!["daemon.log.2", "daemon.log.1", "daemon.log"];
-        assert_eq!(typed(&["daemon.log", "daemon.log.1", "daemon.log.2"]), [&all[..]]);
-        assert_eq!(typed(&["daemon.log", "b.log", "daemon.log"]), [all, vec!["b.log"]]);
-    }
-
-    #[test]
-    fn a_log_between_two_files_is_what_is_left_of_it() {
-        let dir = scene(&["daemon.log.1"]);
-        let source = Source::with_older(&dir.path().join("daemon.log")).unwrap();
-        assert_eq!(names(&source), ["daemon.log.1"]);
-        let error = Source::with_older(&dir.path().join("other.log")).unwrap_err();
-        assert!(error.to_string().starts_with("there is no "), "{error}");
-    }
-
-    #[test]
-    fn lines_are_lines_whatever_is_in_them() {
-        let heard = |input: &[u8]| {
-            let mut all = Vec::new();
-            lines(input, "x", &mut |heard| {
-                if let Heard::Line { bytes, is_cut } = heard {
-                    all.push((bytes.len(), is_cut));
-                }
-            })
-            .unwrap();
-            all
-        };
-        assert_eq!(heard(b""), []);
-        assert_eq!(heard(b"a\n\nb"), [(1, false), (0, false), (1, false)]);
-        let long = [&b"x".repeat(LONGEST_LINE * 9)[..], b"\nshort\n"].concat();
-        assert_eq!(heard(&long), [(LONGEST_LINE, true), (5, false)]);
-        let exact = [&b"x".repeat(LONGEST_LINE)[..], b"\nshort\n"].concat();
-        assert_eq!(heard(&exact), [(LONGEST_LINE, false), (5, false)]);
-        let zeros = [&b"\0".repeat(LONGEST_LINE * 3 + 7)[..], b"[x\n"].concat();
-        assert_eq!(heard(&zeros), [(9, false)]);
-    }
-
-    #[test]
-    fn what_is_compressed_is_said_with_what_to_type() {
-        for (head, tool) in
-            [(&b"\x1f\x8b\x08"[..], "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"BZh9", "bzcat")]
-        {
-            let error = lines(head, "FILE", &mut |_| ()).unwrap_err().to_string();
-            assert_eq!(error, format!("it is compressed; type: {tool} FILE | beadlock log -"));
-        }
-    }
-}
+mod tests;

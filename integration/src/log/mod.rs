@@ -6,6 +6,7 @@
 mod advice;
 mod agents;
 mod answer;
+mod downtime;
 mod event;
 mod holders;
 mod input;
@@ -29,10 +30,10 @@ use beadlock_checker::database::Database;
 use beadlock_checker::facts;
 use clap::Args;
 
+use crate::answers::Answers;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
-use crate::program::Answers;
 use crate::talk::Talk;
 use crate::target::{self, Found};
 use crate::words::quoted_path;

@@ -105,7 +105,7 @@ impl Report {
                 "usual_interval_ms": story.rhythm.usual().map(length),
             },
             "skips": counts.skips,
-            "not_syncing_ms": length(story.down_total(answer.as_of.unwrap_or(self.end))),
+            "not_syncing_ms": length(story.downtime.total(answer.as_of.unwrap_or(self.end))),
             "holders": story.holders.rows().into_iter().map(holder).collect::<Vec<_>>(),
             "unreadable": story.unreadable.iter().map(unreadable).collect::<Vec<_>>(),
             "failures": story.failures.latest().into_iter().map(repeated).collect::<Vec<_>>(),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use super::downtime::{Down, Downtime};
 use super::event::{Event, Held};
 use super::holders::{Holders, SpellEnd};
 use super::line::{Extra, Writer};
 use super::repeats::Repeats;
 use super::rhythm::{GapKind, Rhythm};
 use super::spell::{Cause, Past, Spell};
-use super::time::{At, millis};
+use super::time::At;
 
 /// As many unreadable spells are remembered, the latest; all are counted.
 const KEPT: usize = 100;
@@ -61,14 +62,6 @@ fn holder(event: &Event<'_>) -> String {
     }
 }
 
-/// When it stopped syncing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Down {
-    pub since: At,
-    /// Nothing came before it in the log: it may have been earlier.
-    pub is_first: bool,
-}
-
 /// One database.
 #[derive(Debug)]
 pub struct Story {
@@ -82,17 +75,13 @@ pub struct Story {
     pub rhythm: Rhythm,
     pub state: State,
     pub spell: Option<Spell>,
-    pub down: Option<Down>,
-    /// How long it did not sync, without what is still going on, in milliseconds.
-    down_total: i64,
+    pub downtime: Downtime,
     pub last_complete: Option<At>,
     pub first: Option<At>,
     pub last: Option<At>,
     /// How often the clock went back, and the most.
     pub clock_back: (u64, Duration),
     cycle: Option<OpenCycle>,
-    /// What is asked for begins here.
-    from: Option<At>,
     has_begun: bool,
 }
 
@@ -108,14 +97,12 @@ impl Story {
             rhythm: Rhythm::default(),
             state: State::Unknown,
             spell: None,
-            down: None,
-            down_total: 0,
+            downtime: Downtime::default(),
             last_complete: None,
             first: None,
             last: None,
             clock_back: (0, Duration::ZERO),
             cycle: None,
-            from: None,
             has_begun: false,
         }
     }
@@ -130,17 +117,6 @@ impl Story {
         self.cycle.as_ref().map(|cycle| cycle.at)
     }
 
-    /// How long it did not sync, up to `end`.
-    pub fn down_total(&self, end: At) -> Duration {
-        let open = self.down.map_or(0, |down| self.down_for(down, end));
-        Duration::from_millis(u64::try_from(self.down_total.saturating_add(open)).unwrap_or(0))
-    }
-
-    fn down_for(&self, down: Down, end: At) -> i64 {
-        let since = self.from.map_or(down.since, |from| from.max(down.since));
-        millis(end.since(since))
-    }
-
     /// What came before `from` is not asked for; what goes on still is.
     pub fn forget(&mut self, from: At) {
         self.counts = Counts::default();
@@ -149,10 +125,9 @@ impl Story {
         self.failures = Repeats::default();
         self.notices = Repeats::default();
         self.rhythm.forget();
-        self.down_total = 0;
+        self.downtime.forget(from);
         self.first = None;
         self.clock_back = Default::default();
-        self.from = Some(from);
     }
 
     /// One line about this database.
@@ -272,9 +247,7 @@ impl Story {
         self.over(began, SpellEnd::Released);
         self.counts.complete += 1;
         self.last_complete = Some(at);
-        if let Some(down) = self.down.take() {
-            self.down_total = self.down_total.saturating_add(self.down_for(down, at));
-        }
+        self.downtime.end(at);
         self.state = State::Complete(at);
     }
 
@@ -385,7 +358,7 @@ impl Story {
 
     fn is_down(&mut self, at: At) {
         let is_first = !self.has_begun && self.state == State::Unknown;
-        self.down.get_or_insert(Down { since: at, is_first });
+        self.downtime.begin(Down { since: at, is_first });
     }
 
     /// The spell that was going on is over.

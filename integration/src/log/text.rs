@@ -177,7 +177,7 @@ fn cycles(story: &Story, end: At) -> String {
     add(counts.unfinished, "without an end");
     let usual =
         story.rhythm.usual().map(|usual| format!("; usually one every {}", shown(usual))).unwrap_or_default();
-    let down = story.down_total(end);
+    let down = story.downtime.total(end);
     let down = match down {
         Duration::ZERO => String::new(),
         down => format!("; not syncing for {} in all", shown(down)),
