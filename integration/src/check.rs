@@ -6,13 +6,13 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Look, Options, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
+use crate::answers::Answers;
 use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
 use crate::next;
-use crate::program::Answers;
 use crate::settings::audit;
 use crate::talk::Talk;
 use crate::target::Found;
@@ -23,7 +23,7 @@ use crate::witnesses::Witnesses;
 pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
     let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run };
     let mut answers = Answers::default();
-    for target in crate::program::each(&typed.targets) {
+    for target in crate::answers::each(&typed.targets) {
         match Checked::new(target, &options, environment, (talk, request)) {
             Ok(checked) => {
                 answers.exits.push(checked.exit());

@@ -81,6 +81,18 @@ pub enum Command {
     Doctor(doctor::Doctor),
 }
 
+impl Command {
+    /// What `--own-exit-code` says; `None` also for the commands that have no such option.
+    pub fn own_exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Hold(typed) => typed.claim.own_exit_code,
+            Self::Acquire(typed) => typed.claim.own_exit_code,
+            Self::Cycle(typed) => typed.own_exit_code,
+            _ => None,
+        }
+    }
+}
+
 /// How a claim is made: what `hold` and `acquire` share.
 #[derive(Debug, Clone, Args)]
 pub struct Claim {

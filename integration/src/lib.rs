@@ -21,6 +21,7 @@
 //! is a claim of the whole process: the lock is stale when the process is gone, and not before.
 
 mod acquire;
+mod answers;
 mod breaking;
 mod check;
 mod cli;
@@ -36,7 +37,6 @@ mod hold;
 mod list;
 mod log;
 mod next;
-mod onlooker;
 pub mod program;
 mod release;
 mod settings;

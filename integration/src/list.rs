@@ -23,10 +23,10 @@ use beadlock_checker::target::Target;
 use beadlock_checker::{Look, Names, Options, Place, Verdict, look_all, system_words};
 use clap::Args;
 
+use crate::answers::Answers;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
-use crate::program::Answers;
 use crate::settings::Common;
 use crate::status::{Seen, not_written};
 use crate::talk::print;

@@ -1,13 +1,12 @@
 //! The program `beadlock`: from the command line to its end.
 
 use std::ffi::OsString;
-use std::io;
 
-use beadlock_checker::{guardian, sys, system_words};
+use beadlock_checker::{guardian, sys};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use serde_json::Value;
 
+use crate::answers::{conclude, not_printed};
 use crate::cli::{Cli, Command};
 use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
@@ -37,35 +36,23 @@ pub fn run() -> End {
             return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, &request);
         }
     };
+    let own = cli.command.as_ref().and_then(Command::own_exit_code);
     let common = match Common::resolve(&cli.common, &environment) {
         Ok(common) => common,
         Err(error) => {
             let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
-            let own = match &cli.command {
-                Some(Command::Hold(typed)) => typed.claim.own_exit_code,
-                Some(Command::Acquire(typed)) => typed.claim.own_exit_code,
-                Some(Command::Cycle(typed)) => typed.own_exit_code,
-                _ => None,
-            };
-            let end = refuse(&error, &Common::unresolved(json, &environment), &request);
-            return with_code(end, Replaced { conflict: None, own });
+            return misused(error, own, &Common::unresolved(json, &environment), &request);
         }
     };
     match cli.command {
         Some(Command::Hold(typed)) if typed.command.is_empty() => {
-            let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
-            let message = hint.unwrap_or_else(|| "no command; type: beadlock hold -- CMD [ARG…]".to_owned());
-            let replaced = Replaced { conflict: None, own: typed.claim.own_exit_code };
-            with_code(refuse(&Error::usage(message), &common, &request), replaced)
+            misused(no_command("hold", &words), own, &common, &request)
         }
         Some(Command::Hold(typed)) => hold::run::run(typed, &environment, &common, &request),
         Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
         Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
         Some(Command::Cycle(typed)) if typed.command.is_empty() => {
-            let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
-            let message = hint.unwrap_or_else(|| "no command; type: beadlock cycle -- CMD [ARG…]".to_owned());
-            let replaced = Replaced { conflict: None, own: typed.own_exit_code };
-            with_code(refuse(&Error::usage(message), &common, &request), replaced)
+            misused(no_command("cycle", &words), own, &common, &request)
         }
         Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
         Some(Command::Check(typed)) => {
@@ -127,7 +114,7 @@ fn not_understood(
         let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
         word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
     });
-    with_code(refuse(&Error::usage(message), &common, request), Replaced { conflict: None, own })
+    misused(Error::usage(message), own, &common, request)
 }
 
 /// By the environment; a value that is wrong is said elsewhere.
@@ -135,62 +122,14 @@ fn wants_json(environment: &Environment) -> bool {
     environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
 }
 
-pub(crate) fn not_printed(common: &Common, why: &io::Error) -> End {
-    common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
-    End::Code(Exit::Failed.code())
+/// The command that `hold` or `cycle` is for is missing, or only the `--` before it.
+fn no_command(name: &str, words: &[OsString]) -> Error {
+    let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
+    Error::usage(hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]")))
 }
 
-fn with_code(end: End, replaced: Replaced) -> End {
-    match end {
-        End::Code(code) if code == Exit::Usage.code() => End::Code(replaced.code(Exit::Usage)),
-        end => end,
-    }
-}
-
-pub(crate) fn refuse(error: &Error, common: &Common, request: &Request) -> End {
-    common.talk.error(&error.to_string());
-    if common.json {
-        // Whoever cannot read it has the exit code.
-        let _ = print(&format!("{}\n", request.envelope(Value::Null, Some(error), &[])));
-    }
-    End::Code(error.exit.code())
-}
-
-/// The targets that were named, else the one that is found.
-pub(crate) fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {
-    targets.iter().map(Some).chain(targets.is_empty().then_some(None))
-}
-
-/// What a command has to say of its targets, in their order.
-#[derive(Debug, Default)]
-pub(crate) struct Answers {
-    pub text: String,
-    pub data: Vec<Value>,
-    pub exits: Vec<Exit>,
-    pub errors: Vec<Error>,
-}
-
-impl Answers {
-    /// A target that could not be answered.
-    pub fn failed(&mut self, error: Error) {
-        self.exits.push(error.exit);
-        self.errors.push(error);
-    }
-
-    /// Prints, and ends with the highest code.
-    fn print(self, common: &Common, request: &Request) -> End {
-        for error in &self.errors {
-            common.talk.error(&error.to_string());
-        }
-        let printed = if common.json {
-            let warnings = common.talk.warnings();
-            print(&format!("{}\n", request.envelope(Value::Array(self.data), self.errors.first(), &warnings)))
-        } else {
-            print(&self.text)
-        };
-        if let Err(why) = printed {
-            return not_printed(common, &why);
-        }
-        End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()))
-    }
+/// Ends what was not understood: with `own`, where `--own-exit-code` is given.
+fn misused(error: Error, own: Option<u8>, common: &Common, request: &Request) -> End {
+    let end = End::Code(Replaced { conflict: None, own }.code(error.exit));
+    conclude(common, request, Err((end, error)))
 }

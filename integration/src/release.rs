@@ -12,15 +12,15 @@ use beadlock_checker::take::{Adopted, Held, Site};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::answers::conclude;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit};
+use crate::exit::End;
 use crate::failure::{Code, Error};
 use crate::hold::claim::{Stopped, Unattended};
 use crate::hold::leaving::{Leaving, Left, Why};
 use crate::hold::{gate, nested};
 use crate::settings::{self, Common};
-use crate::talk::print;
 use crate::target::Found;
 use crate::trail::Trail;
 use crate::words::quoted;
@@ -43,21 +43,9 @@ const PATIENCE: Duration = Duration::from_secs(130);
 
 /// Releases, or says why not.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let (data, error) = match release(typed, environment, common, request) {
-        Ok(data) => (data, None),
-        Err(error) => (Value::Null, Some(error)),
-    };
-    common.talk.end_live();
-    if let Some(error) = &error {
-        common.talk.error(&error.to_string());
-    }
-    if common.json {
-        let envelope = request.envelope(data, error.as_ref(), &common.talk.warnings());
-        if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {why}"));
-        }
-    }
-    End::Code(error.map_or(Exit::Done, |error| error.exit).code())
+    let released =
+        release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
+    conclude(common, request, released)
 }
 
 fn release(

@@ -9,11 +9,11 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
 use serde_json::{Value, json};
 
+use crate::answers::Answers;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::next;
-use crate::program::Answers;
 use crate::talk::{Talk, print_bytes};
 use crate::target::Found;
 use crate::witnesses::Witnesses;
@@ -22,7 +22,7 @@ use crate::words;
 /// Looks at every target; one that cannot be answered does not stop the others.
 pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
-    for target in crate::program::each(targets) {
+    for target in crate::answers::each(targets) {
         match Found::resolve(target.map(OsString::as_os_str), environment) {
             Ok(target) => {
                 let seen = Seen { look: look(&target.place, &Options::default()), target };
@@ -41,7 +41,7 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
 /// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it.
 pub fn run_raw(targets: &[OsString], environment: &Environment) -> Answers {
     let mut answers = Answers::default();
-    for target in crate::program::each(targets) {
+    for target in crate::answers::each(targets) {
         let found = Found::resolve(target.map(OsString::as_os_str), environment);
         let bytes = found.and_then(|target| {
             let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));

@@ -7,21 +7,23 @@ use std::time::{Duration, Instant};
 use beadlock_checker::duration::{self, shown};
 use beadlock_checker::escape::escaped;
 use beadlock_checker::take::Site;
-use beadlock_checker::{Decision, Gate, Options, Removed, Skip, check, system_words};
+use beadlock_checker::{Decision, Gate, Options, Removed, Skip, check};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::answers::conclude;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit, Replaced};
+use crate::exit::{End, Replaced};
 use crate::failure::Error;
 use crate::ground::Ground;
+use crate::hold::attend::Attending;
 use crate::hold::claim::{Attendant, Patience, Stopped};
 use crate::hold::gate;
+use crate::hold::signals::Signals;
 use crate::hold::wait::Wait;
-use crate::onlooker::Onlooker;
 use crate::settings::{Common, audit};
-use crate::talk::{Talk, print};
+use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 
@@ -59,24 +61,9 @@ impl Typed {
 
 /// Waits, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let waited = wait(typed, environment, &common.talk, request);
-    common.talk.end_live();
-    let (end, data, error) = match waited {
-        Ok(data) => (End::Code(Exit::Done.code()), data, None),
-        Err(stopped) => {
-            let (end, error) = stopped.end(" before it was free", Replaced::default());
-            common.talk.error(&error.to_string());
-            (end, Value::Null, Some(error))
-        }
-    };
-    if common.json {
-        let envelope = request.envelope(data, error.as_ref(), &common.talk.warnings());
-        if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
-            return End::Code(Exit::Failed.code());
-        }
-    }
-    end
+    let waited = wait(typed, environment, &common.talk, request)
+        .map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
+    conclude(common, request, waited)
 }
 
 fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
@@ -84,9 +71,10 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     let ground = Ground::of(&target)?;
     let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
-    let mut onlooker = Onlooker::new(talk)?;
+    let mut signals = Signals::block()?;
+    let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
-    let removed = until_free(&target, wait, &mut onlooker)?;
+    let removed = until_free(&target, wait, &mut attending)?;
     talk.end_live();
     // Where the directory is gone there is no lock to be seen, and its holder may work on.
     ground.still(&target)?;

@@ -15,15 +15,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use beadlock_checker::escape::is_harmless;
-use beadlock_checker::system_words;
 use clap::Args;
-use serde_json::Value;
 
+use crate::answers::conclude;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit, Replaced};
+use crate::exit::{End, Replaced};
 use crate::settings::Common;
-use crate::talk::print;
 
 /// What the help says after the options.
 const HELP: &str = "\
@@ -70,22 +68,8 @@ fn reason(text: &str) -> Result<String, String> {
 
 /// Breaks the lock, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let broken = steps::run(typed, environment, common, request);
-    common.talk.end_live();
-    let (end, data, error) = match broken {
-        Ok(outcome) => (End::Code(Exit::Done.code()), outcome.json(typed.reason.as_deref()), None),
-        Err(stopped) => {
-            let (end, error) = stopped.end(" before anything was changed", Replaced::default());
-            common.talk.error(&error.to_string());
-            (end, Value::Null, Some(error))
-        }
-    };
-    if common.json {
-        let envelope = request.envelope(data, error.as_ref(), &common.talk.warnings());
-        if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
-            return End::Code(Exit::Failed.code());
-        }
-    }
-    end
+    let broken = steps::run(typed, environment, common, request)
+        .map(|outcome| outcome.json(typed.reason.as_deref()))
+        .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
+    conclude(common, request, broken)
 }

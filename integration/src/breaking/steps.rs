@@ -17,11 +17,12 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::ground::Ground;
+use crate::hold::attend::Attending;
 use crate::hold::claim::{Attendant, Stopped, Waited};
 use crate::hold::event::wait_for;
+use crate::hold::signals::Signals;
 use crate::hold::wait::Deadline;
 use crate::hold::{gate, nested};
-use crate::onlooker::Onlooker;
 use crate::settings::{self, Common};
 use crate::situation::WRITING;
 use crate::status::Seen as Shown;
@@ -90,11 +91,12 @@ pub fn run(
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let trail = Trail::open(audit.as_deref(), None, &target, request, talk)?;
-    let mut onlooker = Onlooker::new(talk)?;
+    let mut signals = Signals::block()?;
+    let mut attending = Attending::wait_of(&mut signals, talk, None);
     let breaking = Breaking { target: &target, talk, licence: licence(typed) };
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     for _ in 0..ROUNDS {
-        let seen = breaking.look(&mut onlooker)?;
+        let seen = breaking.look(&mut attending)?;
         let look = seen.look();
         if look.verdict == Verdict::Free {
             ground.still(&target)?;
@@ -102,7 +104,7 @@ pub fn run(
         }
         let chosen = match choice.take() {
             Some(choice) => choice,
-            None => breaking.ask(look, &mut onlooker)?,
+            None => breaking.ask(look, &mut attending)?,
         };
         if !chosen.is(look) {
             return Err(chosen.not_there(look, &target).into());
@@ -110,7 +112,7 @@ pub fn run(
         breaking.spare(look)?;
         choice = Some(chosen.of(look));
         let broken = {
-            let gate = breaking.gate(&mut onlooker)?;
+            let gate = breaking.gate(&mut attending)?;
             let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
             site.break_lock(&seen, breaking.licence)?
         };

@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::Typed;
+use crate::answers::print_envelope;
 use crate::check::Checked;
 use crate::envelope::Request;
 use crate::environment::Environment;
@@ -28,7 +29,7 @@ use crate::hold::signals::Signals;
 use crate::hold::supervise::{Ended, Running};
 use crate::hold::tree::{self, Ending, Tree};
 use crate::settings::{Common, audit};
-use crate::talk::{Talk, print};
+use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 use crate::words;
@@ -53,12 +54,7 @@ pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &R
             (end, error, Value::Null)
         }
     };
-    if common.json {
-        let envelope = request.envelope(data, Some(&error), &common.talk.warnings());
-        if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
-        }
-    }
+    print_envelope(common, request, data, Some(&error));
     end
 }
 

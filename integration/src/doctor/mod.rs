@@ -43,11 +43,11 @@ use clap::Args;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
+use crate::answers::{conclude, not_printed};
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::hold::signals::Signals;
-use crate::program::{not_printed, refuse};
 use crate::settings::Common;
 use crate::talk::print;
 use crate::words::quoted_path;
@@ -77,7 +77,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         .and_then(|subject| Signals::block().map(|signals| (subject, signals)));
     let (subject, mut signals) = match examined {
         Ok(examined) => examined,
-        Err(error) => return refuse(&error, common, request),
+        Err(error) => return conclude(common, request, Err((End::Code(error.exit.code()), error))),
     };
     let trials = match examine(&subject, common, || ending(&mut signals)) {
         Ok(trials) => trials,

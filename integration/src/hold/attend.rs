@@ -17,7 +17,7 @@ use crate::talk::Talk;
 pub struct Attending<'a> {
     signals: &'a mut Signals,
     talk: &'a Talk,
-    /// None once it has become the command.
+    /// The process that waits to become the command, until it has; none where no command is to come.
     child: Option<i32>,
     /// It is to become the keeper.
     is_keeper: bool,
@@ -26,7 +26,7 @@ pub struct Attending<'a> {
 }
 
 impl<'a> Attending<'a> {
-    /// Of a claim whose command waits as the process `child`.
+    /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
     pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
         Self { signals, talk, child, is_keeper: false, said: None }
     }

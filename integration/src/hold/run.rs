@@ -22,13 +22,14 @@ use super::report::{self, Report};
 use super::signals::Signals;
 use super::supervise::Running;
 use super::tree::{self, Ending, Tree};
+use crate::answers::print_envelope;
 use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::settings::{Common, Hold};
-use crate::talk::{Talk, print};
+use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 
@@ -50,11 +51,8 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
         }
     };
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
-    if common.json && error.is_some() && report.pid.is_none() {
-        let envelope = request.envelope(report.json(), error.as_ref(), &common.talk.warnings());
-        if let Err(why) = print(&format!("{envelope}\n")) {
-            common.talk.error(&format!("failed to write to stdout: {}", system_words(&why)));
-        }
+    if error.is_some() && report.pid.is_none() {
+        print_envelope(common, request, report.json(), error.as_ref());
     }
     end
 }
