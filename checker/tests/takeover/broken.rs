@@ -1,27 +1,25 @@
 //! Breaking a lock: the steps of a removal, with a file that is kept in place of the deletion.
 
+mod strange;
+
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::take::{Broken, Licence, Means, Seen, Site, Step};
-use beadlock_checker::{Gate, Options, Place, Reason, Verdict, Watched};
+use beadlock_checker::take::{Broken, Licence, Means, Seen, Step};
+use beadlock_checker::{Options, Place, Reason, Watched};
 
-use crate::scene::{Database, MEANS, Writer, claim_naively, crash_at, dead, live, locked_by};
+use crate::scene::{
+    Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, live, locked_by, site, with_claim_at,
+};
+use strange::make_strange;
 
-/// Every step of breaking a lock.
-const BREAKING: [Step; 7] = [
-    Step::Recovered,
-    Step::Judged,
-    Step::Leased,
-    Step::JudgedAgain,
-    Step::MovedAside,
-    Step::GraceOver,
-    Step::Kept,
-];
+/// Every step of breaking a lock: at the end of a removal it is kept, not deleted.
+const BREAKING: [Step; 7] = {
+    let mut steps = REMOVAL;
+    steps[6] = Step::Kept;
+    steps
+};
 
 /// What may lie at a lock's path, and what has to be said for it to be broken.
 const LOCKS: [(&str, Licence); 3] =
@@ -39,8 +37,21 @@ fn seen(database: &Database) -> Seen {
     Seen::at(&Place::beads(database.path()), &Options::default())
 }
 
-fn site<'g>(gate: &'g Gate, means: Means) -> Site<'g> {
-    Site::new(gate, &Options::default()).with_means(means)
+/// A database with such a lock, and the look that somebody has taken at it.
+fn locked(kind: &str) -> (Database, Seen) {
+    let database = Database::new();
+    fs::write(database.lock(), text(kind)).unwrap();
+    let seen = seen(&database);
+    (database, seen)
+}
+
+/// With all means, every kind of lock at every step.
+fn each(mut test: impl FnMut(Means, &str, Licence, Step)) {
+    for means in MEANS {
+        for (kind, licence) in LOCKS {
+            BREAKING.into_iter().for_each(|step| test(means, kind, licence, step));
+        }
+    }
 }
 
 /// The names of what is kept, after a look that nothing else is left of it.
@@ -139,237 +150,89 @@ fn nothing_but_what_was_looked_at_is_broken() {
 /// that very file, that is not broken.
 #[test]
 fn a_naive_claim_survives_a_breaking_at_any_step() {
-    for means in MEANS {
-        for writer in [Writer::InPlace, Writer::ByRename] {
-            for (kind, licence) in LOCKS {
-                for step in BREAKING {
-                    let database = Database::new();
-                    fs::write(database.lock(), text(kind)).unwrap();
-                    let old = fs::read(database.lock()).unwrap();
-                    let seen = seen(&database);
-                    let gate = database.gate();
-                    let mut claiming = None;
-                    let hook = |at| {
-                        if at == step && claiming.is_none() {
-                            claiming = Some(claim_naively(writer, database.lock()));
-                        }
-                    };
-                    let broken = site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap();
-                    claiming.unwrap().join().unwrap();
-                    drop(gate);
-                    let scene = format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
-                    assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
-                    match broken {
-                        Broken::Kept { file, .. } => assert_eq!(fs::read(file).unwrap(), old, "{scene}"),
-                        Broken::Changed => assert!(kept(&database).is_empty(), "{scene}"),
-                        other => panic!("{other:?}: {scene}"),
-                    }
-                }
+    for writer in [Writer::InPlace, Writer::ByRename] {
+        each(|means, kind, licence, step| {
+            let (database, seen) = locked(kind);
+            let old = fs::read(database.lock()).unwrap();
+            let gate = database.gate();
+            let broken = with_claim_at(step, writer, &database, |hook| {
+                site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap()
+            });
+            drop(gate);
+            let scene = format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
+            assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
+            match broken {
+                Broken::Kept { file, .. } => assert_eq!(fs::read(file).unwrap(), old, "{scene}"),
+                Broken::Changed => assert!(kept(&database).is_empty(), "{scene}"),
+                other => panic!("{other:?}: {scene}"),
             }
-        }
+        });
     }
 }
 
 /// Whoever removes locks by path, without the gate, takes nothing else along.
 #[test]
 fn a_naive_removal_at_any_step_leaves_nothing_or_the_kept_file() {
-    for means in MEANS {
-        for (kind, licence) in LOCKS {
-            for step in BREAKING {
-                let database = Database::new();
-                fs::write(database.lock(), text(kind)).unwrap();
-                let seen = seen(&database);
-                let gate = database.gate();
-                let hook = |at| {
-                    if at == step {
-                        let _ = fs::remove_file(database.lock());
-                    }
-                };
-                let broken = site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap();
-                let is_kept = matches!(broken, Broken::Kept { .. });
-                let scene = format!("{kind} at {step:?} with {means:?}: {broken:?}");
-                assert!(is_kept || [Broken::Gone, Broken::Changed].contains(&broken), "{scene}");
-                assert_eq!(kept(&database).len(), usize::from(is_kept), "{scene}");
-                assert!(!database.lock().exists(), "{scene}");
+    each(|means, kind, licence, step| {
+        let (database, seen) = locked(kind);
+        let gate = database.gate();
+        let hook = |at| {
+            if at == step {
+                let _ = fs::remove_file(database.lock());
             }
-        }
-    }
+        };
+        let broken = site(&gate, means).with_hook(hook).break_lock(&seen, licence).unwrap();
+        let is_kept = matches!(broken, Broken::Kept { .. });
+        let scene = format!("{kind} at {step:?} with {means:?}: {broken:?}");
+        assert!(is_kept || [Broken::Gone, Broken::Changed].contains(&broken), "{scene}");
+        assert_eq!(kept(&database).len(), usize::from(is_kept), "{scene}");
+        assert!(!database.lock().exists(), "{scene}");
+    });
 }
 
 /// What lies aside after a crash is put back (or, being dead, removed) by the next one with the gate.
 #[test]
 fn a_crash_at_any_step_of_a_breaking_is_recovered() {
-    for means in MEANS {
-        for (kind, licence) in LOCKS {
-            for step in BREAKING {
-                let database = Database::new();
-                fs::write(database.lock(), text(kind)).unwrap();
-                let seen = seen(&database);
-                let gate = database.gate();
-                let crash = |at| crash_at(at, step);
-                let crashing = site(&gate, means).with_hook(crash);
-                let crashed = catch_unwind(AssertUnwindSafe(|| crashing.break_lock(&seen, licence)));
-                assert!(crashed.is_err(), "{step:?} was not reached with {means:?}");
-                drop(gate);
-                let decision = database.next_check();
-                let scene = format!("{kind} at {step:?} with {means:?}: {decision:?}");
-                if step == Step::Kept {
-                    assert_eq!((decision.is_skip(), kept(&database).len()), (false, 1), "{scene}");
-                    continue;
-                }
-                assert!(kept(&database).is_empty(), "{scene}");
-                match kind {
-                    "dead" => assert!(!decision.is_skip(), "{scene}"),
-                    "live" => assert!(locked_by("old")(&decision), "{scene}"),
-                    _ => assert_eq!(decision.reason(), Reason::Malformed, "{scene}"),
-                }
-                let gate = database.gate();
-                let again = site(&gate, means).break_lock(&seen, licence).unwrap();
-                let expected = if kind == "dead" { Broken::Gone } else { again.clone() };
-                assert_eq!(again, expected, "{scene}");
-                assert_eq!(kept(&database).len(), usize::from(kind != "dead"), "{scene}");
-            }
+    each(|means, kind, licence, step| {
+        let (database, seen) = locked(kind);
+        let gate = database.gate();
+        let crashing = site(&gate, means).with_hook(|at| crash_at(at, step));
+        assert!(
+            has_crashed(|| crashing.break_lock(&seen, licence)),
+            "{step:?} was not reached with {means:?}"
+        );
+        drop(gate);
+        let decision = database.next_check();
+        let scene = format!("{kind} at {step:?} with {means:?}: {decision:?}");
+        if step == Step::Kept {
+            assert_eq!((decision.is_skip(), kept(&database).len()), (false, 1), "{scene}");
+            return;
         }
-    }
+        assert!(kept(&database).is_empty(), "{scene}");
+        match kind {
+            "dead" => assert!(!decision.is_skip(), "{scene}"),
+            "live" => assert!(locked_by("old")(&decision), "{scene}"),
+            _ => assert_eq!(decision.reason(), Reason::Malformed, "{scene}"),
+        }
+        let gate = database.gate();
+        let again = site(&gate, means).break_lock(&seen, licence).unwrap();
+        let expected = if kind == "dead" { Broken::Gone } else { again.clone() };
+        assert_eq!(again, expected, "{scene}");
+        assert_eq!(kept(&database).len(), usize::from(kind != "dead"), "{scene}");
+    });
 }
 
 /// A break that died before it let the gate go is finished by the next one, without a check in between.
 #[test]
 fn the_next_break_takes_up_what_a_crash_has_left() {
     for means in MEANS {
-        let database = Database::new();
-        fs::write(database.lock(), live("old")).unwrap();
-        let seen = seen(&database);
+        let (database, seen) = locked("live");
         fs::rename(database.lock(), database.aside()).unwrap();
         let gate = database.gate();
         let broken = site(&gate, means).break_lock(&seen, Licence::EvenIfLive).unwrap();
         assert!(matches!(broken, Broken::Kept { .. }), "{means:?}: {broken:?}");
         assert_eq!(kept(&database).len(), 1);
     }
-}
-
-const STRANGE: [&str; 5] = ["symlink", "FIFO", "socket", "directory", "large"];
-
-fn make_strange(kind: &str, lock: &Path) {
-    match kind {
-        "symlink" => symlink("/nowhere", lock).unwrap(),
-        "FIFO" => nix::unistd::mkfifo(lock, nix::sys::stat::Mode::S_IRWXU).unwrap(),
-        "socket" => drop(UnixListener::bind(lock).unwrap()),
-        "directory" => {
-            fs::create_dir(lock).unwrap();
-            fs::write(lock.join("pid"), "7").unwrap();
-        }
-        _ => fs::write(lock, vec![b' '; 70_000]).unwrap(),
-    }
-}
-
-#[test]
-fn what_is_no_readable_file_is_kept_the_same_way() {
-    for means in MEANS {
-        for kind in STRANGE {
-            let database = Database::new();
-            make_strange(kind, &database.lock());
-            let before = fs::symlink_metadata(database.lock()).unwrap().ino();
-            let seen = seen(&database);
-            assert_eq!(seen.look().verdict, Verdict::Unreadable(Reason::Unreadable));
-            let gate = database.gate();
-            let broken = site(&gate, means).break_lock(&seen, Licence::UnlessHeld);
-            if kind == "directory" && !means.renameat2 {
-                let error = broken.unwrap_err().to_string();
-                assert!(
-                    error.starts_with("failed to move aside /"),
-                    "a directory has no second link: {error}"
-                );
-                assert_eq!(database.names(), [".exclusive-lock"]);
-                continue;
-            }
-            let Broken::Kept { file, watched } = broken.unwrap() else { panic!("{kind} with {means:?}") };
-            assert_eq!(fs::symlink_metadata(file).unwrap().ino(), before);
-            let by_lease = means.leases && kind == "large";
-            assert_eq!(watched, if by_lease { Watched::ByLease } else { Watched::ByComparison }, "{kind}");
-            assert_eq!(kept(&database).len(), 1);
-            assert_eq!(database.names().len(), 1, "{:?}", database.names());
-        }
-    }
-}
-
-/// A claim by rename over a strange thing, and one in place into a large file, at any step.
-#[test]
-fn a_naive_claim_over_a_strange_thing_survives() {
-    for means in MEANS {
-        for (kind, writer) in [
-            ("symlink", Writer::ByRename),
-            ("FIFO", Writer::ByRename),
-            ("large", Writer::ByRename),
-            ("large", Writer::InPlace),
-        ] {
-            for step in BREAKING {
-                let database = Database::new();
-                make_strange(kind, &database.lock());
-                let inode = fs::symlink_metadata(database.lock()).unwrap().ino();
-                let seen = seen(&database);
-                let gate = database.gate();
-                let mut claiming = None;
-                let hook = |at| {
-                    if at == step && claiming.is_none() {
-                        claiming = Some(claim_naively(writer, database.lock()));
-                    }
-                };
-                let broken =
-                    site(&gate, means).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap();
-                claiming.unwrap().join().unwrap();
-                drop(gate);
-                let scene = format!("{writer:?} over {kind} at {step:?} with {means:?}: {broken:?}");
-                assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
-                match broken {
-                    Broken::Kept { file, .. } => {
-                        assert_eq!(fs::symlink_metadata(file).unwrap().ino(), inode, "{scene}");
-                    }
-                    Broken::Changed => assert!(kept(&database).is_empty(), "{scene}"),
-                    other => panic!("{other:?}: {scene}"),
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_crash_with_a_strange_thing_aside_is_recovered() {
-    for kind in STRANGE {
-        let database = Database::new();
-        make_strange(kind, &database.lock());
-        let seen = seen(&database);
-        let gate = database.gate();
-        let crashing = site(&gate, Means::BEST).with_hook(|at| crash_at(at, Step::MovedAside));
-        assert!(catch_unwind(AssertUnwindSafe(|| crashing.break_lock(&seen, Licence::UnlessHeld))).is_err());
-        drop(gate);
-        assert_eq!(database.next_check().reason(), Reason::Unreadable, "{kind}");
-        let gate = database.gate();
-        let broken = site(&gate, Means::BEST).break_lock(&seen, Licence::UnlessHeld).unwrap();
-        assert!(matches!(broken, Broken::Kept { .. }), "{kind}: {broken:?}");
-    }
-}
-
-/// Something is put into a directory while it is watched: somebody is at it.
-#[test]
-fn a_strange_thing_that_changes_is_left() {
-    let database = Database::new();
-    make_strange("directory", &database.lock());
-    let seen = seen(&database);
-    let gate = database.gate();
-    let hook = |at| {
-        if at == Step::MovedAside {
-            // It looked the path up before the move; its file comes during the grace.
-            let aside = database.aside();
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(30));
-                fs::write(aside.join("new"), "").unwrap();
-            });
-        }
-    };
-    let broken = site(&gate, Means::BEST).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap();
-    assert_eq!(broken, Broken::Changed);
-    assert!(database.lock().join("new").exists() && kept(&database).is_empty());
 }
 
 /// A live claim lies aside, and what is to be broken is why it has to stay there: the two change places.
@@ -396,9 +259,8 @@ fn breaking_brings_back_what_lies_aside() {
             let looked = make(&database);
             let gate = database.gate();
             let crashing = site(&gate, Means::BEST).with_hook(|at| crash_at(at, step));
-            let crashed =
-                catch_unwind(AssertUnwindSafe(|| crashing.break_lock(&looked, Licence::EvenIfLive)));
-            assert!(crashed.is_err(), "{kind}: {step:?} was not reached");
+            let crashed = has_crashed(|| crashing.break_lock(&looked, Licence::EvenIfLive));
+            assert!(crashed, "{kind}: {step:?} was not reached");
             let there = [database.lock(), database.aside()].map(|path| path.symlink_metadata().is_ok());
             assert_eq!(there, [true, step != Step::Kept], "{kind} at {step:?}: one of them is lost");
         }
@@ -420,14 +282,9 @@ fn a_writer_into_a_lock_that_changed_places_claims_at_the_path() {
     fs::write(database.lock(), text("torn")).unwrap();
     let seen = seen(&database);
     let gate = database.gate();
-    let mut claiming = None;
-    let hook = |at| {
-        if at == Step::JudgedAgain && claiming.is_none() {
-            claiming = Some(claim_naively(Writer::InPlace, database.lock()));
-        }
-    };
-    let broken = site(&gate, Means::BEST).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap();
-    claiming.unwrap().join().unwrap();
+    let broken = with_claim_at(Step::JudgedAgain, Writer::InPlace, &database, |hook| {
+        site(&gate, Means::BEST).with_hook(hook).break_lock(&seen, Licence::UnlessHeld).unwrap()
+    });
     assert_eq!((broken, database.holder().as_str()), (Broken::Changed, "naive"));
     assert!(fs::read_to_string(database.aside()).unwrap().contains("other"));
 }

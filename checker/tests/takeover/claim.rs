@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Attempt, Release, Site, Step};
-use beadlock_checker::{Options, Skip, should_skip_database};
+use beadlock_checker::take::{Attempt, Means, Release, Step};
+use beadlock_checker::{Skip, should_skip_database};
 
-use crate::scene::{Database, MEANS, claimed, crash_at, dead, live, locked_by};
+use crate::scene::{Database, MEANS, claimed, crash_at, dead, has_crashed, live, locked_by, released, site};
 
 #[test]
 fn a_claim_is_whole_is_seen_and_is_released() {
@@ -22,13 +21,13 @@ fn a_claim_is_whole_is_seen_and_is_released() {
         assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json());
         assert_eq!(fs::metadata(database.lock()).unwrap().mode() & 0o7777, 0o644);
         assert_eq!(database.names(), [".exclusive-lock"], "{means:?}");
-        let again = Site::new(&gate, &Options::default()).with_means(means).claim(&record).unwrap();
+        let again = site(&gate, means).claim(&record).unwrap();
         assert!(matches!(again, Attempt::Refused(Skip::Locked(..), None)), "{again:?}");
         assert!(locked_by("ours")(&should_skip_database(database.path())));
-        let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
+        let released = site(&gate, means).release(&held).unwrap();
         assert_eq!(released, Release::Released, "{means:?}");
         assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());
-        let again = Site::new(&gate, &Options::default()).release(&held).unwrap();
+        let again = site(&gate, Means::BEST).release(&held).unwrap();
         assert_eq!(again, Release::Gone);
     }
 }
@@ -42,11 +41,8 @@ fn a_crash_at_any_step_of_a_claim_leaves_a_whole_record_or_none() {
             let gate = database.gate();
             let record = Record::new("ours", "").unwrap();
             let crash = |at| crash_at(at, step);
-            let site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
-            assert!(
-                catch_unwind(AssertUnwindSafe(|| site.claim(&record))).is_err(),
-                "{step:?} was not reached"
-            );
+            let crashing = site(&gate, means).with_hook(crash);
+            assert!(has_crashed(|| crashing.claim(&record)), "{step:?} was not reached");
             match step {
                 Step::Linked => assert_eq!(fs::read_to_string(database.lock()).unwrap(), record.to_json()),
                 _ => assert!(!database.lock().exists()),
@@ -83,7 +79,7 @@ fn unfinished_locks_of_the_dead_are_swept() {
         for theirs in [&named, &long, &link, &fifo] {
             assert!(fs::symlink_metadata(theirs).is_ok(), "{means:?}: {theirs:?}");
         }
-        assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+        assert_eq!(released(held, &gate), Release::Released);
     }
 }
 
@@ -100,8 +96,7 @@ fn a_removal_is_told_of_when_the_claim_is_refused_after_it() {
                 came = Some(fs::write(database.lock(), live("other")));
             }
         };
-        let site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
-        let attempt = site.claim(&Record::new("ours", "").unwrap()).unwrap();
+        let attempt = site(&gate, means).with_hook(hook).claim(&Record::new("ours", "").unwrap()).unwrap();
         let Attempt::Refused(Skip::Locked(record, _), Some(removed)) = attempt else {
             panic!("{means:?}: {attempt:?}")
         };
@@ -122,7 +117,7 @@ fn a_record_that_nobody_could_read_is_not_claimed_with() {
     let mut nameless = Record::new("ours", "").unwrap();
     nameless.holder.clear();
     for record in [nameless, Record::new("ours", &"1".repeat(70_000)).unwrap()] {
-        let error = Site::new(&gate, &Options::default()).claim(&record).unwrap_err().to_string();
+        let error = site(&gate, Means::BEST).claim(&record).unwrap_err().to_string();
         assert!(error.contains("that nobody could read") && error.contains(".exclusive-lock"), "{error}");
         assert!(database.names().is_empty());
     }

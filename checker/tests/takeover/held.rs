@@ -1,15 +1,14 @@
 //! A lock that stands: where it has got to, and who becomes its guard later.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use beadlock_checker::Options;
 use beadlock_checker::Place;
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Adopted, Held, Means, Release, Settled, Site, Step, Whereabouts};
+use beadlock_checker::take::{Adopted, Held, Means, Release, Settled, Step, Whereabouts};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, live, locked_by, record,
+    Database, MEANS, REMOVAL, Writer, claimed, crash_at, dead, has_crashed, live, locked_by, record,
+    released, site, with_claim_at,
 };
 
 fn ours() -> Record {
@@ -21,10 +20,6 @@ fn made(database: &Database, means: Means) -> String {
     let gate = database.gate();
     let held = claimed(&gate, means, &ours());
     held.id().to_owned()
-}
-
-fn released(held: Held, gate: &beadlock_checker::Gate) -> Release {
-    held.release(Some(gate)).map_err(|(_, error)| error).unwrap()
 }
 
 #[test]
@@ -84,7 +79,7 @@ fn a_removal_that_meets_it_never_looks_like_a_loss() {
                 seen.push((step, held.whereabouts()));
             }
         };
-        let settled = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).settle();
+        let settled = site(&gate, means).with_hook(hook).settle();
         assert!(matches!(settled, Settled::Refused { .. }), "{means:?}: {settled:?}");
         assert!(seen.iter().any(|(_, place)| *place == Whereabouts::Aside), "{means:?}: {seen:?}");
         let is_there = |place: &Whereabouts| matches!(place, Whereabouts::InPlace | Whereabouts::Aside);
@@ -105,7 +100,7 @@ fn a_release_is_a_loss_only_when_it_is_done() {
         let held = claimed(&gate, means, &ours());
         let mut seen = Vec::new();
         let hook = |step| seen.push((step, held.whereabouts()));
-        let released = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).release(&held);
+        let released = site(&gate, means).with_hook(hook).release(&held);
         assert_eq!(released.unwrap(), Release::Released);
         for (step, place) in seen {
             let expected = match step {
@@ -126,8 +121,7 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
     let before = fs::read(database.lock()).unwrap();
     let gate = database.gate();
     for other in ["", "x", &id[..31], &id.to_uppercase(), "sha256:000000000000"] {
-        let Adopted::NotOurs(Some(there)) = Site::new(&gate, &Options::default()).adopt(other).unwrap()
-        else {
+        let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else {
             panic!("{other}")
         };
         assert_eq!(there.holder, "ours");
@@ -135,11 +129,11 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
     }
     let Ok(Adopted::Held(watching)) = Held::adopt(&place, &id) else { panic!("without the gate") };
     assert_eq!((watching.id(), watching.whereabouts()), (id.as_str(), Whereabouts::InPlace));
-    let Ok(Adopted::Held(held)) = Site::new(&gate, &Options::default()).adopt(&id) else { panic!("with it") };
+    let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else { panic!("with it") };
     assert_eq!(fs::read(database.lock()).unwrap(), before);
     assert_eq!(released(held, &gate), Release::Released);
     assert_eq!(watching.whereabouts(), Whereabouts::Vanished);
-    assert!(matches!(Site::new(&gate, &Options::default()).adopt(&id), Ok(Adopted::Gone)));
+    assert!(matches!(site(&gate, Means::BEST).adopt(&id), Ok(Adopted::Gone)));
     assert!(matches!(Held::adopt(&place, &id), Ok(Adopted::Gone)));
     assert!(Held::adopt(&Place::beads(database.path().join("nowhere")), &id).is_err());
 }
@@ -148,7 +142,7 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
 fn what_has_no_id_or_cannot_be_read_is_nobodys_to_adopt() {
     let database = Database::new();
     let gate = database.gate();
-    let adopt = |id: &str| Site::new(&gate, &Options::default()).adopt(id).unwrap();
+    let adopt = |id: &str| site(&gate, Means::BEST).adopt(id).unwrap();
     for content in [
         live("naive"),
         dead("crashed"),
@@ -180,9 +174,7 @@ fn who_is_adopted_is_as_old_as_the_record_says() {
         let aged = text.replace(field, &format!("  \"started_at\": \"{since}\","));
         fs::write(database.lock(), aged).unwrap();
         let gate = database.gate();
-        let Ok(Adopted::Held(held)) = Site::new(&gate, &Options::default()).adopt(&id) else {
-            panic!("{since}")
-        };
+        let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else { panic!("{since}") };
         let age = held.age().as_secs() / 86_400;
         assert_eq!((age >= days, age > 0), (true, days > 0), "{since}: {age} days");
         assert_eq!(held.whereabouts(), Whereabouts::InPlace);
@@ -197,8 +189,7 @@ fn it_is_adopted_out_of_the_side_file() {
         let id = made(&database, means);
         fs::rename(database.lock(), database.aside()).unwrap();
         let gate = database.gate();
-        let mut site = Site::new(&gate, &Options::default()).with_means(means);
-        let Ok(Adopted::Held(held)) = site.adopt(&id) else { panic!("{means:?}") };
+        let Ok(Adopted::Held(held)) = site(&gate, means).adopt(&id) else { panic!("{means:?}") };
         assert!(database.lock().exists() && !database.aside().exists());
         assert_eq!(held.whereabouts(), Whereabouts::InPlace);
         assert_eq!(released(held, &gate), Release::Released);
@@ -215,10 +206,9 @@ fn after_a_crash_at_any_step_of_its_release_it_is_held_or_gone() {
             let gate = database.gate();
             let held = claimed(&gate, means, &ours());
             let crash = |at| crash_at(at, step);
-            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
-            assert!(catch_unwind(AssertUnwindSafe(|| site.release(&held))).is_err(), "{step:?}");
-            let mut site = Site::new(&gate, &Options::default()).with_means(means);
-            match site.adopt(held.id()).unwrap() {
+            let mut crashing = site(&gate, means).with_hook(crash);
+            assert!(has_crashed(|| crashing.release(&held)), "{step:?}");
+            match site(&gate, means).adopt(held.id()).unwrap() {
                 Adopted::Held(again) => assert_eq!(released(again, &gate), Release::Released),
                 Adopted::Gone => assert_eq!(step, Step::Deleted, "{means:?}"),
                 other => panic!("{step:?} with {means:?}: {other:?}"),
@@ -236,7 +226,7 @@ fn beside_somebodys_claim_both_stay() {
     fs::rename(database.lock(), database.aside()).unwrap();
     fs::write(database.lock(), live("other")).unwrap();
     let gate = database.gate();
-    let adopt = || Site::new(&gate, &Options::default()).adopt(&id).unwrap();
+    let adopt = || site(&gate, Means::BEST).adopt(&id).unwrap();
     let Adopted::NotOurs(Some(there)) = adopt() else { panic!("theirs is the lock") };
     assert_eq!(there.holder, "other");
     assert!(database.aside().exists());
@@ -260,15 +250,9 @@ fn a_naive_claim_survives_an_adoption_at_any_step() {
                 let id = made(&database, means);
                 fs::rename(database.lock(), database.aside()).unwrap();
                 let gate = database.gate();
-                let mut claiming = None;
-                let hook = |at| {
-                    if at == step && claiming.is_none() {
-                        claiming = Some(claim_naively(writer, database.lock()));
-                    }
-                };
-                let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
-                let adopted = site.adopt(&id);
-                claiming.unwrap().join().unwrap();
+                let adopted = with_claim_at(step, writer, &database, |hook| {
+                    site(&gate, means).with_hook(hook).adopt(&id)
+                });
                 assert!(!matches!(adopted, Ok(Adopted::Held(_))), "{writer:?} at {step:?} with {means:?}");
                 drop(gate);
                 let decision = beadlock_checker::should_skip_database(database.path());

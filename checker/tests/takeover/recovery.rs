@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use beadlock_checker::take::{Means, Settled, Site, Step};
+use beadlock_checker::take::{Means, Settled, Step};
 use beadlock_checker::{Options, Place, Reason, Skip, check, should_skip_database};
 
-use crate::scene::{Database, MEANS, dead, live, locked_by};
+use crate::scene::{Database, MEANS, dead, live, locked_by, site};
 
 /// MODEL V3 and V5: a remover moved a claim aside that had just come, and died before it could move it back.
 #[test]
@@ -16,7 +16,7 @@ fn a_live_side_file_goes_back_to_an_empty_path() {
         let database = Database::new();
         fs::write(database.aside(), live("naive")).unwrap();
         let gate = database.gate();
-        let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
+        let settled = site(&gate, means).settle();
         assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
         assert_eq!(database.names(), [".exclusive-lock"]);
     }
@@ -59,7 +59,7 @@ fn a_live_side_file_and_a_stale_lock_change_places() {
     fs::write(database.aside(), dead("crashed")).unwrap();
     let before = fs::metadata(database.lock()).unwrap().ino();
     let gate = database.gate();
-    let settled = Site::new(&gate, &Options::default()).settle();
+    let settled = site(&gate, Means::BEST).settle();
     assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
     assert_eq!(database.names(), [".exclusive-lock"], "the dead one is deleted first");
     assert_eq!(fs::metadata(database.lock()).unwrap().ino(), before);
@@ -72,7 +72,7 @@ fn where_nothing_can_be_exchanged_both_stay() {
     fs::write(database.aside(), live("naive")).unwrap();
     fs::write(database.lock(), dead("crashed")).unwrap();
     let gate = database.gate();
-    let settled = Site::new(&gate, &Options::default()).with_means(Means::PORTABLE).settle();
+    let settled = site(&gate, Means::PORTABLE).settle();
     assert!(matches!(settled, Settled::Refused { skip: Skip::InProgress, .. }), "{settled:?}");
     assert!(database.aside().exists() && database.lock().exists());
 }
@@ -84,7 +84,7 @@ fn one_file_under_both_names_is_one_lock() {
     fs::write(database.lock(), live("naive")).unwrap();
     fs::hard_link(database.lock(), database.aside()).unwrap();
     let gate = database.gate();
-    let settled = Site::new(&gate, &Options::default()).settle();
+    let settled = site(&gate, Means::BEST).settle();
     assert!(matches!(settled, Settled::Refused { skip: Skip::Locked(..), .. }), "{settled:?}");
     assert_eq!(database.names(), [".exclusive-lock"]);
 }
@@ -135,7 +135,7 @@ fn a_writer_into_a_side_file_claims_at_the_path() {
         }
         _ => {}
     };
-    let settled = Site::new(&gate, &Options::default()).with_hook(hook).settle();
+    let settled = site(&gate, Means::BEST).with_hook(hook).settle();
     claiming.unwrap().join().unwrap();
     drop(gate);
     assert!(!was_aside, "it claimed where nobody looks");

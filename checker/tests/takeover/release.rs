@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use beadlock_checker::Gate;
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Means, Release, Settled, Site};
-use beadlock_checker::{Gate, Options};
+use beadlock_checker::take::{Means, Release, Settled};
 
 use crate::scene::{
-    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, live, locked_by,
+    Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live, locked_by,
+    released, site, with_claim_at,
 };
 
 /// Nobody's lock but one's own is ever released: neither a later one, nor one written over it in place.
@@ -23,7 +23,7 @@ fn a_release_leaves_a_lock_that_is_not_ours() {
             let gate = database.gate();
             let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
             claim_naively(writer, database.lock()).join().unwrap();
-            let released = Site::new(&gate, &Options::default()).with_means(means).release(&held).unwrap();
+            let released = site(&gate, means).release(&held).unwrap();
             let Release::NotOurs(Some(there)) = released else { panic!("{writer:?}: {released:?}") };
             assert_eq!(there.holder, "naive");
             assert_eq!(database.holder(), "naive");
@@ -40,15 +40,9 @@ fn a_naive_claim_survives_a_release_at_any_step() {
                 let database = Database::new();
                 let gate = database.gate();
                 let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
-                let mut claiming = None;
-                let hook = |at| {
-                    if at == step && claiming.is_none() {
-                        claiming = Some(claim_naively(writer, database.lock()));
-                    }
-                };
-                let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(hook);
-                let released = site.release(&held).unwrap();
-                claiming.unwrap().join().unwrap();
+                let released = with_claim_at(step, writer, &database, |hook| {
+                    site(&gate, means).with_hook(hook).release(&held).unwrap()
+                });
                 drop(gate);
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {released:?}");
                 assert!(locked_by("naive")(&database.next_check()), "the claim is lost: {scene}");
@@ -66,12 +60,9 @@ fn a_crash_at_any_step_of_a_release_is_recovered() {
             let gate = database.gate();
             let held = claimed(&gate, means, &Record::new("ours", "").unwrap());
             let crash = |at| crash_at(at, step);
-            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
-            assert!(
-                catch_unwind(AssertUnwindSafe(|| site.release(&held))).is_err(),
-                "{step:?} was not reached"
-            );
-            let released = Site::new(&gate, &Options::default()).release(&held).unwrap();
+            let mut crashing = site(&gate, means).with_hook(crash);
+            assert!(has_crashed(|| crashing.release(&held)), "{step:?} was not reached");
+            let released = site(&gate, Means::BEST).release(&held).unwrap();
             assert!(matches!(released, Release::Released | Release::Gone), "{step:?}: {released:?}");
             assert!(database.names().is_empty(), "{step:?} with {means:?}: {:?}", database.names());
         }
@@ -85,7 +76,7 @@ fn a_release_brings_back_what_lies_aside() {
     let gate = database.gate();
     let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
     fs::write(database.aside(), live("naive")).unwrap();
-    let released = Site::new(&gate, &Options::default()).release(&held).unwrap();
+    let released = site(&gate, Means::BEST).release(&held).unwrap();
     assert_eq!((released, database.holder().as_str()), (Release::Released, "naive"));
     drop(gate);
     assert!(locked_by("naive")(&database.next_check()));
@@ -98,12 +89,12 @@ fn readers_are_not_noticed() {
     fs::write(database.lock(), dead("crashed")).unwrap();
     let reader = fs::File::open(database.lock()).unwrap();
     let gate = database.gate();
-    let settled = Site::new(&gate, &Options::default()).settle();
+    let settled = site(&gate, Means::BEST).settle();
     assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
     drop(reader);
     let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
     let _reader = fs::File::open(database.lock()).unwrap();
-    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    assert_eq!(released(held, &gate), Release::Released);
 }
 
 /// While the lock cannot be looked at (here: under somebody's write lease), a release says neither "gone" nor "not
@@ -137,7 +128,7 @@ fn a_release_waits_until_it_can_look() {
         drop(leaser.stdin.take());
         leaser.wait().unwrap();
     });
-    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    assert_eq!(released(held, &gate), Release::Released);
     later.join().unwrap();
 }
 
@@ -148,7 +139,7 @@ fn a_claim_without_an_id_is_released_too() {
         let database = Database::new();
         let gate = database.gate();
         let held = claimed(&gate, means, &Record { beadlock: None, ..Record::new("ours", "1").unwrap() });
-        assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+        assert_eq!(released(held, &gate), Release::Released);
     }
 }
 
@@ -160,7 +151,7 @@ fn the_gate_of_another_database_releases_nothing() {
     let (held, error) = held.release(Some(&other.gate())).unwrap_err();
     assert!(error.to_string().contains("another directory"), "{error}");
     assert_eq!(ours.holder(), "ours");
-    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    assert_eq!(released(held, &gate), Release::Released);
 }
 
 /// The lock goes with its directory when that is renamed during the hold, and so does its release.
@@ -175,6 +166,6 @@ fn a_release_follows_its_directory() {
     fs::rename(&old, &new).unwrap();
     let gate = Gate::try_take(&held.reach()).unwrap().unwrap();
     assert!(Gate::try_take(&new).unwrap().is_none(), "it is that directory's gate");
-    assert_eq!(held.release(Some(&gate)).map_err(|(_, error)| error).unwrap(), Release::Released);
+    assert_eq!(released(held, &gate), Release::Released);
     assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
 }

@@ -1,12 +1,13 @@
 //! Removing a stale lock: steps 2 to 7 of DESIGN 6.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use beadlock_checker::take::{Settled, Site};
-use beadlock_checker::{Options, Reason, Removed, Skip, Watched};
+use beadlock_checker::take::{Means, Settled};
+use beadlock_checker::{Reason, Removed, Skip, Watched};
 
-use crate::scene::{Database, MEANS, REMOVAL, Writer, claim_naively, crash_at, dead, locked_by};
+use crate::scene::{
+    Database, MEANS, REMOVAL, Writer, crash_at, dead, has_crashed, locked_by, site, with_claim_at,
+};
 
 #[test]
 fn a_stale_lock_is_removed_and_nothing_is_left() {
@@ -14,7 +15,7 @@ fn a_stale_lock_is_removed_and_nothing_is_left() {
         let database = Database::new();
         fs::write(database.lock(), dead("crashed")).unwrap();
         let gate = database.gate();
-        let settled = Site::new(&gate, &Options::default()).with_means(means).settle();
+        let settled = site(&gate, means).settle();
         let Settled::Free { removed: Some(Removed { record, reason, watched }) } = settled else {
             panic!("{means:?}: {settled:?}")
         };
@@ -34,15 +35,9 @@ fn a_naive_claim_survives_a_removal_at_any_step() {
                 let database = Database::new();
                 fs::write(database.lock(), dead("crashed")).unwrap();
                 let gate = database.gate();
-                let mut claiming = None;
-                let hook = |at| {
-                    if at == step && claiming.is_none() {
-                        claiming = Some(claim_naively(writer, database.lock()));
-                    }
-                };
-                let settled =
-                    Site::new(&gate, &Options::default()).with_means(means).with_hook(hook).settle();
-                claiming.unwrap().join().unwrap();
+                let settled = with_claim_at(step, writer, &database, |hook| {
+                    site(&gate, means).with_hook(hook).settle()
+                });
                 drop(gate);
                 let scene = format!("{writer:?} at {step:?} with {means:?}: {settled:?}");
                 assert!(!matches!(settled, Settled::Free { .. }), "proceeded beside a claim: {scene}");
@@ -62,9 +57,8 @@ fn a_crash_at_any_step_of_a_removal_is_recovered() {
             fs::write(database.lock(), dead("crashed")).unwrap();
             let gate = database.gate();
             let crash = |at| crash_at(at, step);
-            let mut site = Site::new(&gate, &Options::default()).with_means(means).with_hook(crash);
-            let crashed = catch_unwind(AssertUnwindSafe(|| site.settle()));
-            assert!(crashed.is_err(), "{step:?} was not reached with {means:?}");
+            let mut crashing = site(&gate, means).with_hook(crash);
+            assert!(has_crashed(|| crashing.settle()), "{step:?} was not reached with {means:?}");
             drop(gate);
             let decision = database.next_check();
             assert!(!decision.is_skip(), "{step:?} with {means:?}: {decision:?}");
@@ -80,9 +74,9 @@ fn a_lock_that_is_open_for_writing_is_not_removed() {
     fs::write(database.lock(), dead("crashed")).unwrap();
     let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
     let gate = database.gate();
-    let settled = Site::new(&gate, &Options::default()).settle();
+    let settled = site(&gate, Means::BEST).settle();
     assert!(matches!(settled, Settled::Refused { skip: Skip::InProgress, .. }), "{settled:?}");
     drop(writer);
-    let settled = Site::new(&gate, &Options::default()).settle();
+    let settled = site(&gate, Means::BEST).settle();
     assert!(matches!(settled, Settled::Free { removed: Some(_) }), "{settled:?}");
 }

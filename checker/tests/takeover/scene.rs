@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Attempt, Held, Means, Site, Step};
+use beadlock_checker::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_checker::{Decision, Gate, Options, Reason, Skip, should_skip_database};
 
 pub const MEANS: [Means; 4] = [
@@ -116,6 +116,23 @@ pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
     thread
 }
 
+/// What `act` comes to when a tool claims naively at `step`, once: it has claimed when this returns.
+pub fn with_claim_at<T>(
+    step: Step,
+    writer: Writer,
+    database: &Database,
+    act: impl FnOnce(&mut dyn FnMut(Step)) -> T,
+) -> T {
+    let mut claiming = None;
+    let answer = act(&mut |at| {
+        if at == step && claiming.is_none() {
+            claiming = Some(claim_naively(writer, database.lock()));
+        }
+    });
+    claiming.unwrap().join().unwrap();
+    answer
+}
+
 /// The step never continues; what the kernel does for a dead process, unwinding does here.
 pub fn crash_at(at: Step, step: Step) {
     if at == step {
@@ -123,13 +140,26 @@ pub fn crash_at(at: Step, step: Step) {
     }
 }
 
+/// True when `act` came to a step at which it [crashes](crash_at).
+pub fn has_crashed<T>(act: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(act)).is_err()
+}
+
 pub fn locked_by(holder: &str) -> impl Fn(&Decision) -> bool {
     move |decision| matches!(decision, Decision::Skip(Skip::Locked(record, Reason::PidAlive)) if record.holder == holder)
 }
 
+pub fn site(gate: &Gate, means: Means) -> Site<'_> {
+    Site::new(gate, &Options::default()).with_means(means)
+}
+
 pub fn claimed(gate: &Gate, means: Means, record: &Record) -> Held {
-    match Site::new(gate, &Options::default()).with_means(means).claim(record).unwrap() {
+    match site(gate, means).claim(record).unwrap() {
         Attempt::Claimed(held, _) => held,
         Attempt::Refused(skip, _) => panic!("{means:?}: {skip:?}"),
     }
+}
+
+pub fn released(held: Held, gate: &Gate) -> Release {
+    held.release(Some(gate)).map_err(|(_, error)| error).unwrap()
 }

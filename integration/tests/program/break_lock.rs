@@ -1,17 +1,16 @@
 //! `beadlock break`: the lock that is meant, and no other, goes out of the way and is kept.
 
+mod asking;
+mod hindered;
+
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use beadlock_checker::Gate;
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
-use crate::terminal::{BEADLOCK, Terminal};
+use crate::support::{Running, Scene, dead_pid, lock_text, this_host, until};
 
 /// What is kept of broken locks.
 fn kept(scene: &Scene) -> Vec<PathBuf> {
@@ -213,25 +212,6 @@ fn what_is_no_file_is_broken_too() {
     }
 }
 
-/// An empty file of this moment is a lock that somebody is writing.
-#[test]
-fn a_file_that_may_be_in_the_middle_of_being_written_is_waited_for() {
-    let scene = Scene::new();
-    fs::write(scene.lock(), "").unwrap();
-    let begun = Instant::now();
-    scene.run(&["break", "--malformed"]).expect(0, &["waiting for ", "malformed lock file: unexpected EOF"]);
-    assert!(begun.elapsed() >= Duration::from_millis(1900), "{:?}", begun.elapsed());
-    assert_eq!(kept(&scene).len(), 1);
-
-    let scene = Scene::new();
-    fs::write(scene.lock(), "").unwrap();
-    let breaking = Running::start(scene.command(&["break", "--malformed"]));
-    until("it waits", || breaking.err().contains("waiting for "));
-    scene.write_lock("slow", me(), &this_host());
-    breaking.finish().expect(4, &["is not unreadable: it is held by slow (PID "]);
-    assert_eq!(scene.names(), [".exclusive-lock"]);
-}
-
 #[test]
 fn nothing_to_break_is_a_warning() {
     let scene = Scene::new();
@@ -245,29 +225,6 @@ fn nothing_to_break_is_a_warning() {
     assert_eq!((&json["data"]["kept"], &json["data"]["was"]), (&Value::Null, &was));
     assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
     assert!(scene.names().is_empty());
-}
-
-/// Its lock has gone with it, and is not broken.
-#[test]
-#[expect(clippy::disallowed_methods, reason = "the test moves the database away")]
-fn a_database_that_vanishes_meanwhile_is_exit_1() {
-    for is_replaced in [false, true] {
-        let scene = Scene::new();
-        // In the middle of being written: looked at again and again.
-        fs::write(scene.lock(), "").unwrap();
-        let breaking = Running::start(scene.command(&["break", "--malformed", "--json"]));
-        until("it waits", || breaking.err().contains("waiting for "));
-        fs::rename(scene.beads(), scene.file("moved")).unwrap();
-        let words = if is_replaced {
-            fs::create_dir(scene.beads()).unwrap();
-            "is another directory by now"
-        } else {
-            ".beads is not there any more (no such file or directory)"
-        };
-        let json = breaking.finish().expect(1, &[words]).json();
-        assert_eq!((&json["error"]["code"], &json["data"]), (&json!("NO_TARGET"), &Value::Null));
-        assert_eq!(fs::read(scene.file("moved/.exclusive-lock")).unwrap(), b"");
-    }
 }
 
 #[test]
@@ -299,70 +256,6 @@ fn every_wrong_word_is_exit_2() {
         Running::start(command).finish().expect(code, &[]);
     }
     assert_eq!(scene.names(), [".exclusive-lock"]);
-}
-
-#[test]
-fn a_gate_that_stays_shut_is_a_drain_time_out() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
-    let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let held_by = format!("did not open within 10s; it is held by PID {} (", me());
-    let json = scene
-        .run(&["break", "--holder", "vc", "--json"])
-        .expect(4, &[&held_by, "try again when that has ended", "waiting for the gate of "])
-        .json();
-    assert_eq!(
-        (&json["error"]["code"], &json["error"]["retryable"]),
-        (&json!("DRAIN_TIMEOUT"), &json!(true))
-    );
-    drop(gate);
-    assert_eq!(scene.names(), [".exclusive-lock"]);
-}
-
-#[test]
-fn inside_a_cycle_it_fails_at_once() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
-    let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let mut command = scene.command(&["break", "--holder", "vc"]);
-    command.env("BEADLOCK_CYCLE", scene.beads());
-    let begun = Instant::now();
-    Running::start(command).finish().expect(4, &["inside a sync cycle"]);
-    assert!(begun.elapsed() < Duration::from_secs(5));
-    assert_eq!(scene.names(), [".exclusive-lock"]);
-}
-
-#[test]
-fn a_signal_ends_the_wait_for_the_gate_and_nothing_is_touched() {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
-        let scene = Scene::new();
-        scene.write_lock("vc", dead_pid(), &this_host());
-        let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-        let breaking = Running::start(scene.command(&["break", "--holder", "vc"]));
-        until("it waits", || breaking.err().contains("waiting for the gate"));
-        breaking.signal(signal);
-        let ended = breaking.finish().expect(code, &["before anything was changed"]);
-        assert_eq!(ended.signal, (signal == Signal::SIGINT).then_some(2), "{ended:?}");
-        drop(gate);
-        assert_eq!(scene.names(), [".exclusive-lock"]);
-    }
-}
-
-#[test]
-fn without_a_gate_or_a_permission_nothing_is_changed() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
-    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    for (mode, word) in [(0o733, "there is no gate here ("), (0o755, "failed to move aside ")] {
-        fs::set_permissions(scene.beads(), fs::Permissions::from_mode(mode)).unwrap();
-        let mut command = scene.command(&["break", ".beads", "--holder", "vc", "--json"]);
-        if !as_nobody(&mut command) {
-            return;
-        }
-        let json = Running::start(command).finish().expect(1, &[word, "permission denied"]).json();
-        assert_eq!(json["error"]["code"], "NOT_PERMITTED");
-        assert_eq!(scene.names(), [".exclusive-lock"]);
-    }
 }
 
 #[test]
@@ -423,69 +316,6 @@ fn the_audit_trail_says_who_and_why() {
     assert_eq!(line["detail"], "malformed lock file: unexpected EOF");
 }
 
-/// A crash has left the lock aside: it is put back first, and is what is meant.
-#[test]
-fn what_a_crash_has_left_aside_is_broken_too() {
-    let scene = Scene::new();
-    let text = lock_text("old", me(), &this_host());
-    fs::write(scene.beads().join(".exclusive-lock.aside"), &text).unwrap();
-    scene.run(&["break", "--holder", "old"]).expect(4, &["is held by old (PID "]);
-    assert_eq!(scene.names(), [".exclusive-lock"]);
-    let mv = "mv .beads/.exclusive-lock .beads/.exclusive-lock.aside";
-    Running::start(scene.shell(mv)).finish().expect(0, &[]);
-    scene.run(&["break", "--holder", "old", "--even-if-live"]).expect(0, &["broke the lock of old"]);
-    assert_eq!((fs::read_to_string(&kept(&scene)[0]).unwrap(), scene.names().len()), (text, 1));
-}
-
-/// Killed in the middle it has done nothing, once the next check has come by; asked to end, it ends what it has begun.
-#[test]
-fn a_break_that_is_ended_in_the_middle_loses_nothing() {
-    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
-        let scene = Scene::new();
-        let aside = scene.beads().join(".exclusive-lock.aside");
-        // It is aside for a tenth of a second; on a machine that is busier than that it is seen another time.
-        let ended = (0..50).find_map(|_| {
-            Running::start(scene.shell("rm -f .beads/.exclusive-lock*")).finish().expect(0, &[]);
-            scene.write_lock("old", me(), &this_host());
-            let mut breaking = Running::start(scene.command(&["break", "--holder", "old", "--even-if-live"]));
-            until("it is aside, or has been", || aside.exists() || breaking.has_ended());
-            if breaking.has_ended() {
-                return None;
-            }
-            breaking.signal(signal);
-            let ended = breaking.finish();
-            let was_in_time = signal == Signal::SIGTERM || aside.exists();
-            was_in_time.then_some(ended)
-        });
-        let ended = ended.expect("one was seen in the middle");
-        match signal {
-            Signal::SIGKILL => {
-                assert_eq!(scene.names(), [".exclusive-lock.aside"], "{ended:?}");
-                assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by old)\n");
-                assert_eq!(scene.names(), [".exclusive-lock"]);
-            }
-            _ => {
-                let ended = ended.expect(0, &["broke the lock of old"]);
-                assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1), "{ended:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn many_breaks_of_one_lock_keep_it_once() {
-    let scene = Scene::new();
-    scene.write_lock("old", me(), &this_host());
-    let id = id(&scene);
-    let breaking: Vec<Running> =
-        (0..8).map(|_| Running::start(scene.command(&["break", "--id", &id, "--even-if-live"]))).collect();
-    let ended: Vec<Ended> = breaking.into_iter().map(|breaking| breaking.finish().expect(0, &[])).collect();
-    let broke = ended.iter().filter(|ended| ended.err.contains("broke the lock of old")).count();
-    let late = ended.iter().filter(|ended| ended.err.contains("nothing to break")).count();
-    assert_eq!((broke, late), (1, 7), "{ended:?}");
-    assert_eq!((kept(&scene).len(), scene.names().len()), (1, 1));
-}
-
 #[test]
 fn a_lock_at_any_path_is_kept_beside_it() {
     let scene = Scene::new();
@@ -500,84 +330,4 @@ fn a_lock_at_any_path_is_kept_beside_it() {
     let kept = json["data"]["kept"].as_str().unwrap();
     assert!(kept.contains("/x.lock.broken-") && kept.ends_with("Z.json"), "{kept}");
     assert!(fs::read_to_string(kept).unwrap().contains("deploy") && !scene.file("x.lock").exists());
-}
-
-/// Runs a `break` without a choice on a terminal, types `keys` at its question, and answers how it ended and what was
-/// shown.
-fn asked(scene: &Scene, args: &[&str], keys: &str) -> (Ended, String) {
-    let words = [&[BEADLOCK, "break", "--color", "never"], args].concat();
-    let mut terminal = Terminal::start_as(scene, "dumb", &words);
-    terminal.until("it asks", || terminal.seen().contains("Type its id to break it: "));
-    terminal.type_in(keys);
-    let ended = terminal.end();
-    let shown = ended.out.clone();
-    (ended, shown)
-}
-
-/// The same where no question is to come.
-fn not_asked(scene: &Scene) -> Ended {
-    let ended = Terminal::start_as(scene, "dumb", &[BEADLOCK, "break", "--color", "never"]).end();
-    assert!(!ended.out.contains("Type its id"), "{ended:?}");
-    ended
-}
-
-#[test]
-fn on_a_terminal_the_lock_is_shown_and_its_id_is_typed() {
-    let scene = Scene::new();
-    scene.write_lock("vc\u{1b}[2J", dead_pid(), &this_host());
-    let id = id(&scene);
-    let (ended, shown) = asked(&scene, &[], &format!("  {id} \n"));
-    assert_eq!(ended.code, 0, "{shown}");
-    for word in [
-        r".beads: stale, left by vc\u{1b}[2J (PID ",
-        "says ESRCH: it is gone",
-        &format!("id: {id}"),
-        "broke the lock of ",
-    ] {
-        assert!(shown.contains(word), "{word:?} in {shown}");
-    }
-    assert!(!shown.contains('\u{1b}'), "{shown}");
-    assert_eq!(kept(&scene).len(), 1);
-}
-
-#[test]
-fn on_a_terminal_anything_but_the_id_touches_nothing() {
-    for (keys, code, signal) in [
-        ("nonsense\n", 1, None),
-        ("\n", 1, None),
-        ("yes\n", 1, None),
-        ("\u{4}", 1, None),
-        ("half\u{3}", 130, Some(2)),
-    ] {
-        let scene = Scene::new();
-        scene.write_lock("vc", dead_pid(), &this_host());
-        let (ended, shown) = asked(&scene, &[], keys);
-        assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {shown}");
-        assert_eq!(scene.names(), [".exclusive-lock"], "{keys:?}");
-    }
-}
-
-#[test]
-fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
-    let scene = Scene::new();
-    scene.write_lock("vc", me(), &this_host());
-    let ended = not_asked(&scene);
-    assert_eq!(ended.code, 4, "{ended:?}");
-    for word in [".beads: held by vc (PID ", " --even-if-live\r\n"] {
-        assert!(ended.out.contains(word), "{word:?} in {ended:?}");
-    }
-    assert_eq!(scene.names(), [".exclusive-lock"]);
-    let id = id(&scene);
-    let (ended, shown) = asked(&scene, &["--even-if-live"], &format!("{id}\n"));
-    assert_eq!((ended.code, kept(&scene).len()), (0, 1), "{shown}");
-}
-
-#[test]
-fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
-    let scene = Scene::new();
-    std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
-    let ended = not_asked(&scene);
-    assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.out.contains("to break it: beadlock break .beads --malformed\r\n"), "{ended:?}");
-    assert!(scene.lock().is_symlink());
 }

@@ -1,29 +1,24 @@
 //! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whoever is killed.
 
+mod guardian;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use beadlock_checker::Gate;
-use beadlock_checker::process::{self, Stat, command_line};
-use nix::errno::Errno;
+use beadlock_checker::process::{Stat, command_line};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Running, Scene, as_nobody, children, dead_pid, ended, lives, lock_text, reap, this_host, until,
+    Running, Scene, as_nobody, children, dead_pid, ended, lives, lock_text, pid_in, reap, this_host, until,
 };
 
 /// Writes its PID to `pid`, and works until there is a file `go`.
 const WORK: &str = "echo $$ > pid; until test -e go; do sleep 0.01; done; touch done; exit 7";
-
-fn pid_in(scene: &Scene, name: &str) -> i32 {
-    until(name, || scene.read(name).ends_with('\n'));
-    scene.read(name).trim().parse().unwrap()
-}
 
 fn gate_is_free(scene: &Scene) -> bool {
     Gate::try_take(&scene.beads()).unwrap().is_some()
@@ -41,11 +36,6 @@ fn start(scene: &Scene) -> (Running, i32, i32) {
 fn guardians(parent: i32) -> Vec<i32> {
     let guards = |pid: &i32| command_line(*pid).is_some_and(|line| line.contains("__guard-cycle"));
     children(parent).into_iter().filter(guards).collect()
-}
-
-/// Not even a zombie.
-fn is_gone(pid: i32) -> bool {
-    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
 }
 
 #[test]
@@ -180,32 +170,6 @@ fn a_command_that_fails_to_execute_leaves_nothing() {
 }
 
 #[test]
-fn without_a_guardian_nothing_runs() {
-    let scene = Scene::new();
-    let (mut codes, mut without) = (Vec::new(), [false, false]);
-    // With ever more descriptors it comes ever further.
-    for limit in 5..64 {
-        let script = format!("ulimit -n {limit}; exec \"$BEADLOCK\" cycle -- touch ran");
-        let ended = Running::start(scene.shell(&script)).finish();
-        codes.push(ended.code);
-        assert!(gate_is_free(&scene));
-        if ended.code == 0 {
-            break;
-        }
-        let ended = ended.expect(*codes.last().unwrap(), &["too many open files"]);
-        // With the gate taken: its own process, or the guardian's.
-        let made = ["the command's process", "the process that keeps the gate with us"]
-            .map(|process| ended.err.contains(&format!("failed to make {process}: ")));
-        if made.contains(&true) {
-            assert_eq!(ended.code, 125, "{ended:?}");
-        }
-        without = [without[0] || made[0], without[1] || made[1]];
-        assert!(!scene.file("ran").exists());
-    }
-    assert!(scene.file("ran").exists() && without == [true, true], "{without:?} {codes:?}");
-}
-
-#[test]
 fn a_stale_lock_is_removed_first() {
     let scene = Scene::new();
     fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
@@ -256,148 +220,6 @@ fn a_claim_waits_until_the_cycle_has_ended() {
     fs::write(scene.file("go"), "").unwrap();
     running.finish().expect(7, &[]);
     assert_eq!(claim.finish().expect(0, &["released .beads"]).out, "after\n");
-}
-
-#[test]
-fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
-    let scene = Scene::new();
-    let (running, command, guardian) = start(&scene);
-    running.signal(Signal::SIGKILL);
-    running.finish().expect(137, &[]);
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
-        kill(Pid::from_raw(guardian), signal).unwrap();
-    }
-    let status = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(status.contains(&format!("PID {command} (sh -c ")), "what keeps it shut: {status}");
-    scene.run(&["hold", "--no-wait", "--drain", "100ms", "--", "true"]).expect(4, &["the gate did not open"]);
-    scene.run(&["cycle", "--", "true"]).expect(4, &[]);
-    assert!(lives(command) && lives(guardian) && !gate_is_free(&scene));
-    fs::write(scene.file("go"), "").unwrap();
-    reap(command);
-    assert!(scene.file("done").exists(), "it ended by itself");
-    reap(guardian);
-    assert!(gate_is_free(&scene));
-}
-
-/// The command has ended, and what it has started in its group still works.
-#[test]
-fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
-    for ends_first in [true, false] {
-        let scene = Scene::new();
-        let script = "(trap '' TERM; touch deaf; until test -e go; do sleep 0.01; done; touch done) & \
-                      echo $! > member; echo $$ > pid; wait";
-        let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
-        command.env("BEADLOCK_KILL_AFTER", "1h");
-        let running = Running::start(command);
-        let (command, member) = (pid_in(&scene, "pid"), pid_in(&scene, "member"));
-        until("the member hears no TERM", || scene.file("deaf").exists());
-        let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
-        if ends_first {
-            running.signal(Signal::SIGTERM);
-            until("the command has ended", || !lives(command));
-            until("it waits for the rest", || {
-                running.err().contains("the command has ended; waiting for PID ")
-            });
-            assert!(lives(guardian), "as long as the cycle has not ended");
-            running.signal(Signal::SIGKILL);
-            running.finish().expect(137, &[]);
-        } else {
-            running.signal(Signal::SIGKILL);
-            running.finish().expect(137, &[]);
-            kill(Pid::from_raw(command), Signal::SIGKILL).unwrap();
-            reap(command);
-        }
-        for _ in 0..20 {
-            assert!(lives(member) && lives(guardian) && !gate_is_free(&scene), "{ends_first}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let status = scene.run(&["status"]).expect(0, &[]).out;
-        assert!(status.contains(&format!("PID {member} (")), "what keeps it shut: {status}");
-        fs::write(scene.file("go"), "").unwrap();
-        until("the guardian ends", || !lives(guardian));
-        assert!(scene.file("done").exists() && gate_is_free(&scene));
-    }
-}
-
-#[test]
-fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
-    let mut ran = 0;
-    for quarter in 0..32 {
-        let scene = Scene::new();
-        let script = "echo $$ > pid; until test -e go; do sleep 0.01; done";
-        let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", script]));
-        std::thread::sleep(Duration::from_micros(250 * quarter));
-        running.signal(Signal::SIGKILL);
-        let ours = format!("__guard-cycle {} ", running.pid());
-        running.finish();
-        let guards = || {
-            process::all().into_iter().any(|stat| {
-                command_line(stat.pid).is_some_and(|line| line.contains(&ours)) && lives(stat.pid)
-            })
-        };
-        // It is there for as long as there is a process that may become the command, or is it.
-        let command = || scene.read("pid").trim().parse::<i32>().ok();
-        until("the end, or the command's start", || {
-            let started = command().is_some_and(lives);
-            let free = gate_is_free(&scene);
-            assert!(!free || !started, "the command runs, and the gate is open: after {quarter} quarters");
-            started || !guards()
-        });
-        // Whoever has not started by now never will.
-        if let Some(command) = command() {
-            ran += 1;
-            assert!(lives(command) && !gate_is_free(&scene) && guards());
-            fs::write(scene.file("go"), "").unwrap();
-            reap(command);
-        }
-        until("the guardian's end", || !guards() && gate_is_free(&scene));
-    }
-    assert!(ran < 32, "no kill came before the start");
-}
-
-#[test]
-fn a_guardian_killed_leaves_the_gate_with_us() {
-    let scene = Scene::new();
-    let (running, command, guardian) = start(&scene);
-    kill(Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
-    until("it has ended", || is_gone(guardian));
-    assert!(lives(command) && !gate_is_free(&scene));
-    fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
-    assert!(gate_is_free(&scene));
-}
-
-#[test]
-fn a_guardian_that_is_stopped_keeps_nobody_waiting() {
-    let scene = Scene::new();
-    let (running, _, guardian) = start(&scene);
-    kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
-    fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
-    assert!(is_gone(guardian) && gate_is_free(&scene));
-}
-
-#[test]
-fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
-    let scene = Scene::new();
-    let script = format!("exec 9> open; exec \"$BEADLOCK\" cycle -- sh -c '{WORK}'");
-    let running = Running::start(scene.shell(&script));
-    pid_in(&scene, "pid");
-    let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
-    let link = |name: &str| fs::read_link(format!("/proc/{guardian}/{name}")).unwrap();
-    let gate = fs::canonicalize(scene.beads()).unwrap();
-    until("it has only the gate, and what tells it of the command's end", || {
-        let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().flatten();
-        let links = fds.map(|fd| fs::read_link(fd.path()).unwrap_or_default()).collect::<Vec<_>>();
-        let is_ours =
-            |link: &&PathBuf| link.as_os_str() != "/dev/null" && !link.to_string_lossy().contains("pidfd");
-        links.len() <= 4 && links.iter().filter(is_ours).eq([&gate])
-    });
-    assert_eq!(link("cwd"), Path::new("/"));
-    assert_eq!(Stat::read(guardian).unwrap().session, guardian);
-    fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
-    assert!(is_gone(guardian), "reaped before the end");
 }
 
 #[test]
@@ -477,10 +299,4 @@ fn without_a_gate_it_runs_and_says_so() {
         Running::start(command).finish().expect(4, &["Skipping database (locked by vc)"]);
         assert!(!scene.file("ran").exists());
     }
-}
-
-#[test]
-fn the_hidden_argument_is_for_nobody_else() {
-    let scene = Scene::new();
-    scene.run(&["__guard-cycle", "x"]).expect(2, &["this is for beadlock's own use"]);
 }

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use beadlock_checker::Gate;
 use serde_json::Value;
 
-use crate::explain::apart;
-use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, lock_text, this_host};
+use crate::support::{Ended, Running, Scene, apart, as_nobody, dead_pid, lock_text, this_host};
 use crate::terminal::{BEADLOCK, Terminal};
 
 /// A database at `dir` in the scene, with a lock of this host's.

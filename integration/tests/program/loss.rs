@@ -1,6 +1,9 @@
 //! A held lock that goes away: noticed within a second, and what that means to the command.
 #![expect(clippy::disallowed_methods, reason = "what careless tools do to a lock file")]
 
+mod not_lost;
+mod tree;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,8 +11,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::Gate;
 use nix::sys::signal::Signal;
 
-use crate::keeper::on_pty;
-use crate::support::{Ended, Running, Scene, has_program, lives, lock_text, until};
+use crate::support::{Ended, Running, Scene, has_program, lock_text, until};
 
 /// Says when it is asked to end, and does.
 const OBEDIENT: &str = "trap 'echo > asked; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
@@ -125,51 +127,6 @@ fn git_that_clears_up_is_noticed() {
     }
 }
 
-/// Nothing that the command has started is left: not who ignores TERM, nor who has left the group.
-#[test]
-fn what_ignores_the_end_is_killed() {
-    let scene = Scene::new();
-    let stubborn =
-        |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
-    let (near, far) = (stubborn("near"), stubborn("far"));
-    let script = format!(
-        "trap '' TERM; {near} & setsid {far} & until test -s near -a -s far; do sleep 0.01; done; echo $$ > main; \
-         echo > ready; while :; do sleep 0.01; done"
-    );
-    let running = held(&scene, &["--kill-after", "300ms"], &script);
-    let begun = Instant::now();
-    fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &["still running 300ms after it was asked to end, killing: PID ", LOST]);
-    assert!(begun.elapsed() >= Duration::from_millis(300));
-    for name in ["near", "far", "main"] {
-        assert!(!lives(scene.read(name).trim().parse().unwrap()), "{name}");
-    }
-}
-
-#[test]
-fn a_grandchild_does_not_outlive_a_command_that_obeys() {
-    let scene = Scene::new();
-    let script = "setsid sh -c 'trap \"\" TERM; echo $$ > far; while :; do sleep 0.01; done' & \
-                  trap 'exit 0' TERM; until test -s far; do sleep 0.01; done; echo > ready; while :; do sleep 0.01; done";
-    let running = held(&scene, &["--kill-after", "200ms"], script);
-    fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &["the command has ended; waiting for PID ", "killing: PID ", LOST]);
-    assert!(!lives(scene.read("far").trim().parse().unwrap()));
-}
-
-#[test]
-fn on_a_terminal_the_whole_tree_is_ended_too() {
-    let scene = Scene::new();
-    let script = "\"$BEADLOCK\" hold --kill-after 200ms -- sh -c 'sleep 300 & echo $! > below; echo > ready; wait'; \
-                  echo $? > code";
-    let (mut child, _terminal) = on_pty(&scene, script);
-    until("the command runs", || scene.file("ready").exists());
-    fs::remove_file(scene.lock()).unwrap();
-    until("it ends", || child.try_wait().unwrap().is_some());
-    assert_eq!(scene.read("code"), "9\n");
-    assert!(!lives(scene.read("below").trim().parse().unwrap()));
-}
-
 #[test]
 fn with_warn_the_command_runs_to_its_end() {
     let script = "echo > ready; until test -e go; do sleep 0.01; done; echo done > done; exit 3";
@@ -231,66 +188,6 @@ fn who_was_stopped_notices_when_it_goes_on() {
     running.finish().expect(9, &[LOST]);
 }
 
-/// Who reads the lock, touches it, or links it, takes nothing away.
-#[test]
-fn a_reader_is_never_a_loss() {
-    let scene = Scene::new();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
-    let script = "until test -e go; do \"$BEADLOCK\" check; \"$BEADLOCK\" status; cat .beads/.exclusive-lock; \
-                  touch .beads/.exclusive-lock; chmod 600 .beads/.exclusive-lock; ln -f .beads/.exclusive-lock copy; \
-                  done > /dev/null 2>&1";
-    let reading = Running::start(scene.shell(script));
-    std::thread::sleep(Duration::from_millis(1200));
-    fs::write(scene.file("go"), "").unwrap();
-    reading.finish();
-    let ended = running.finish().expect(0, &["released .beads"]);
-    assert_eq!(ended.err.lines().count(), 2, "{ended:?}");
-}
-
-/// Somebody with the gate sets the lock aside, looks at it, and puts it back; or dies, and the next one does.
-#[test]
-fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
-    let scene = Scene::new();
-    let aside = scene.beads().join(".exclusive-lock.aside");
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
-    let before = fs::read(scene.lock()).unwrap();
-    for _ in 0..3 {
-        let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-        fs::rename(scene.lock(), &aside).unwrap();
-        std::thread::sleep(Duration::from_millis(250));
-        fs::rename(&aside, scene.lock()).unwrap();
-        drop(gate);
-    }
-    fs::rename(scene.lock(), &aside).unwrap();
-    std::thread::sleep(Duration::from_millis(250));
-    scene.run(&["check"]).expect(4, &[]);
-    assert_eq!(fs::read(scene.lock()).unwrap(), before, "the next check has put it back");
-    fs::rename(scene.lock(), &aside).unwrap();
-    std::thread::sleep(Duration::from_millis(250));
-    fs::write(scene.file("go"), "").unwrap();
-    let ended = running.finish().expect(0, &["released .beads"]);
-    assert!(!ended.err.contains("warning") && scene.names().is_empty(), "{ended:?}");
-}
-
-/// What only *one* look has missed is not lost either: put back by hand at once.
-#[test]
-fn a_lock_that_was_put_back_at_once_is_not_lost() {
-    let scene = Scene::new();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
-    let mut slow = 0;
-    for _ in 0..5 {
-        let begun = Instant::now();
-        fs::rename(scene.lock(), scene.file("elsewhere")).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-        fs::rename(scene.file("elsewhere"), scene.lock()).unwrap();
-        slow += usize::from(begun.elapsed() > Duration::from_millis(90));
-        std::thread::sleep(Duration::from_millis(150));
-    }
-    fs::write(scene.file("go"), "").unwrap();
-    let ended = running.finish();
-    assert!(ended.code == 0 || slow > 0, "{ended:?}");
-}
-
 /// The lock of the claim that it runs under is not its own to watch, and its loss ends the outer command's whole tree.
 #[test]
 fn under_an_outer_hold_the_loss_is_the_outer_ones() {
@@ -304,18 +201,6 @@ fn under_an_outer_hold_the_loss_is_the_outer_ones() {
     until("it is asked", || scene.file("asked").exists());
     let ended = running.finish().expect(9, &[LOST]);
     assert_eq!(ended.err.matches("lost the lock").count(), 1, "{ended:?}");
-}
-
-/// A directory that was moved away takes the lock along: the claim goes on there, and so does its release.
-#[test]
-fn a_directory_that_was_renamed_is_no_loss() {
-    let scene = Scene::new();
-    let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
-    fs::rename(scene.beads(), scene.file("moved")).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(0, &["released .beads"]);
-    assert_eq!(fs::read_dir(scene.file("moved")).unwrap().count(), 0);
 }
 
 /// Without inotify the clock finds it.
@@ -358,40 +243,6 @@ fn under_an_outer_claim_that_one_is_watched_and_never_released() {
     assert!(!ended.err.contains("released .beads after 0ms\nbeadlock: error"), "{ended:?}");
 }
 
-/// Each process starts the next and ends, faster than all processes can be looked through.
-const CHAIN: &str = r#"
-import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-beat = os.open("beat", os.O_CREAT | os.O_WRONLY, 0o644)
-end = time.time() + 20
-if os.fork() == 0:
-    os.setsid()
-    while time.time() < end:
-        if os.fork():
-            os._exit(0)
-        os.pwrite(beat, b"%f" % time.time(), 0)
-    os._exit(0)
-open("ready", "w").close()
-time.sleep(100)
-"#;
-
-#[test]
-fn a_chain_of_processes_does_not_outrun_the_end() {
-    if !has_program("python3") {
-        return;
-    }
-    let scene = Scene::new();
-    fs::write(scene.file("chain.py"), CHAIN).unwrap();
-    let running = held(&scene, &["--kill-after", "200ms"], "exec python3 chain.py");
-    until("the chain runs", || !scene.read("beat").is_empty());
-    fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &[LOST]);
-    let last = scene.read("beat");
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(scene.read("beat"), last, "it goes on after the end");
-}
-
 #[test]
 fn a_directory_that_was_replaced_is_a_loss_and_the_lock_is_released_where_it_is() {
     let (scene, ended, _) = lost(&|scene| {
@@ -400,24 +251,6 @@ fn a_directory_that_was_replaced_is_a_loss_and_the_lock_is_released_where_it_is(
     });
     ended.expect(9, &[LOST, ".exclusive-lock was replaced by another, where nobody sees the lock"]);
     assert!(!scene.file("old/.exclusive-lock").exists(), "nothing is left in the old one");
-}
-
-#[test]
-fn what_cannot_be_looked_at_is_no_loss() {
-    use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new();
-    for path in [scene.path(), &scene.beads()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    }
-    let script = "chmod 000 .beads; sleep 1.2; chmod 777 .beads; exit 7";
-    let mut command = scene.command(&["hold", "--", "sh", "-c", script]);
-    if !crate::support::as_nobody(&mut command) {
-        return;
-    }
-    // A directory of one's own can be shut.
-    nix::unistd::chown(&scene.beads(), Some(65534.into()), Some(65534.into())).unwrap();
-    let ended = Running::start(command).finish();
-    assert_eq!(ended.code, 7, "{ended:?}");
 }
 
 #[test]

@@ -4,12 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, Scene, as_nobody, children, lives, this_host, until};
-
-fn pid_in(scene: &Scene, name: &str) -> i32 {
-    until(name, || scene.read(name).ends_with('\n'));
-    scene.read(name).trim().parse().unwrap()
-}
+use crate::support::{Running, Scene, as_nobody, children, lives, pid_in, this_host, until};
 
 #[test]
 fn a_signal_reaches_the_command_whose_code_counts() {

@@ -164,6 +164,13 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// The PID that a script writes into the file `name`, with a line break, once it is there.
+#[track_caller]
+pub fn pid_in(scene: &Scene, name: &str) -> i32 {
+    until(name, || scene.read(name).ends_with('\n'));
+    scene.read(name).trim().parse().unwrap()
+}
+
 /// Reaps an orphan that fell to us, once it has ended.
 #[track_caller]
 pub fn reap(pid: i32) {
@@ -284,4 +291,24 @@ pub fn has_program(name: &str) -> bool {
         eprintln!("skipped: needs {name}");
     }
     found
+}
+
+/// `sh -c SCRIPT` in namespaces of its own, as root there; none where they cannot be had.
+pub fn apart(scene: &Scene, namespaces: &[&str], script: &str) -> Option<Command> {
+    if !has_program("unshare") {
+        return None;
+    }
+    let command = |script: &str| {
+        let namespaces = namespaces.join(" ");
+        let map = if nix::unistd::geteuid().is_root() { "" } else { "--map-root-user" };
+        let mut command = scene.shell(&format!("exec unshare {map} {namespaces} sh -c \"$SCRIPT\""));
+        command.env("SCRIPT", script);
+        command
+    };
+    let probe = Running::start(command("true")).finish();
+    if probe.code != 0 {
+        eprintln!("skipped: cannot have {namespaces:?}: {}", probe.err.trim());
+        return None;
+    }
+    Some(command(script))
 }
