@@ -8,11 +8,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::acquire;
 use crate::breaking;
+use crate::claim::loss::OnLoss;
 use crate::cycle;
 use crate::doctor;
 use crate::environment::boolean;
 use crate::exit::Replaced;
-use crate::hold::loss::OnLoss;
 use crate::list;
 use crate::log;
 use crate::release;

@@ -24,6 +24,7 @@ mod acquire;
 mod answers;
 mod breaking;
 mod check;
+mod claim;
 mod cli;
 mod cycle;
 mod doctor;
@@ -49,7 +50,7 @@ mod waiting;
 mod witnesses;
 mod words;
 
+pub use claim::guard::{Claim, Hold, NotReleased};
+pub use claim::wait::Wait;
 pub use exit::End;
 pub use failure::{Code, Error};
-pub use hold::guard::{Claim, Hold, NotReleased};
-pub use hold::wait::Wait;

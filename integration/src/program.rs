@@ -48,7 +48,7 @@ pub fn run() -> End {
         Some(Command::Hold(typed)) if typed.command.is_empty() => {
             misused(no_command("hold", &words), own, &common, &request)
         }
-        Some(Command::Hold(typed)) => hold::run::run(typed, &environment, &common, &request),
+        Some(Command::Hold(typed)) => hold::run(typed, &environment, &common, &request),
         Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
         Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
         Some(Command::Cycle(typed)) if typed.command.is_empty() => {

@@ -13,13 +13,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::answers::conclude;
+use crate::claim::attendant::{Stopped, Unattended};
+use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::{gate, nested};
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::End;
 use crate::failure::{Code, Error};
-use crate::hold::claim::{Stopped, Unattended};
-use crate::hold::leaving::{Leaving, Left, Why};
-use crate::hold::{gate, nested};
 use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::trail::Trail;
@@ -179,7 +179,7 @@ fn find(target: &Found, id: &str, environment: &Environment, patience: Duration)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::guard::Hold;
+    use crate::claim::guard::Hold;
     use beadlock_checker::Gate;
 
     #[test]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use beadlock_checker::Options;
 use clap::ValueEnum;
 
+use crate::claim::loss::OnLoss;
+use crate::claim::wait::Wait;
 use crate::cli;
 use crate::environment::{Environment, boolean};
 use crate::failure::Error;
-use crate::hold::loss::OnLoss;
-use crate::hold::wait::Wait;
 use crate::talk::{Color, Talk};
 use beadlock_checker::duration;
 
@@ -69,11 +69,26 @@ pub struct Claim {
 }
 
 /// What was typed, else what the variable says.
-fn either(typed: Option<Duration>, name: &str, environment: &Environment) -> Result<Option<Duration>, Error> {
+///
+/// # Errors
+/// Exit 2, naming the variable.
+pub fn either(
+    typed: Option<Duration>,
+    name: &str,
+    environment: &Environment,
+) -> Result<Option<Duration>, Error> {
     match typed {
         Some(duration) => Ok(Some(duration)),
         None => environment.parsed(name, duration::parse),
     }
+}
+
+/// How long what is left after a signal or a loss may take: what was typed, else `$BEADLOCK_KILL_AFTER`, else 10 s.
+///
+/// # Errors
+/// Exit 2, naming the variable.
+pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<Duration, Error> {
+    Ok(either(typed, "BEADLOCK_KILL_AFTER", environment)?.unwrap_or(Duration::from_secs(10)))
 }
 
 /// The audit file that was typed, else `$BEADLOCK_AUDIT`.
@@ -129,8 +144,7 @@ impl Hold {
             Some(on_loss) => on_loss,
             None => environment.parsed("BEADLOCK_ON_LOSS", on_loss_of)?.unwrap_or_default(),
         };
-        let kill_after = either(typed.kill_after, "BEADLOCK_KILL_AFTER", environment)?;
-        Ok(Self { claim, on_loss, kill_after: kill_after.unwrap_or(Duration::from_secs(10)) })
+        Ok(Self { claim, on_loss, kill_after: kill_after(typed.kill_after, environment)? })
     }
 }
 

@@ -12,17 +12,17 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::answers::conclude;
+use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::gate;
+use crate::claim::patience::Patience;
+use crate::claim::signals::Signals;
+use crate::claim::wait::Wait;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Replaced};
 use crate::failure::Error;
 use crate::ground::Ground;
-use crate::hold::attend::Attending;
-use crate::hold::claim::{Attendant, Patience, Stopped};
-use crate::hold::gate;
-use crate::hold::signals::Signals;
-use crate::hold::wait::Wait;
-use crate::settings::{Common, audit};
+use crate::settings::{Common, audit, either};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
@@ -47,11 +47,7 @@ pub struct Typed {
 
 impl Typed {
     fn policy(&self, environment: &Environment) -> Result<Wait, Error> {
-        let typed = match self.wait {
-            Some(wait) => Some(wait),
-            None => environment.parsed("BEADLOCK_WAIT", duration::parse)?,
-        };
-        Ok(match typed {
+        Ok(match either(self.wait, "BEADLOCK_WAIT", environment)? {
             None => Wait::DEFAULT,
             Some(Duration::ZERO) => Wait::No,
             Some(limit) => Wait::UpTo(limit),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use crate::hold::claim::{Attendant, Stopped};
-use crate::hold::event::wait_for;
+use crate::claim::attendant::{Attendant, Stopped};
+use crate::claim::event::wait_for;
 use crate::talk::Talk;
 
 /// More than any id that is asked for.

@@ -8,34 +8,29 @@ use beadlock_checker::audit::Event;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
-use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict, duration, look, system_words};
-use nix::sys::prctl::set_child_subreaper;
+use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict, look};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::Typed;
 use crate::answers::print_envelope;
 use crate::check::Checked;
+use crate::claim::attendant::Stopped;
+use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::loss::OnLoss;
+use crate::claim::nested;
+use crate::claim::signals::Signals;
+use crate::claim::supervise::{Ended, Running};
+use crate::claim::tree::{self, Tree};
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::{Code, Error};
-use crate::hold::claim::Stopped;
-use crate::hold::command::Command;
-use crate::hold::loss::OnLoss;
-use crate::hold::nested;
-use crate::hold::run::{Child, has_terminal};
-use crate::hold::signals::Signals;
-use crate::hold::supervise::{Ended, Running};
-use crate::hold::tree::{self, Ending, Tree};
-use crate::settings::{Common, audit};
+use crate::settings::{self, Common};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 use crate::words;
-
-/// How long what is left after a signal may take, unless `$BEADLOCK_KILL_AFTER` says otherwise.
-const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the command as a cycle, and says how the program is to end.
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
@@ -113,9 +108,9 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         );
         return Err(Error::usage(message).into());
     }
-    let kill_after = environment.parsed("BEADLOCK_KILL_AFTER", duration::parse)?.unwrap_or(KILL_AFTER);
+    let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
-    let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
+    let trail = Trail::open(settings::audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
@@ -139,8 +134,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
     }
 
     // From here on the gate is taken, and whatever fails has failed between that and the command's start.
-    set_child_subreaper(true).map_err(|errno| no_subreaper(errno.into()).ending(Exit::NotStarted))?;
-    let tree = Tree::from_now_on();
+    let tree = Tree::as_subreaper().map_err(|error| error.ending(Exit::NotStarted))?;
     let own_group = !has_terminal();
     let of_cycle = [("BEADS_DIR", target.dir().into()), ("BEADLOCK_CYCLE", target.dir().into())];
     let waiting = command
@@ -176,11 +170,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         Ok(Worked::Signalled(signal)) => return Err(Stopped::Signalled(signal).into()),
         Err(error) => return Err(command.not_executed(&error).into()),
     };
-    Ok(match ended.ending {
-        Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,
-        Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
-        Ending::Exited(code) => End::Code(Exit::Command(code).code()),
-    })
+    Ok(ended.end())
 }
 
 enum Worked {
@@ -206,11 +196,6 @@ fn inside_itself(target: &Found) -> Error {
          it out here, or run it outside of the cycle"
     );
     Error::new(Code::DrainTimeout, message)
-}
-
-fn no_subreaper(error: io::Error) -> Error {
-    let why = system_words(&error);
-    Error::io(format!("failed to become the subreaper of the command: {why}"), error.kind())
 }
 
 fn no_guardian(error: io::Error) -> Error {

@@ -44,10 +44,10 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use crate::answers::{conclude, not_printed};
+use crate::claim::signals::Signals;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
-use crate::hold::signals::Signals;
 use crate::settings::Common;
 use crate::talk::print;
 use crate::words::quoted_path;

@@ -10,7 +10,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use super::bench::{Bench, FILE};
 use super::second::{LIMIT, Order, Second};
 use super::trial::{Failure, Outcome, after};
-use crate::hold::event::wait_for;
+use crate::claim::event::wait_for;
 
 /// Another process removes a file, as a release does: an event about it comes.
 pub fn removal(bench: &Bench<'_>) -> Outcome {

@@ -19,7 +19,7 @@ use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
 use super::trial::Failure;
-use crate::hold::event::wait_for;
+use crate::claim::event::wait_for;
 
 /// The hidden option that makes this program the second process.
 pub const OPTION: &str = "second-process";

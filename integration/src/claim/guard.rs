@@ -9,7 +9,8 @@ use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
-use super::claim::{Attendant, Claiming, Stopped, Unattended};
+use super::attendant::{Attendant, Stopped, Unattended};
+use super::claiming::Claiming;
 use super::loss::{self, Loss};
 use super::wait::Wait;
 use super::{gate, nested};

@@ -1,7 +1,7 @@
 //! `beadlock list`: every lock below a directory. Never changes anything (DESIGN 8).
 //!
 //! ```text
-//! list.rs    this page, and the command
+//! mod.rs     this page, and the command
 //! walk.rs    the search: parallel, one file system, no link followed, nothing ignored
 //! table.rs   the lines for people
 //! ```

@@ -200,7 +200,7 @@ impl<'h> Watch<'h> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::event::wait_for;
+    use crate::claim::event::wait_for;
     use beadlock_checker::take::{Attempt, Site};
     use beadlock_checker::{Gate, Options};
     use std::fs;

@@ -6,7 +6,7 @@ use beadlock_checker::audit::{Event, Outcome};
 use beadlock_checker::duration::shown;
 use beadlock_checker::take::{Held, Release, Whereabouts};
 
-use super::claim::Attendant;
+use super::attendant::Attendant;
 use super::guard::release;
 use super::loss::Loss;
 use super::tree::Ending;

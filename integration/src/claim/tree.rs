@@ -7,11 +7,14 @@ use std::fs;
 
 use beadlock_checker::process::{self, Stat, is_dead_zombie};
 use beadlock_checker::sys::{ChildEnd, ended_child};
+use beadlock_checker::system_words;
 use nix::errno::Errno;
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::failure::Error;
 use crate::words;
 
 /// How a command ended.
@@ -30,9 +33,22 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// From now on the orphans of the command's fall to us.
+    ///
+    /// # Errors
+    /// When the system refuses that.
+    pub fn as_subreaper() -> Result<Self, Error> {
+        set_child_subreaper(true).map_err(|errno| {
+            let error = errno.into();
+            let why = system_words(&error);
+            Error::io(format!("failed to become the subreaper of the command: {why}"), error.kind())
+        })?;
+        Ok(Self::from_now_on())
+    }
+
     /// Whoever is our descendant by now (we may have been executed by a shell that had children) is none of the
     /// command's. What those start later is not known: it counts once it is an orphan, and so falls to us.
-    pub fn from_now_on() -> Self {
+    fn from_now_on() -> Self {
         if ended_child(None) == Err(Errno::ECHILD) {
             return Self::default();
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::{Error as CheckerError, Gate};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::claim::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::wait_for;
 use super::wait::Deadline;
 use crate::failure::{Code, Error};
@@ -117,7 +117,7 @@ fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::claim::Unattended;
+    use crate::claim::attendant::Unattended;
 
     #[test]
     fn a_busy_gate_is_waited_for_and_got_when_it_opens() {

@@ -1,32 +1,27 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (DESIGN 7). The order of things is the contract here.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::random_id;
+use beadlock_checker::shared_file_system;
 use beadlock_checker::take::Held;
-use beadlock_checker::{shared_file_system, system_words};
-use nix::fcntl::OFlag;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-use super::attend::Attending;
-use super::claim::{Attendant, Claiming, Stopped};
-use super::command::Command;
-use super::leaving::{Leaving, Left, Why};
-use super::loss::{self, Loss};
-use super::nested;
-use super::report::{self, Report};
-use super::signals::Signals;
-use super::supervise::Running;
-use super::tree::{self, Ending, Tree};
 use crate::answers::print_envelope;
+use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::claiming::Claiming;
+use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::loss::{self, Loss};
+use crate::claim::nested;
+use crate::claim::report::{self, Report};
+use crate::claim::signals::Signals;
+use crate::claim::supervise::Running;
+use crate::claim::tree::{self, Tree};
 use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::{End, Exit};
+use crate::exit::End;
 use crate::failure::Error;
 use crate::settings::{Common, Hold};
 use crate::talk::Talk;
@@ -84,20 +79,14 @@ fn hold(
     ];
 
     let mut signals = Signals::block()?;
-    nix::sys::prctl::set_child_subreaper(true).map_err(|errno| {
-        let error = std::io::Error::from(errno);
-        Error::io(
-            format!("failed to become the subreaper of the command: {}", system_words(&error)),
-            error.kind(),
-        )
-    })?;
+    let tree = Tree::as_subreaper()?;
     let running = Running {
         pid: 0,
         own_group: !has_terminal(),
         kill_after: *kill_after,
         on_loss: *on_loss,
         wait_group: typed.wait_group,
-        tree: Tree::from_now_on(),
+        tree,
     };
     let waiting = command.fork(&environment.with(&held_by_us), running.own_group, signals.mask_before())?;
     let running = Running { pid: waiting.pid(), ..running };
@@ -156,17 +145,13 @@ fn hold(
             tree::names(&ended.left)
         ));
     }
+    let end = ended.end();
     let lost_outer = outer
         .zip(ended.lost.as_ref())
         .map(|(outer, loss)| loss.error(outer.id(), outer.broken_as().as_deref(), outer.age(), &target));
     let lost =
         leave(&leaving, held, ended.lost, Why::ended(ended.ending), &mut signals, report).or(lost_outer);
     drop(child);
-    let end = match ended.ending {
-        Ending::Killed(signal) if signal == Signal::SIGINT as i32 && ended.interrupted => End::Interrupted,
-        Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
-        Ending::Exited(code) => End::Code(Exit::Command(code).code()),
-    };
     Ok(Finished { end, lost })
 }
 
@@ -196,23 +181,4 @@ fn leave(
         Left::Lost(error) => return Some(error),
     }
     None
-}
-
-/// The command's process: killed while it still waits, and in any case reaped last.
-pub(crate) struct Child(pub i32);
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        if tree::ending(self.0).is_none() {
-            // It has not executed. Its pipe is closed, but it may be stopped.
-            let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
-        }
-        tree::reap(self.0);
-    }
-}
-
-/// A process without a controlling terminal cannot open `/dev/tty`.
-pub(crate) fn has_terminal() -> bool {
-    let flags = OFlag::O_NOCTTY | OFlag::O_NONBLOCK;
-    OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").is_ok()
 }

@@ -20,6 +20,7 @@ use super::loss::{Loss, OnLoss, Watch};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use super::wait::Deadline;
+use crate::exit::{End, Exit};
 use crate::talk::Talk;
 use beadlock_checker::duration::shown;
 
@@ -58,6 +59,17 @@ pub struct Ended {
     pub interrupted: bool,
     /// The lock was lost meanwhile.
     pub lost: Option<Loss>,
+}
+
+impl Ended {
+    /// How the program ends then: as the command did.
+    pub fn end(&self) -> End {
+        match self.ending {
+            Ending::Killed(signal) if signal == Signal::SIGINT as i32 && self.interrupted => End::Interrupted,
+            Ending::Killed(signal) => End::Code(Exit::Signal(signal).code()),
+            Ending::Exited(code) => End::Code(Exit::Command(code).code()),
+        }
+    }
 }
 
 /// What has come while it runs.

@@ -1,17 +1,20 @@
 //! The command: found in PATH before any wait, forked before any thread, executed once the claim stands (DESIGN 7).
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::{escaped, is_harmless};
 use beadlock_checker::sys::{Spawn, Waiting, fork_waiting};
 use beadlock_checker::system_words;
-use nix::sys::signal::SigSet;
-use nix::unistd::{AccessFlags, access};
+use nix::fcntl::OFlag;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{AccessFlags, Pid, access};
 
+use super::tree;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::words;
@@ -113,6 +116,25 @@ impl Command {
             kind => Error::io(format!("{name}: cannot be executed: {why}"), kind).ending(Exit::CannotExecute),
         }
     }
+}
+
+/// The command's process: killed while it still waits, and in any case reaped last.
+pub struct Child(pub i32);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if tree::ending(self.0).is_none() {
+            // It has not executed. Its pipe is closed, but it may be stopped.
+            let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
+        }
+        tree::reap(self.0);
+    }
+}
+
+/// A process without a controlling terminal cannot open `/dev/tty`.
+pub fn has_terminal() -> bool {
+    let flags = OFlag::O_NOCTTY | OFlag::O_NONBLOCK;
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").is_ok()
 }
 
 /// A file name as a holder's name: what is not printable is replaced, and it is cut at 128 characters.

@@ -1,0 +1,188 @@
+//! Who looks after a wait, what a wait is for, and how it is stopped.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::{Error as CheckerError, Look};
+use nix::sys::signal::Signal;
+
+use super::signals::Signals;
+use super::tree;
+use crate::exit::{End, Exit, Replaced};
+use crate::failure::{Code, Error};
+use crate::talk::Talk;
+use crate::words;
+
+/// After this long a wait says whom it waits for.
+pub const NOTICE_AFTER: Duration = Duration::from_millis(400);
+/// How often what is said is brought up to date.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// Who looks after a wait: hears what it waits for, and may stop it by a signal.
+pub trait Attendant {
+    /// Readable when there is something for [`Attendant::stopped`].
+    fn signals(&self) -> Option<BorrowedFd<'_>>;
+    /// What has arrived, when it ends the wait.
+    fn stopped(&mut self) -> Option<Stopped>;
+    /// The wait has lasted a while; called again every second.
+    fn waiting(&mut self, waited: &Waited<'_>);
+    /// There can be no gate here: this claim does not wait for a running cycle.
+    fn no_gate(&mut self, why: &CheckerError);
+}
+
+/// Nobody looks after it.
+pub struct Unattended;
+
+impl Attendant for Unattended {
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn stopped(&mut self) -> Option<Stopped> {
+        None
+    }
+    fn waiting(&mut self, _: &Waited<'_>) {}
+    fn no_gate(&mut self, _: &CheckerError) {}
+}
+
+/// Looks after the wait: tells the user, hears signals, and notices the end of the process that is to be.
+#[derive(Debug)]
+pub struct Attending<'a> {
+    signals: &'a mut Signals,
+    talk: &'a Talk,
+    /// The process that waits to become the command, until it has; none where no command is to come.
+    child: Option<i32>,
+    /// It is to become the keeper.
+    is_keeper: bool,
+    /// The kind of wait that was said.
+    said: Option<&'static str>,
+}
+
+impl<'a> Attending<'a> {
+    /// Of a claim whose command waits as the process `child`, or of a wait that no command comes after.
+    pub fn wait_of(signals: &'a mut Signals, talk: &'a Talk, child: Option<i32>) -> Self {
+        Self { signals, talk, child, is_keeper: false, said: None }
+    }
+
+    /// The process that waits is to keep the claim.
+    pub fn of_the_keeper(self) -> Self {
+        Self { is_keeper: true, ..self }
+    }
+}
+
+impl Attendant for Attending<'_> {
+    fn signals(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.signals.as_fd())
+    }
+
+    fn stopped(&mut self) -> Option<Stopped> {
+        while let Some(received) = self.signals.next() {
+            if received.signal != Signal::SIGCHLD {
+                return Some(Stopped::Signalled(received.signal));
+            }
+        }
+        // As PID 1, or after a shell that became us.
+        self.child.into_iter().for_each(tree::reap_orphans);
+        let died = self.child.is_some_and(|child| tree::ending(child).is_some());
+        died.then(|| match self.is_keeper {
+            true => Error::new(Code::Io, "the keeper was killed before there was a claim to keep").into(),
+            false => {
+                let message = "the process that was to become the command was killed while it waited";
+                Error::new(Code::Io, message).ending(Exit::NotStarted).into()
+            }
+        })
+    }
+
+    fn waiting(&mut self, waited: &Waited<'_>) {
+        // Said again only when it waits for something else now.
+        let kind = waited.kind();
+        let is_first = self.said.replace(kind) != Some(kind);
+        self.talk.say_live(waited, is_first);
+    }
+
+    fn no_gate(&mut self, why: &CheckerError) {
+        self.talk.warn(&format!("there is no gate here ({why}): a running cycle is not waited for"));
+    }
+}
+
+/// Why there is no claim.
+#[derive(Debug)]
+pub enum Stopped {
+    /// It failed, or its wait ran out.
+    Failed(Error),
+    /// A signal ended the wait.
+    Signalled(Signal),
+}
+
+impl Stopped {
+    /// How the program ends then, and the words for it; `then` is what they say after `ended by SIGTERM`.
+    pub fn end(self, then: &str, replaced: Replaced) -> (End, Error) {
+        match self {
+            Self::Failed(error) => (End::Code(replaced.code(error.exit)), error),
+            Self::Signalled(signal) => {
+                let error = Error::new(Code::Io, format!("ended by {signal}{then}"));
+                let code = End::Code(Exit::Signal(signal as i32).code());
+                (if signal == Signal::SIGINT { End::Interrupted } else { code }, error)
+            }
+        }
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<CheckerError> for Stopped {
+    fn from(error: CheckerError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What a wait is for.
+#[derive(Debug)]
+pub enum Waited<'a> {
+    /// A running cycle.
+    Gate { dir: &'a Path, since: Duration, left: Duration },
+    /// Another claim.
+    Holder { path: &'a Path, look: &'a Look, since: Duration, left: Duration },
+    /// A lock that cannot be understood, or that somebody is changing.
+    Lock { path: &'a Path, words: &'a str, left: Duration },
+}
+
+impl Waited<'_> {
+    /// What it is for, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Gate { .. } => "gate",
+            Self::Holder { .. } => "holder",
+            Self::Lock { .. } => "lock",
+        }
+    }
+}
+
+impl fmt::Display for Waited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gate { dir, since, left } => {
+                let holders = words::gate_holders(dir);
+                let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
+                write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
+            }
+            Self::Holder { path, look, since, left } => {
+                let holder = words::holder(look).unwrap_or_default();
+                let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
+                let (path, since, left) = (escaped_path(path), shown(*since), shown(*left));
+                write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
+            }
+            Self::Lock { path, words, left } => {
+                let (path, left) = (escaped_path(path), shown(*left));
+                write!(f, "waiting for {path} ({words}); {left} left")
+            }
+        }
+    }
+}

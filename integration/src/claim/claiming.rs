@@ -1,0 +1,108 @@
+//! The loop of a claim: the gate, one attempt under it, and the wait for whoever is in the way (DESIGN 5 and 7).
+
+use std::time::Duration;
+
+use beadlock_checker::dialect::beads::{Record, Rejected};
+use beadlock_checker::escape::escaped;
+use beadlock_checker::take::{self, Attempt, Held, Site};
+use beadlock_checker::{Gate, Options, Removed};
+
+use super::attendant::{Attendant, Stopped};
+use super::gate;
+use super::patience::Patience;
+use super::wait::Wait;
+use crate::failure::{Code, Error};
+use crate::talk::Talk;
+use crate::target::Found;
+use crate::trail::Trail;
+
+/// One claim, and how patient it is.
+#[derive(Debug)]
+pub struct Claiming<'a> {
+    /// The target.
+    pub target: &'a Found,
+    /// The process that the record names.
+    pub pid: u32,
+    /// The name that the record carries.
+    pub holder: &'a str,
+    /// The claim's id, for the environment of a command that was forked before.
+    pub id: &'a str,
+    /// For how long a holder is waited for.
+    pub wait: Wait,
+    /// For how long the gate is waited for.
+    pub drain: Duration,
+    /// What counts as dead.
+    pub options: Options,
+}
+
+impl Claiming<'_> {
+    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale lock that
+    /// was removed to make room, also when another one came before ours.
+    pub fn claim(&self, attendant: &mut impl Attendant, removed: impl Fn(&Removed)) -> Result<Held, Stopped> {
+        let dir = self.target.dir();
+        let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);
+        let mut gate_is_missed = false;
+        loop {
+            let attempt = match gate::take(dir, dir, self.drain, attendant)? {
+                Ok(gate) => self.attempt(&gate)?,
+                Err(why) => {
+                    if !std::mem::replace(&mut gate_is_missed, true) {
+                        attendant.no_gate(&why);
+                    }
+                    take::claim_without_gate(&self.target.place, &self.record()?, &self.options)?
+                }
+            };
+            let (refused, dead) = match attempt {
+                Attempt::Claimed(held, dead) => (Ok(held), dead),
+                Attempt::Refused(skip, dead) => (Err(skip), dead),
+            };
+            dead.iter().for_each(&removed);
+            match refused {
+                Ok(held) => return Ok(held),
+                Err(skip) => patience.after(skip, attendant)?,
+            }
+        }
+    }
+
+    /// The same, and says and writes down what came of it.
+    pub fn claim_and_tell(
+        &self,
+        attendant: &mut impl Attendant,
+        talk: &Talk,
+        trail: &Trail<'_>,
+    ) -> Result<Held, Stopped> {
+        let claimed = self.claim(attendant, |removed| {
+            let Removed { record, reason, .. } = removed;
+            let name = escaped(&record.holder);
+            talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
+            trail.removed(removed);
+        });
+        talk.end_live();
+        let held = claimed.inspect_err(|stopped| {
+            if let Stopped::Failed(error) = stopped {
+                trail.blocked(error, self.target);
+            }
+        })?;
+        trail.acquired(&held);
+        Ok(held)
+    }
+
+    fn attempt(&self, gate: &Gate) -> Result<Attempt, Stopped> {
+        let site = Site::new(gate, &self.options).with_names(self.target.place.names());
+        Ok(site.claim(&self.record()?)?)
+    }
+
+    /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
+    fn record(&self) -> Result<Record, Error> {
+        let made = Record::for_process(self.pid, self.holder, env!("CARGO_PKG_VERSION"));
+        let mut record = made.map_err(|rejected| match rejected {
+            Rejected::Invalid(why) | Rejected::Malformed(why) => {
+                Error::new(Code::Io, format!("no record can be made: {why}"))
+            }
+        })?;
+        if let Some(mark) = record.beadlock.as_mut() {
+            self.id.clone_into(&mut mark.id);
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,190 @@
+//! How long a claim that was refused is tried again, and the wait in between (DESIGN 7, "Waiting").
+//!
+//! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
+//! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::dialect::lock;
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::{Look, Options, Reason, Skip, Verdict, look};
+
+use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use super::event::{Events, wait_for};
+use super::wait::{Backoff, Deadline, Wait};
+use crate::failure::{Code, Error};
+use crate::target::Found;
+use crate::{next, words};
+
+/// For how long a lock that cannot be understood is looked at again: a writer may be at it.
+const UNREADABLE_FOR: Duration = Duration::from_secs(2);
+/// The pause between two looks at a lock that somebody is writing or changing.
+const SHORTLY: Duration = Duration::from_millis(50);
+
+/// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
+pub struct Patience<'a> {
+    target: &'a Found,
+    wait: Wait,
+    drain: Duration,
+    options: Options,
+    begun: Instant,
+    /// When all patience is over, whatever the refusal.
+    end: Option<Deadline>,
+    holder: Option<Deadline>,
+    unreadable: Option<Deadline>,
+    changing: Option<Deadline>,
+}
+
+impl<'a> Patience<'a> {
+    /// With `wait` for a holder, and `drain` for whoever changes the lock.
+    pub fn new(target: &'a Found, wait: Wait, drain: Duration, options: Options) -> Self {
+        let (begun, end) = (Instant::now(), None);
+        let (holder, unreadable, changing) = (None, None, None);
+        Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
+    }
+
+    /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
+    pub fn to_see_it_free(target: &'a Found, wait: Wait, options: Options) -> Self {
+        let limit = wait.limit();
+        Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
+    }
+
+    /// What is left of it altogether.
+    pub fn left(&self) -> Duration {
+        self.end.map_or(Duration::MAX, Deadline::left)
+    }
+
+    /// Returns when it is worth while to try again.
+    ///
+    /// # Errors
+    /// When the patience is over, or the attendant stopped it.
+    pub fn after(&mut self, skip: Skip, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        let path = self.target.path();
+        match skip {
+            Skip::Locked(..) => {
+                (self.unreadable, self.changing) = (None, None);
+                self.wait_for_the_holder(attendant)
+            }
+            Skip::InProgress => {
+                let first = || Deadline::after(self.drain);
+                let deadline = self.end.unwrap_or(*self.changing.get_or_insert_with(first));
+                if deadline.is_over() {
+                    return Err(being_changed(&path, self.drain).into());
+                }
+                self.pause("somebody is changing it", deadline, attendant)
+            }
+            Skip::CheckFailed { reason, detail, .. } => {
+                let first = || Deadline::after(UNREADABLE_FOR);
+                let deadline = self.unreadable.get_or_insert_with(first).sooner(self.end);
+                if deadline.is_over() {
+                    return Err(not_checked(self.target, reason, &detail).into());
+                }
+                self.pause(&detail, deadline, attendant)
+            }
+        }
+    }
+
+    fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        if self.begun.elapsed() >= NOTICE_AFTER {
+            let (path, left) = (self.target.path(), deadline.left());
+            attendant.waiting(&Waited::Lock { path: &path, words, left });
+        }
+        let end = Deadline::after(SHORTLY.min(deadline.left()));
+        while !end.is_over() {
+            let [signalled] = wait_for([attendant.signals()], end.left());
+            if signalled && let Some(stopped) = attendant.stopped() {
+                return Err(stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, without the gate, until the lock is no longer seen to be held.
+    fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
+        let Self { target, wait, ref options, .. } = *self;
+        let first = || Deadline::after(wait.limit());
+        let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
+        let path = target.path();
+        let mut events = Events::watch(&target.place);
+        let mut backoff = Backoff::default();
+        let mut watched = None;
+        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
+        loop {
+            let look = look(&target.place, options);
+            if !matches!(look.verdict, Verdict::Held(_)) {
+                return Ok(());
+            }
+            if deadline.is_over() {
+                return Err(held(target, &look, wait).into());
+            }
+            if watched != look.id {
+                events.watch_holder(&look);
+                watched.clone_from(&look.id);
+            }
+            let again = Deadline::after(backoff.next());
+            while !again.is_over() && !deadline.is_over() {
+                if notice.is_over() {
+                    let (since, left) = (self.begun.elapsed(), deadline.left());
+                    attendant.waiting(&Waited::Holder { path: &path, look: &look, since, left });
+                    notice = Deadline::after(TICK);
+                }
+                let limit = again.left().min(deadline.left()).min(notice.left());
+                let [directory, holder] = events.fds();
+                let [changed, ended, signalled] = wait_for([directory, holder, attendant.signals()], limit);
+                if signalled && let Some(stopped) = attendant.stopped() {
+                    return Err(stopped);
+                }
+                if ended {
+                    events.holder_has_ended();
+                    backoff.restart();
+                    break;
+                }
+                if changed && events.lock_has_changed() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn held(target: &Found, look: &Look, wait: Wait) -> Error {
+    let path = escaped_path(&target.path());
+    let Some(record) = &look.record else {
+        return Error::new(Code::LockHeld, format!("{path} is held; {wait}"));
+    };
+    let age = words::age(record);
+    let holder = words::holder(look).unwrap_or_default();
+    let (for_long, typed) = (shown(age), target.typed());
+    let message = match target.has_cycles() {
+        true => {
+            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
+        }
+        false => lock::timed_out(record, age, wait.limit()),
+    };
+    let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid, age.as_millis());
+    Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
+}
+
+fn being_changed(path: &Path, drain: Duration) -> Error {
+    let path = escaped_path(path);
+    let limit = shown(drain);
+    let message =
+        format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
+    Error::new(Code::LockHeld, message)
+        .detailed(format!("lock_file={path}"))
+        .retry_after(Duration::from_secs(1))
+}
+
+fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
+    let shown = escaped_path(&target.path());
+    let (code, next) = match reason {
+        Reason::RemovalFailed => {
+            (Code::LockStale, format!("see to that, then: beadlock check {}", target.typed()))
+        }
+        _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
+    };
+    Error::new(code, format!("{shown} is in the way and was not touched: {detail}; {next}"))
+        .detailed(format!("lock_file={shown}"))
+}
