@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::dialect::beads::Record;
 use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
@@ -63,8 +64,8 @@ pub fn check(place: &Place, options: &Options) -> Decision {
 /// What a look without the gate has come to.
 enum Plain {
     Decided(Decision),
-    /// A stale lock is to be removed, or a side file to be recovered.
-    NeedsGate(Option<(Box<crate::dialect::beads::Record>, Reason)>),
+    /// This stale lock is to be removed, or (`None`) a side file to be recovered.
+    NeedsGate(Option<Box<Record>>),
 }
 
 /// The looks of a check that has no gate: absent, no side file, still absent is "no lock", nothing less is
@@ -94,7 +95,7 @@ fn plain(place: &Place, options: &Options) -> Plain {
             Ok((record, reason)) if options.dry_run => {
                 Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(record, reason)))
             }
-            Ok(stale) => Plain::NeedsGate(Some(stale)),
+            Ok((record, _)) => Plain::NeedsGate(Some(record)),
             Err(Skip::CheckFailed { reason: Reason::Malformed | Reason::Invalid, .. })
                 if side_file() == Ok(true) =>
             {
@@ -106,12 +107,7 @@ fn plain(place: &Place, options: &Options) -> Plain {
 }
 
 /// Without the gate nothing is removed.
-fn no_gate(
-    place: &Place,
-    stale: Option<(Box<crate::dialect::beads::Record>, Reason)>,
-    error: &Error,
-) -> Decision {
-    let record = stale.map(|(record, _)| record);
+fn no_gate(place: &Place, record: Option<Box<Record>>, error: &Error) -> Decision {
     let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
     let detail = failed_to(record.is_some(), place.names(), &why);
     Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })

@@ -12,7 +12,7 @@ use crate::namespace;
 use crate::on_disk::OnDisk;
 use crate::place::Place;
 use crate::read::{self, LockFile, Sight};
-use crate::verdict::{Decision, Reason, Skip, Verdict};
+use crate::verdict::{Reason, Skip, Verdict};
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone)]
@@ -177,10 +177,4 @@ fn not_read(words: impl std::fmt::Display) -> String {
 /// A name for a lock file that has no id of its own.
 fn digest_id(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)[..6]))
-}
-
-impl From<Skip> for Decision {
-    fn from(skip: Skip) -> Self {
-        Self::Skip(skip)
-    }
 }

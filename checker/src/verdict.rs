@@ -227,6 +227,12 @@ impl Decision {
     }
 }
 
+impl From<Skip> for Decision {
+    fn from(skip: Skip) -> Self {
+        Self::Skip(skip)
+    }
+}
+
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::duration::{self, shown};
-use beadlock_checker::escape::escaped;
 use beadlock_checker::take::Site;
 use beadlock_checker::{Decision, Gate, Options, Removed, Skip, check};
 use clap::Args;
@@ -26,6 +25,7 @@ use crate::settings::{Common, audit, either};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::words;
 
 /// What the help says after the options.
 const HELP: &str = "\
@@ -76,13 +76,8 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
     ground.still(&target)?;
     let waited = begun.elapsed();
     if let Some(removed) = &removed {
-        let Removed { record, reason, .. } = removed;
         trail.removed(removed);
-        talk.say(&format!(
-            "removed stale lock of {} (PID {}, {reason})",
-            escaped(&record.holder),
-            record.pid
-        ));
+        talk.say(&words::removed(removed));
     }
     talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
     Ok(json!({

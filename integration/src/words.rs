@@ -8,7 +8,7 @@ use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::escape::escaped;
 pub use beadlock_checker::escape::{quoted, quoted_path};
 use beadlock_checker::facts::Liveness;
-use beadlock_checker::{Gate, GateHolder, Look, facts, process, system_words};
+use beadlock_checker::{Gate, GateHolder, Look, Removed, facts, process, system_words};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
@@ -30,6 +30,11 @@ pub fn holder(look: &Look) -> Option<String> {
     let command = pid.and_then(process::command_line).map(|line| format!(": {}", escaped(&line)));
     let (name, host) = (escaped(&record.holder), escaped(&record.hostname));
     Some(format!("{name} (PID {}{}, on {host})", record.pid, command.unwrap_or_default()))
+}
+
+/// `removed stale lock of make (PID 77, pid_gone)`.
+pub fn removed(Removed { record, reason, .. }: &Removed) -> String {
+    format!("removed stale lock of {} (PID {}, {reason})", escaped(&record.holder), record.pid)
 }
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.

@@ -324,9 +324,4 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         Err(self.aside_error("keep", Errno::EEXIST))
     }
-
-    fn inode_is_aside(&self, inode: Inode) -> Result<bool> {
-        let there = read::inode_at(self.dir, self.names.aside());
-        Ok(there.map_err(|errno| self.aside_error("look at", errno))? == Some(inode))
-    }
 }

@@ -6,7 +6,7 @@ use super::lease::{Leased, watch};
 use super::rename::{Moved, Renames};
 use super::{GRACE, Site, Step};
 use crate::error::Result;
-use crate::read::{self, LockFile};
+use crate::read::{self, Inode, LockFile};
 use crate::verdict::{Verdict, Watched};
 
 /// Which lock may go.
@@ -80,8 +80,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What lies aside is the inode that we hold open.
     pub(super) fn is_aside(&self, file: &LockFile) -> Result<bool> {
-        let there = read::inode_at(self.dir, self.names.aside())
-            .map_err(|errno| self.aside_error("look at", errno))?;
-        Ok(there == Some(file.inode()))
+        self.inode_is_aside(file.inode())
+    }
+
+    pub(super) fn inode_is_aside(&self, inode: Inode) -> Result<bool> {
+        let there = read::inode_at(self.dir, self.names.aside());
+        Ok(there.map_err(|errno| self.aside_error("look at", errno))? == Some(inode))
     }
 }

@@ -31,46 +31,29 @@ pub(super) enum Moved {
 impl Renames<'_> {
     /// The lock to the side name.
     pub(super) fn move_aside(self) -> nix::Result<Moved> {
-        match self.no_replace(self.names.lock(), self.names.aside()) {
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                // The way back is a link: what cannot be linked must not be moved (another user's file, where
-                // hard links are protected; a file system without any).
-                match moved(linkat(
-                    self.dir,
-                    self.names.lock(),
-                    self.dir,
-                    self.names.aside(),
-                    AtFlags::empty(),
-                ))? {
-                    Moved::Yes => {}
-                    other => return Ok(other),
-                }
-                self.delete_aside()?;
-                // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
-                moved(renameat(self.dir, self.names.lock(), self.dir, self.names.aside()))
-            }
-            answer => moved(answer),
+        let (lock, aside) = (self.names.lock(), self.names.aside());
+        if let Some(moved) = self.no_replace(lock, aside)? {
+            return Ok(moved);
         }
+        // The way back is a link: what cannot be linked must not be moved (another user's file, where hard links
+        // are protected; a file system without any).
+        let linked = self.link(lock, aside)?;
+        if linked != Moved::Yes {
+            return Ok(linked);
+        }
+        self.delete_aside()?;
+        // Nobody but the holder of the gate touches the side name, so it cannot appear in between.
+        moved(renameat(self.dir, lock, self.dir, aside))
     }
 
     /// What is aside to the lock's name.
     pub(super) fn move_back(self) -> nix::Result<Moved> {
-        match self.no_replace(self.names.aside(), self.names.lock()) {
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                match moved(linkat(
-                    self.dir,
-                    self.names.aside(),
-                    self.dir,
-                    self.names.lock(),
-                    AtFlags::empty(),
-                ))? {
-                    // A crash here leaves one file under both names, which recovery knows.
-                    Moved::Yes => self.delete_aside().map(|_| Moved::Yes),
-                    other => Ok(other),
-                }
-            }
-            answer => moved(answer),
-        }
+        self.rename_aside(self.names.lock())
+    }
+
+    /// What is aside to the name that a broken lock is kept under.
+    pub(super) fn keep(self, name: &CStr) -> nix::Result<Moved> {
+        self.rename_aside(name)
     }
 
     /// Swaps the two; `Ok(false)` where the file system cannot.
@@ -92,19 +75,6 @@ impl Renames<'_> {
         }
     }
 
-    /// What is aside to the name that a broken lock is kept under.
-    pub(super) fn keep(self, name: &CStr) -> nix::Result<Moved> {
-        match self.no_replace(self.names.aside(), name) {
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
-                match moved(linkat(self.dir, self.names.aside(), self.dir, name, AtFlags::empty()))? {
-                    Moved::Yes => self.delete_aside().map(|_| Moved::Yes),
-                    other => Ok(other),
-                }
-            }
-            answer => moved(answer),
-        }
-    }
-
     /// Deletes what is aside. False: there was nothing.
     pub(super) fn delete_aside(self) -> nix::Result<bool> {
         match unlinkat(self.dir, self.names.aside(), UnlinkatFlags::NoRemoveDir) {
@@ -114,11 +84,32 @@ impl Renames<'_> {
         }
     }
 
-    fn no_replace(self, from: &CStr, to: &CStr) -> nix::Result<()> {
-        if !self.renameat2 {
-            return Err(Errno::ENOSYS);
+    fn rename_aside(self, name: &CStr) -> nix::Result<Moved> {
+        if let Some(moved) = self.no_replace(self.names.aside(), name)? {
+            return Ok(moved);
         }
-        renameat2(self.dir, from, self.dir, to, RenameFlags::RENAME_NOREPLACE)
+        let linked = self.link(self.names.aside(), name)?;
+        if linked == Moved::Yes {
+            // A crash here leaves one file under both names; recovery knows that of the lock's name, and puts what is
+            // kept back as well.
+            self.delete_aside()?;
+        }
+        Ok(linked)
+    }
+
+    /// A move over nothing; `None` where there is no such call.
+    fn no_replace(self, from: &CStr, to: &CStr) -> nix::Result<Option<Moved>> {
+        if !self.renameat2 {
+            return Ok(None);
+        }
+        match renameat2(self.dir, from, self.dir, to, RenameFlags::RENAME_NOREPLACE) {
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(None),
+            answer => moved(answer).map(Some),
+        }
+    }
+
+    fn link(self, from: &CStr, to: &CStr) -> nix::Result<Moved> {
+        moved(linkat(self.dir, from, self.dir, to, AtFlags::empty()))
     }
 }
 

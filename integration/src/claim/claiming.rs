@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::{Record, Rejected};
-use beadlock_checker::escape::escaped;
 use beadlock_checker::take::{self, Attempt, Held, Site};
 use beadlock_checker::{Gate, Options, Removed};
 
@@ -15,6 +14,7 @@ use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::words;
 
 /// One claim, and how patient it is.
 #[derive(Debug)]
@@ -72,9 +72,7 @@ impl Claiming<'_> {
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
         let claimed = self.claim(attendant, |removed| {
-            let Removed { record, reason, .. } = removed;
-            let name = escaped(&record.holder);
-            talk.say(&format!("removed stale lock of {name} (PID {}, {reason})", record.pid));
+            talk.say(&words::removed(removed));
             trail.removed(removed);
         });
         talk.end_live();

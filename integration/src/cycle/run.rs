@@ -126,7 +126,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         }
     };
     if let Some(removed) = cycle.decision().removed() {
-        trail.write(Event::LockStaleRemoved, |entry| entry.removed(removed));
+        trail.removed(removed);
         talk.say(&cycle.decision().to_string());
     }
     if let Some(why) = cycle.no_gate() {
