@@ -6,6 +6,7 @@ use beadlock_checker::facts::random_id;
 use serde_json::{Value, json};
 
 use crate::failure::Error;
+use crate::words::millis;
 
 /// When the work began and what it is called, for `meta`.
 #[derive(Debug, Clone)]
@@ -32,13 +33,12 @@ impl Request {
 
     /// `{"ok","data","error","warnings","meta"}` in one line. Without an error `ok` is true, whatever the answer.
     pub fn envelope(&self, data: Value, error: Option<&Error>, warnings: &[String]) -> String {
-        let duration = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let envelope = Envelope {
             ok: error.is_none(),
             data,
             error: error.map(error_object),
             warnings,
-            meta: json!({ "duration_ms": duration, "request_id": self.id }),
+            meta: json!({ "duration_ms": millis(self.begun.elapsed()), "request_id": self.id }),
         };
         serde_json::to_string(&envelope).unwrap_or_default()
     }
@@ -55,7 +55,7 @@ struct Envelope<'a> {
 }
 
 fn error_object(error: &Error) -> Value {
-    let retry_after = error.retry_after.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+    let retry_after = error.retry_after.map(millis);
     json!({
         "code": error.code.as_str(),
         "message": error.message,

@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::answers::conclude;
-use crate::claim::attendant::{Stopped, Unattended};
+use crate::claim::attendant::Unattended;
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::{gate, nested};
 use crate::envelope::Request;
@@ -23,7 +23,7 @@ use crate::failure::{Code, Error};
 use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::trail::Trail;
-use crate::words::quoted;
+use crate::words::{millis, quoted};
 
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ fn release(
             "path": target.path().to_string_lossy(),
             "id": id,
             "released": released,
-            "held_ms": held.map(|held| u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
+            "held_ms": held.map(millis),
         })
     };
     if let Some(outer) = nested::outer_of(&id, environment) {
@@ -164,13 +164,7 @@ fn find(target: &Found, id: &str, environment: &Environment, patience: Duration)
     }
     nested::refuse_to(target, environment, "release")?;
     let advice = "nothing is released yet: try again when that has ended";
-    let gate = match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended) {
-        Ok(gate) => gate,
-        Err(Stopped::Failed(error)) => return Err(error),
-        // Unattended has no signals.
-        Err(Stopped::Signalled(signal)) => return Err(Error::new(Code::Io, format!("stopped by {signal}"))),
-    };
-    Ok(match gate {
+    Ok(match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
         Ok(gate) => Site::new(&gate, &Options::default()).with_names(target.place.names()).adopt(id)?,
         Err(_) => Held::adopt(&target.place, id)?,
     })

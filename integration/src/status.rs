@@ -88,7 +88,7 @@ impl Seen {
     /// One element of `data` in the JSON contract.
     pub fn json(&self, witnesses: &Witnesses<'_>) -> Value {
         let record = self.look.record.as_ref();
-        let age = record.map(|record| u64::try_from(words::age(record).as_millis()).unwrap_or(u64::MAX));
+        let age = record.map(|record| words::millis(words::age(record)));
         json!({
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),

@@ -83,7 +83,7 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
     Ok(json!({
         "target": target.name(),
         "path": target.path().to_string_lossy(),
-        "waited_ms": u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+        "waited_ms": words::millis(waited),
         "removed": removed.is_some(),
     }))
 }

@@ -16,6 +16,11 @@ pub fn age(record: &Record) -> Duration {
     Duration::try_from(record.started_at.age(facts::now())).unwrap_or_default()
 }
 
+/// In whole milliseconds, as JSON has it.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// True when the holder's process is of this machine and was found alive.
 pub fn is_local_and_alive(look: &Look) -> bool {
     look.facts

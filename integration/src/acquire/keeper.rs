@@ -79,7 +79,7 @@ impl Order<'_> {
         environment: &Environment,
         mask: SigSet,
     ) -> Result<Keeper, Error> {
-        let millis = u64::try_from(self.max_hold.as_millis()).unwrap_or(u64::MAX).to_string();
+        let millis = words::millis(self.max_hold).to_string();
         let audit = audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         let target = self.target.absolute();
         let words = ["beadlock", ARGUMENT].map(OsStr::new).into_iter().chain([

@@ -131,6 +131,16 @@ impl Stopped {
     }
 }
 
+impl From<Stopped> for Error {
+    /// Where nobody hears signals, or none is to end the program.
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Failed(error) => error,
+            Stopped::Signalled(signal) => Self::new(Code::Io, format!("stopped by {signal}")),
+        }
+    }
+}
+
 impl From<Error> for Stopped {
     fn from(error: Error) -> Self {
         Self::Failed(error)

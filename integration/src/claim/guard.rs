@@ -9,13 +9,15 @@ use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
-use super::attendant::{Attendant, Stopped, Unattended};
+use super::attendant::{Attendant, Unattended};
 use super::claiming::Claiming;
 use super::loss::{self, Loss};
 use super::wait::Wait;
 use super::{gate, nested};
 use crate::environment::Environment;
-use crate::failure::{Code, Error};
+#[cfg(any(doc, test))]
+use crate::failure::Code;
+use crate::failure::Error;
 use crate::target::{self, Found};
 
 /// A claim to be made: on what, under which name, how patiently.
@@ -94,12 +96,8 @@ impl Hold {
             drain,
             options,
         };
-        match claiming.claim(&mut Unattended, |_| ()) {
-            Ok(held) => Ok(Claim { held: Some(held), id, target, patience: drain }),
-            Err(Stopped::Failed(error)) => Err(error),
-            // Unattended has no signals.
-            Err(Stopped::Signalled(signal)) => Err(Error::new(Code::Io, format!("stopped by {signal}"))),
-        }
+        let held = claiming.claim(&mut Unattended, |_| ())?;
+        Ok(Claim { held: Some(held), id, target, patience: drain })
     }
 }
 
@@ -205,10 +203,7 @@ pub(crate) fn release(
 ) -> Result<Release, Box<(Held, Error)>> {
     let gate = match gate::take(dir, &held.reach(), patience, attendant) {
         Ok(gate) => gate.ok(),
-        Err(Stopped::Failed(error)) => return Err(Box::new((held, error))),
-        Err(Stopped::Signalled(signal)) => {
-            return Err(Box::new((held, Error::new(Code::Io, format!("stopped by {signal}")))));
-        }
+        Err(stopped) => return Err(Box::new((held, stopped.into()))),
     };
     held.release(gate.as_ref()).map_err(|(held, error)| Box::new((held, error.into())))
 }

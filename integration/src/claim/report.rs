@@ -16,6 +16,7 @@ use crate::envelope::Request;
 use crate::failure::Error;
 use crate::settings::Common;
 use crate::target::Found;
+use crate::words::millis;
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]
@@ -48,7 +49,6 @@ impl Report {
         let Some(target) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
             return Value::Null;
         };
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let (code, signal) = match self.ending {
             Some(Ending::Exited(code)) => (Some(code), None),
             Some(Ending::Killed(signal)) => (None, Some(signal)),

@@ -99,7 +99,7 @@ pub struct Holders {
 impl Holders {
     /// A hold of `name` from `since` that met so many cycles.
     pub fn held(&mut self, name: &str, since: At, end: At, skips: u64, how: SpellEnd) {
-        let length = u64::try_from(end.since(since).as_millis()).unwrap_or(u64::MAX);
+        let length = crate::words::millis(end.since(since));
         let row = self.row(name);
         if row.longest_since.is_none() || length > row.longest {
             (row.longest, row.longest_since) = (length, Some(since));

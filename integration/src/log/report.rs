@@ -24,7 +24,6 @@
 //!   - `gaps`: `{"limit_ms","list":[{"from","to","for_ms","kind"}]}`; `kind` is `silent`, `in_cycle` or `gone`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -39,6 +38,7 @@ use super::spell::{Cause, Past};
 use super::story::Story;
 use super::stream::{LineCounts, Window};
 use super::time::At;
+use crate::words::millis;
 
 /// One log, summed up.
 #[derive(Debug)]
@@ -102,29 +102,25 @@ impl Report {
                 "timed_out": counts.timed_out,
                 "unfinished": counts.unfinished,
                 "last_complete": time(story.last_complete),
-                "usual_interval_ms": story.rhythm.usual().map(length),
+                "usual_interval_ms": story.rhythm.usual().map(millis),
             },
             "skips": counts.skips,
-            "not_syncing_ms": length(story.downtime.total(answer.as_of.unwrap_or(self.end))),
+            "not_syncing_ms": millis(story.downtime.total(answer.as_of.unwrap_or(self.end))),
             "holders": story.holders.rows().into_iter().map(holder).collect::<Vec<_>>(),
             "unreadable": story.unreadable.iter().map(unreadable).collect::<Vec<_>>(),
             "failures": story.failures.latest().into_iter().map(repeated).collect::<Vec<_>>(),
             "notices": story.notices.latest().into_iter().map(repeated).collect::<Vec<_>>(),
             "gaps": {
-                "limit_ms": length(story.rhythm.limit()),
+                "limit_ms": millis(story.rhythm.limit()),
                 "list": story.rhythm.gaps().iter().map(gap).collect::<Vec<_>>(),
             },
-            "clock_went_back": { "count": story.clock_back.0, "most_ms": length(story.clock_back.1) },
+            "clock_went_back": { "count": story.clock_back.0, "most_ms": millis(story.clock_back.1) },
         })
     }
 }
 
 fn time(at: Option<At>) -> Option<String> {
     at.map(At::rfc3339)
-}
-
-fn length(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn run(run: &Run) -> Value {
@@ -153,7 +149,7 @@ fn answer_of(story: &Story, answer: &Answer) -> Value {
         "syncing": answer.syncing,
         "since": time(answer.since),
         "since_first_line": answer.is_first,
-        "for_ms": answer.duration.map(length),
+        "for_ms": answer.duration.map(millis),
         "as_of": time(answer.as_of),
         "message": answer.message,
         "holder": holder,
@@ -162,7 +158,7 @@ fn answer_of(story: &Story, answer: &Answer) -> Value {
         "held_since": extra.since,
         "reason": extra.reason,
         "detail": detail,
-        "silent_ms": answer.silent.map(length),
+        "silent_ms": answer.silent.map(millis),
         "more": answer.more,
         "next": answer.next.iter().map(next).collect::<Vec<_>>(),
     })
@@ -173,10 +169,10 @@ fn holder(row: &Holder) -> Value {
         "holder": row.name,
         "claims": row.claims(),
         "skips": row.skips,
-        "median_ms": row.median().map(length),
-        "longest_ms": row.longest().map(length),
+        "median_ms": row.median().map(millis),
+        "longest_ms": row.longest().map(millis),
         "longest_since": time(row.longest_since),
-        "total_ms": length(row.total()),
+        "total_ms": millis(row.total()),
         "last": time(row.last),
         "ended": {
             "released": row.released,
@@ -195,7 +191,7 @@ fn unreadable(past: &Past) -> Value {
     };
     json!({
         "since": time(Some(past.spell.since)), "until": time(Some(past.until)),
-        "for_ms": length(past.until.since(past.spell.since)), "skips": past.spell.skips,
+        "for_ms": millis(past.until.since(past.spell.since)), "skips": past.spell.skips,
         "detail": detail, "end": past.end.as_str(),
     })
 }
@@ -208,7 +204,7 @@ fn repeated(found: &Repeated) -> Value {
 
 fn gap(gap: &Gap) -> Value {
     json!({
-        "from": time(Some(gap.from)), "to": time(Some(gap.to)), "for_ms": length(gap.to.since(gap.from)),
+        "from": time(Some(gap.from)), "to": time(Some(gap.to)), "for_ms": millis(gap.to.since(gap.from)),
         "kind": gap.kind.as_str(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::{Running, Scene, ended};
+use crate::support::{Running, Scene, ended, this_host};
 
 #[test]
 fn a_forgotten_double_dash_is_pointed_out() {
@@ -124,11 +124,33 @@ fn a_reader_that_has_gone_is_no_error() {
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {
     let scene = Scene::new();
-    for args in [&["--help"][..], &["--version"], &["status"], &["status", "--json"]] {
+    let run = |args: &[&str], code| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = scene.command(args);
-        command
-            .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())
-            .stderr(Stdio::piped());
-        ended(&command.output().unwrap()).expect(1, &["failed to write to stdout: no space left on device"]);
+        command.stdout(full).stderr(Stdio::piped());
+        ended(&command.output().unwrap())
+            .expect(code, &["failed to write to stdout: no space left on device"]);
+    };
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["status"],
+        &["status", "--json"],
+        &["wait", "--json"],
+        &["release", "--id", "x", "--json"],
+        &["break", "--malformed", "--json"],
+    ] {
+        run(args, 1);
+    }
+    // A failure stays the one that it is.
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    for (args, code) in [
+        (&["wait", "--wait", "0", "--json"][..], 4),
+        (&["break", "--holder", "vc", "--json"], 4),
+        (&["cycle", "--json", "--", "true"], 4),
+        (&["hold", "--no-wait", "--json", "--", "true"], 4),
+        (&["release", "--id", "x", "--json"], 9),
+    ] {
+        run(args, code);
     }
 }
