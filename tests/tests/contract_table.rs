@@ -51,16 +51,19 @@ const CONTRACT: &[(&str, &str)] = &[
         "acquire exit 0",
         "/integration/tests/program/acquire.rs::a_script_is_meant_however_deep_in_it_the_call_is",
     ),
-    ("acquire exit 1", "/integration/tests/program/acquire.rs::what_cannot_be_printed_is_not_claimed"),
+    (
+        "acquire exit 1",
+        "/integration/tests/program/acquire/printed.rs::what_cannot_be_printed_is_not_claimed",
+    ),
     (
         "acquire exit 2",
-        "/integration/tests/program/acquire.rs::every_wrong_word_is_exit_2_and_nothing_is_claimed",
+        "/integration/tests/program/acquire/not_claimed.rs::every_wrong_word_is_exit_2_and_nothing_is_claimed",
     ),
     (
         "acquire exit 4, 5",
-        "/integration/tests/program/acquire.rs::a_claim_that_cannot_be_had_says_why_and_touches_nothing",
+        "/integration/tests/program/acquire/not_claimed.rs::a_claim_that_cannot_be_had_says_why_and_touches_nothing",
     ),
-    ("acquire exit 128+N", "/integration/tests/program/acquire.rs::a_signal_ends_the_wait"),
+    ("acquire exit 128+N", "/integration/tests/program/acquire/not_claimed.rs::a_signal_ends_the_wait"),
     (
         "release exit 0",
         "/integration/tests/program/release.rs::it_is_found_by_every_name_and_from_everywhere",
@@ -86,7 +89,7 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/cycle.rs::a_busy_gate_and_a_second_cycle_are_skips",
     ),
     ("cycle exit 5", "/integration/tests/program/cycle.rs::what_could_not_be_checked_or_removed_is_5"),
-    ("cycle exit 125", "/integration/tests/program/cycle.rs::without_a_guardian_nothing_runs"),
+    ("cycle exit 125", "/integration/tests/program/cycle/guardian.rs::without_a_guardian_nothing_runs"),
     (
         "cycle exit 128+N",
         "/integration/tests/program/cycle.rs::a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended",
@@ -111,7 +114,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ),
     (
         "break exit 1",
-        "/integration/tests/program/break_lock.rs::without_a_gate_or_a_permission_nothing_is_changed",
+        "/integration/tests/program/break_lock/hindered.rs::without_a_gate_or_a_permission_nothing_is_changed",
     ),
     ("break exit 2", "/integration/tests/program/break_lock.rs::every_wrong_word_is_exit_2"),
     (
@@ -120,12 +123,12 @@ const CONTRACT: &[(&str, &str)] = &[
     ),
     (
         "break exit 4 DRAIN_TIMEOUT",
-        "/integration/tests/program/break_lock.rs::a_gate_that_stays_shut_is_a_drain_time_out",
+        "/integration/tests/program/break_lock/hindered.rs::a_gate_that_stays_shut_is_a_drain_time_out",
     ),
     ("break exit 5", "/integration/tests/program/break_lock.rs::nothing_but_what_is_meant_is_touched"),
     (
         "break on a terminal",
-        "/integration/tests/program/break_lock.rs::on_a_terminal_the_lock_is_shown_and_its_id_is_typed",
+        "/integration/tests/program/break_lock/asking.rs::on_a_terminal_the_lock_is_shown_and_its_id_is_typed",
     ),
     ("list exit 0", "/integration/tests/program/list.rs::finds_every_lock_wherever_it_is"),
     ("list exit 1", "/integration/tests/program/list.rs::roots_are_answered_one_by_one"),
@@ -134,10 +137,10 @@ const CONTRACT: &[(&str, &str)] = &[
         "doctor exit 5",
         "/integration/tests/program/doctor.rs::a_directory_that_may_not_be_written_or_read_is_no_place_for_locks",
     ),
-    ("log exit 0", "/integration/tests/program/log.rs::a_recorded_week_is_summed_up"),
+    ("log exit 0", "/integration/tests/program/log/week.rs::a_recorded_week_is_summed_up"),
     (
         "log exit 1",
-        "/integration/tests/program/log.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other",
+        "/integration/tests/program/log/input.rs::a_log_that_cannot_be_read_is_named_and_stops_no_other",
     ),
     ("log exit 2", "/integration/tests/program/log.rs::a_wrong_command_line_is_exit_2"),
     ("beadlock-agent --once", "end_to_end/exit_codes.rs::exit_of_an_agent_once"),

@@ -86,7 +86,7 @@ pub fn run(
         .into());
     }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
-    nested::refuse_inside_a_cycle(&target, environment)?;
+    nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let trail = Trail::open(audit.as_deref(), None, &target, request, talk)?;
