@@ -1,0 +1,17 @@
+//! The git daemon never harms a repository: each refusal, and what it must cope with, by the real agent, the real git
+//! and a real remote; and two clones with an agent each, among people and claims.
+
+mod bench;
+mod configuration;
+mod conflicts;
+// mod convergence;
+mod hooks;
+mod index;
+mod naive;
+mod names;
+mod places;
+mod progress;
+mod pushing;
+mod snapshot;
+mod tracked;
+mod unreachable;
