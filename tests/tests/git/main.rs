@@ -4,7 +4,7 @@
 mod bench;
 mod configuration;
 mod conflicts;
-// mod convergence;
+mod convergence;
 mod hooks;
 mod index;
 mod naive;

@@ -1,0 +1,28 @@
+//! Repeatable chance: one for each who acts, from one seed.
+
+use std::time::Duration;
+
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice of their own for everybody whose name is another.
+    pub fn new(seed: u64, name: &str) -> Self {
+        let mixed = name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(mixed | 1)
+    }
+
+    /// A number from 0 up to, not including, this.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+
+    /// Sleeps for so many milliseconds.
+    pub fn pause(&mut self, least: u64, most: u64) {
+        std::thread::sleep(Duration::from_millis(least + self.below(most - least)));
+    }
+}

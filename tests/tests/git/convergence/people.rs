@@ -1,0 +1,129 @@
+//! The people: they write, edit, commit and push by hand, and try again when git tells them to.
+
+use super::world::World;
+
+/// A tool that adds lines to a file of its own in the database, and never asks anybody.
+pub fn writes_lines(world: &World, clone: char) {
+    let mut dice = world.dice("lines", clone);
+    let path = format!(".beads/{clone}.jsonl");
+    let mut count = 0;
+    while !world.is_over() {
+        dice.pause(20, 200);
+        count += 1;
+        let line = format!("{{\"id\":\"{clone}-{count}\"}}");
+        world.append(clone, &path, &line);
+        world.ledger().lines.entry(path.clone()).or_default().push(line);
+    }
+}
+
+/// Somebody who works outside of the database, commits, and sometimes pushes.
+pub fn works_beside(world: &World, clone: char) {
+    let mut dice = world.dice("works", clone);
+    let path = format!("src/{clone}.txt");
+    let note = format!("src/{clone}.note");
+    let mut count = 0;
+    while !world.is_over() {
+        dice.pause(100, 900);
+        count += 1;
+        let subject = format!("by hand in {clone}, {count}");
+        world.append(clone, &path, &subject);
+        world.append(clone, &note, &subject);
+        {
+            let mut ledger = world.ledger();
+            ledger.lines.entry(path.clone()).or_default().push(subject.clone());
+            ledger.own_lines.entry((clone, note.clone())).or_default().push(subject.clone());
+        }
+        dice.pause(1, 500);
+        let staged_first = dice.below(2) == 0;
+        commits(world, clone, &path, &subject, staged_first);
+        if dice.below(2) == 0 {
+            pushes(world, clone);
+        }
+    }
+}
+
+/// Until git takes it: the index is locked for a moment, or the branch has moved.
+fn commits(world: &World, clone: char, path: &str, subject: &str, staged_first: bool) {
+    for _ in 0..200 {
+        let args: &[&str] = if staged_first {
+            if world.git(clone, &["add", "--", path]).code != 0 {
+                world.ledger().count(format!("git add tried again in {clone}"));
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                continue;
+            }
+            &["commit", "--quiet", "--message", subject]
+        } else {
+            &["commit", "--quiet", "--message", subject, "--", path]
+        };
+        let ended = world.git(clone, args);
+        if ended.code == 0 {
+            world.ledger().commits.entry(clone).or_default().push(subject.to_owned());
+            return;
+        }
+        world.ledger().count(format!("git commit tried again in {clone}"));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    world.ledger().count(format!("commits given up in {clone}"));
+}
+
+/// Rejected, it is for the daemon to pull first.
+pub fn pushes(world: &World, clone: char) {
+    let made = world.ledger().commits.get(&clone).map_or(0, Vec::len);
+    if world.git(clone, &["push", "--quiet"]).code == 0 {
+        let mut ledger = world.ledger();
+        ledger.pushed.insert(clone, made);
+        ledger.count(format!("pushed by hand in {clone}"));
+    }
+}
+
+/// Somebody without a daemon, who does everything by hand, half of the time under a claim.
+pub fn syncs_by_hand(world: &World, clone: char) {
+    let mut dice = world.dice("syncs", clone);
+    let (lines, path) = (format!(".beads/{clone}.jsonl"), format!("src/{clone}.txt"));
+    let mut count = 0;
+    while !world.is_over() {
+        dice.pause(200, 1200);
+        count += 1;
+        let line = format!("{{\"id\":\"{clone}-{count}\"}}");
+        let subject = format!("by hand in {clone}, {count}");
+        world.append(clone, &lines, &line);
+        world.append(clone, &path, &subject);
+        {
+            let mut ledger = world.ledger();
+            ledger.lines.entry(lines.clone()).or_default().push(line);
+            ledger.lines.entry(path.clone()).or_default().push(subject.clone());
+        }
+        let ended = world.git(clone, &["add", "--", ".beads/*.jsonl", "src"]);
+        assert_eq!(ended.code, 0, "nobody else is in this clone: {ended:?}");
+        let ended = world.git(clone, &["commit", "--quiet", "--message", &subject]);
+        assert_eq!(ended.code, 0, "nobody else is in this clone: {ended:?}");
+        world.ledger().commits.entry(clone).or_default().push(subject);
+        catches_up(world, clone);
+    }
+}
+
+/// Pulls and pushes until it is through, or something else is to be done first.
+pub fn catches_up(world: &World, clone: char) {
+    for _ in 0..5 {
+        world.git(clone, &["add", "--", ".beads/*.jsonl"]);
+        if world.git(clone, &["diff", "--cached", "--quiet"]).code != 0 {
+            world.git(clone, &["commit", "--quiet", "--message", &format!("shared lines of {clone}")]);
+        }
+        let pulled = world.git(clone, &["pull", "--quiet", "--rebase", "--autostash"]);
+        if pulled.code != 0 {
+            world.ledger().count(format!(
+                "conflicts by hand in {clone}: {}",
+                pulled.err.lines().next().unwrap_or_default()
+            ));
+            world.git(clone, &["rebase", "--abort"]);
+            continue;
+        }
+        let made = world.ledger().commits.get(&clone).map_or(0, Vec::len);
+        if world.git(clone, &["push", "--quiet"]).code == 0 {
+            let mut ledger = world.ledger();
+            ledger.pushed.insert(clone, made);
+            ledger.count(format!("pushed by hand in {clone}"));
+            return;
+        }
+    }
+}

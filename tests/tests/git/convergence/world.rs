@@ -1,0 +1,139 @@
+//! Who is there: clones `a` and `b` with an agent each, clone `c` with none, their remote, and the people.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use beadlock_tests::Ended;
+
+use super::claims;
+use super::daemons::{Daemon, Kind};
+use super::dice::Dice;
+use super::ledger::Ledger;
+use super::people;
+use crate::bench::Bench;
+
+/// The clones with a daemon.
+pub const SYNCED: [char; 2] = ['a', 'b'];
+/// All clones.
+pub const ALL: [char; 3] = ['a', 'b', 'c'];
+
+pub struct World {
+    pub bench: Bench,
+    pub seed: u64,
+    pub daemons: [Daemon; 2],
+    ledger: Mutex<Ledger>,
+    over: AtomicBool,
+}
+
+impl World {
+    pub fn new(kind: Kind, seed: u64) -> Self {
+        println!("seed {seed} (SOAK_SEED repeats it, roughly)");
+        let bench = Bench::named("a");
+        let a = bench.here().to_path_buf();
+        crate::bench::write(&a.join(".gitattributes"), ".beads/shared.jsonl merge=union\n");
+        for file in [".beads/shared.jsonl", ".beads/a.jsonl", ".beads/b.jsonl", ".beads/c.jsonl"] {
+            crate::bench::write(&a.join(file), "");
+        }
+        for clone in ALL {
+            crate::bench::write(&a.join(format!("src/{clone}.txt")), "");
+        }
+        bench.git(&a, &["add", "."]);
+        bench.git(&a, &["commit", "--quiet", "--message", "the world"]);
+        bench.git(&a, &["push", "--quiet"]);
+        for clone in ["b", "c"] {
+            bench.git(bench.path(), &["clone", "--quiet", "remote.git", clone]);
+        }
+        let daemons = SYNCED.map(|clone| Daemon::new(&bench, clone, kind));
+        Self { bench, seed, daemons, ledger: Mutex::default(), over: AtomicBool::new(false) }
+    }
+
+    /// Everybody at once, for so long.
+    pub fn run(&self, length: Duration, kills: bool) {
+        let end = Instant::now() + length;
+        std::thread::scope(|threads| {
+            for (clone, daemon) in SYNCED.into_iter().zip(&self.daemons) {
+                daemon.start(&self.bench);
+                threads.spawn(move || people::writes_lines(self, clone));
+                threads.spawn(move || people::works_beside(self, clone));
+                if kills {
+                    threads.spawn(move || daemon.is_killed_now_and_then(self));
+                }
+            }
+            for clone in ALL {
+                threads.spawn(move || claims::claims(self, clone));
+            }
+            threads.spawn(|| people::syncs_by_hand(self, 'c'));
+            while Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            self.over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Nobody writes any more; people push what is theirs. True once all clones and the remote are the same.
+    pub fn settle(&self, bound: Duration) -> bool {
+        let begun = Instant::now();
+        let mut settled = false;
+        while !settled && begun.elapsed() < bound {
+            for clone in SYNCED {
+                people::pushes(self, clone);
+            }
+            people::catches_up(self, 'c');
+            settled = self.is_one();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        for daemon in &self.daemons {
+            daemon.stop();
+        }
+        settled && self.is_one()
+    }
+
+    fn is_one(&self) -> bool {
+        let main = self.bench.try_git(self.bench.remote(), &["rev-parse", "main"]).out;
+        ALL.into_iter().all(|clone| {
+            let head = self.git(clone, &["rev-parse", "HEAD"]).out;
+            let status = self
+                .git(clone, &["status", "--porcelain", "--", ".beads", "src", ":!*daemon.log*", ":!*.note"]);
+            head == main && status.out.is_empty()
+        })
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn dice(&self, name: &str, clone: char) -> Dice {
+        Dice::new(self.seed, &format!("{name} {clone}"))
+    }
+
+    pub fn clone_of(&self, clone: char) -> PathBuf {
+        self.bench.path().join(clone.to_string())
+    }
+
+    pub fn beads(&self, clone: char) -> PathBuf {
+        self.clone_of(clone).join(".beads")
+    }
+
+    /// A person's git.
+    pub fn git(&self, clone: char, args: &[&str]) -> Ended {
+        self.bench.try_git(self.clone_of(clone), args)
+    }
+
+    /// Adds a line to a file of a clone, as a tool does: one write at its end.
+    pub fn append(&self, clone: char, path: &str, line: &str) {
+        append(&self.clone_of(clone).join(path), line);
+    }
+}
+
+pub fn append(path: &Path, line: &str) {
+    let mut file = File::options().append(true).create(true).open(path).expect("open");
+    file.write_all(format!("{line}\n").as_bytes()).expect("write");
+}
