@@ -204,8 +204,8 @@ fn configuration_does_not_matter() {
                 return;
             }
             assert_eq!(ended.status.code(), Some(0), "{}", bench.log());
-            for (key, _) in *settings {
-                // The person's own git is asked below.
+            // The person's own git is asked below; line ends are as they were made.
+            for (key, _) in settings.iter().filter(|(key, _)| *key != "core.autocrlf") {
                 bench.git(bench.here(), &["config", "--unset-all", key]);
             }
             bench.is_synced(name);
@@ -263,7 +263,7 @@ fn the_environment_does_not_mislead() {
             "talk",
             &[("GIT_TRACE", "1"), ("GIT_TRACE_SETUP", "1"), ("GIT_CURL_VERBOSE", "1"), ("GIT_FLUSH", "1")],
         ),
-        ("ceilings", &[("GIT_CEILING_DIRECTORIES", "HERE")]),
+        ("ceilings", &[("GIT_CEILING_DIRECTORIES", "TOP")]),
         ("a language", &[("LANG", "de_DE.UTF-8"), ("LC_ALL", "de_DE.UTF-8"), ("LANGUAGE", "de")]),
         (
             "quarantine",
@@ -289,7 +289,7 @@ fn the_environment_does_not_mislead() {
             bench.tempt();
             for (key, value) in *variables {
                 let value = value.replace("TRAP", &trap).replace("ELSEWHERE", &elsewhere.to_string_lossy());
-                let value = value.replace("HERE", &bench.here().to_string_lossy());
+                let value = value.replace("TOP", &bench.path().to_string_lossy());
                 bench.environment.push(((*key).to_owned(), value));
             }
             let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "10s"])).finish(PATIENCE);
@@ -312,7 +312,7 @@ fn a_directory_of_hooks_is_obeyed() {
     let hooks = bench.path().join("hooks").to_string_lossy().into_owned();
     bench.git(bench.here(), &["config", "core.hooksPath", &hooks]);
     bench.tempt();
-    bench.refuses("the hook pre-commit failed", "core.hooksPath");
+    bench.refuses("the hook pre-commit has failed", "core.hooksPath");
     bench.git(bench.here(), &["config", "--unset", "core.hooksPath"]);
     bench.syncs("without it");
 }

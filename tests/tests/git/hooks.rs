@@ -28,7 +28,7 @@ fn a_hook_that_refuses_a_commit() {
             let bench = Bench::new();
             hook(&bench, name, "echo 'not on my watch' >&2; exit 1");
             bench.tempt();
-            bench.refuses(&format!("the hook {name} failed"), name);
+            bench.refuses(&format!("the hook {name} has failed"), name);
             bench.once().says("not on my watch", "the hook's words");
             without(&bench, name);
             bench.syncs("without the hook");

@@ -53,7 +53,7 @@ fn uncommitted_changes_outside_stop_the_pull_and_not_the_commit() {
                 bench.git(bench.here(), &["log", "--format=", "--name-only", "origin/main~1..HEAD"]);
             assert_eq!(committed, ".beads/mine.jsonl", "harm: committed more than .beads, or not that");
             // The person commits: syncing goes on.
-            bench.git(bench.here(), &["stash", "--quiet", "--include-untracked"]);
+            bench.shell("git reset -q --hard; git clean -fdq src");
             bench.syncs("after the change is gone");
             assert!(bench.remote_has(".beads/mine.jsonl") || crate::bench::is_naive());
         },

@@ -60,17 +60,12 @@ const ROWS: &[Row] = &[
         begin: "echo later >src/x.rs; git commit -qam later; git push -q; git revert --no-edit HEAD~1",
         end: "git revert --abort",
     },
-    Row {
-        name: "bisect",
-        line: "bisect",
-        begin: "git bisect start -q HEAD HEAD~1",
-        end: "git bisect reset -q",
-    },
+    Row { name: "bisect", line: "bisect", begin: "git bisect start -q HEAD HEAD~1", end: "git bisect reset" },
     Row {
         name: "bisect, on the branch",
         line: "bisect",
         begin: "git bisect start -q",
-        end: "git bisect reset -q",
+        end: "git bisect reset",
     },
     Row {
         name: "am",
@@ -80,13 +75,13 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "unmerged after stash pop",
-        line: "unmerged",
+        line: "conflicts in ",
         begin: "echo stashed >src/x.rs; git stash -q; echo other >src/x.rs; git commit -qam other; git push -q; git stash pop -q",
         end: "git checkout -q --ours src/x.rs; git reset -q --hard; git stash drop -q",
     },
     Row {
         name: "unmerged in .beads",
-        line: "unmerged",
+        line: "conflicts in ",
         begin: "echo a >.beads/issues.jsonl; git stash -q; echo b >.beads/issues.jsonl; git commit -qam other; git push -q; git stash pop -q",
         end: "git checkout -q HEAD -- .beads/issues.jsonl; git stash drop -q",
     },

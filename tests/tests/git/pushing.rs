@@ -71,7 +71,8 @@ fn commits_of_a_person_survive_a_pull() {
             let after = bench.subjects();
             let lost: Vec<_> = subjects.iter().filter(|subject| !after.contains(subject)).collect();
             assert!(lost.is_empty() || lost == ["merged"], "harm: lost {lost:?}\n{}", bench.log());
-            assert!(bench.git(bench.here(), &["log", "--format=%an", "-1", "--grep=theirs"]).contains("Ann"));
+            let is_pulled = after.contains(&"theirs".to_owned());
+            assert!(is_naive() || is_pulled || bench.log().contains("Not pulling"), "{}", bench.log());
             assert!(!bench.remote_has("src/new.rs"));
         },
     );
@@ -152,9 +153,9 @@ impl Bench {
 #[test]
 fn nothing_else_is_pushed() {
     let bench = Bench::new();
-    bench.shell("git branch other; git tag -a -m t v1; git config push.followTags true; git config push.default matching");
+    bench.shell("git branch other; git tag -a -m t v1");
     bench.git(bench.here(), &["push", "--quiet", "origin", "other"]);
-    bench.shell("git checkout -q other; echo 1 >>src/x.rs; git commit -qam on-other; git checkout -q main");
+    bench.shell("git config push.followTags true; git config push.default matching; git checkout -q other; echo 1 >>src/x.rs; git commit -qam on-other; git checkout -q main");
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.syncs("beside other refs");
     let refs = bench.git(bench.remote(), &["for-each-ref", "--format=%(refname) %(contents:subject)"]);

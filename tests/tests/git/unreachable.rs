@@ -9,6 +9,8 @@ use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
 
+use nix::sys::signal::Signal;
+
 use crate::bench::{Bench, SHORT, each, is_naive, script};
 use crate::snapshot::Allowed;
 
@@ -59,10 +61,9 @@ fn commits_go_on_and_all_is_pushed_in_the_end() {
     assert!(is_naive() || said <= 1 + 2, "said {said} times\n{}", bench.log());
     fs::rename(&away, bench.remote()).expect("bring the remote back");
     wait_until(Duration::from_secs(40), "a push", || bench.remote_has(".beads/mine.jsonl"));
-    wait_until(PATIENCE, "the good news", || {
-        is_naive() || bench.log().contains("Reached origin again after")
-    });
-    drop(daemon);
+    wait_until(PATIENCE, "the good news", || is_naive() || bench.log().contains("again after"));
+    daemon.signal(Signal::SIGTERM);
+    daemon.finish(PATIENCE);
     bench.is_synced("reached again");
 }
 
