@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::changes::Changes;
@@ -39,6 +40,7 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     }
     let scratch = lock.copy()?;
     changes.stage(&repository.git, &scratch)?;
+    as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
     lock.replace()?;
     let Some(commit) = new else { return Ok(head) };
     let (count, short) = (changes.count(), short(&commit));
@@ -48,6 +50,28 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     )));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })
+}
+
+/// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch would
+/// go into the next commit that somebody makes by hand.
+fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
+    let inside = repository.inside();
+    let args = ["diff-index", "--cached", "-z", "--no-renames", commit, "--"].map(OsStr::new);
+    let args = args.into_iter().chain([OsStr::from_bytes(&inside)]);
+    let differing = repository.git.call(args).index(index).words()?;
+    let mut entries = Vec::new();
+    for entry in differing.chunks_exact(2) {
+        // `:MODE MODE HASH HASH STATUS`, the first of each as committed.
+        let fields: Vec<_> = entry[0].split(|byte| *byte == b' ').collect();
+        if let [mode, _, hash, ..] = fields.as_slice() {
+            let mode = mode.strip_prefix(b":").unwrap_or(mode);
+            entries.extend([mode, b" ", hash, b"\t", &entry[1], b"\0"].concat());
+        }
+    }
+    if !entries.is_empty() {
+        repository.git.call(["update-index", "-z", "--index-info"]).index(index).stdin(entries).done()?;
+    }
+    Ok(())
 }
 
 /// The branch moves, unless it is no longer where it was, or no longer the one that is checked out.

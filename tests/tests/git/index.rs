@@ -125,3 +125,20 @@ fn a_cycle_with_nothing_to_do_writes_nothing() {
     bench.cycles(3);
     bench.untouched_since(&before, Allowed::Nothing, "nothing to do");
 }
+
+/// A tool writes on while the commit is made: what is in the index then is what was committed, or the next commit that a
+/// person makes would have more in it than they have staged.
+#[test]
+fn what_is_written_meanwhile_is_not_staged() {
+    let bench = Bench::new();
+    let write = "[ \"$1\" = committed ] && echo meanwhile >>.beads/issues.jsonl; exit 0";
+    crate::bench::script(&bench.here().join(".git/hooks/reference-transaction"), write);
+    bench.shell("echo before >>.beads/issues.jsonl; echo staged >>src/x.rs; git add src/x.rs");
+    bench.once();
+    assert!(
+        bench.read(".beads/issues.jsonl").contains("meanwhile"),
+        "nothing was written: the test shows nothing"
+    );
+    let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
+    assert_eq!(staged, "src/x.rs", "harm: more is staged than the person has");
+}
