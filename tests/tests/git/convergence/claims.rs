@@ -15,7 +15,7 @@ pub fn claims(world: &World, clone: char) {
     let mut dice = world.dice("claims", clone);
     let mut count = 0;
     while !world.is_over() {
-        dice.pause(50, 600);
+        dice.pause(100, 1000);
         count += 1;
         let line = format!("{{\"id\":\"shared-{clone}-{count}\"}}");
         let millis = 20 + dice.below(250);

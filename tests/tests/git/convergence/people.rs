@@ -23,7 +23,7 @@ pub fn works_beside(world: &World, clone: char) {
     let note = format!("src/{clone}.note");
     let mut count = 0;
     while !world.is_over() {
-        dice.pause(100, 900);
+        dice.pause(300, 2000);
         count += 1;
         let subject = format!("by hand in {clone}, {count}");
         world.append(clone, &path, &subject);
@@ -36,7 +36,7 @@ pub fn works_beside(world: &World, clone: char) {
         dice.pause(1, 500);
         let staged_first = dice.below(2) == 0;
         commits(world, clone, &path, &subject, staged_first);
-        if dice.below(2) == 0 {
+        if dice.below(3) == 0 {
             pushes(world, clone);
         }
     }
