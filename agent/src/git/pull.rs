@@ -36,8 +36,9 @@ pub(super) fn pull(
 ) -> Result<Head, Stop> {
     let git = &repository.git;
     refuse_uncommitted(repository)?;
-    refuse_tracked(repository, names, upstream, commit)?;
     let new = replay(repository, &head.commit, commit, upstream.name())?;
+    // In what comes of it: one that is untracked by a commit here may still be there.
+    refuse_tracked(repository, names, upstream, &new)?;
     let paths =
         git.call(["diff-tree", "-r", "-z", "--name-only", "--no-renames", &head.commit, &new]).words()?;
     refuse_in_the_way(repository, &head.commit, &new)?;
