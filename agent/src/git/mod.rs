@@ -175,6 +175,7 @@ fn sync(order: &Order) -> Result<(), Stop> {
     }
     let names = Names::of(&repository, order);
     let head = repository.head()?;
+    repository.check_index()?;
     names.refuse_tracked(&repository)?;
     let mut head = commit::commit(&repository, &names, head)?;
     let upstream = Upstream::of(&repository, &head)?;

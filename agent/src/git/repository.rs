@@ -11,6 +11,7 @@ use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
 
+use super::changes::unmerged;
 use super::program::Git;
 use super::{Order, Stop};
 
@@ -105,15 +106,22 @@ impl Repository {
                 return Err(Stop::refused(format!("{what} is in progress in {top}; finish or abort it")));
             }
         }
-        // Then everything looks deleted, and is not.
-        if let Err(error) = fs::symlink_metadata(self.index()) {
-            return Err(Stop::io("there is nothing checked out: cannot look at", &self.index(), &error));
-        }
         let lock = self.index_lock();
         if let Ok(meta) = fs::symlink_metadata(&lock) {
             return Err(Stop::refused(other_git(&lock, &meta)));
         }
         Ok(())
+    }
+
+    /// Refuses without an index, for then everything looks deleted and is not; and while paths anywhere are unmerged,
+    /// whatever left them so.
+    pub(super) fn check_index(&self) -> Result<(), Stop> {
+        if let Err(error) = fs::symlink_metadata(self.index()) {
+            return Err(Stop::io("there is nothing checked out: cannot look at", &self.index(), &error));
+        }
+        let mut paths = self.git.call(["ls-files", "--unmerged", "-z", "--format=%(path)"]).words()?;
+        paths.dedup();
+        if paths.is_empty() { Ok(()) } else { Err(unmerged(self, &paths)) }
     }
 
     /// The branch that is checked out.
