@@ -47,10 +47,12 @@ const MISLEADING: [&str; 17] = [
 ];
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "core.fsmonitor=false",
+    // A split index without hashes shares one file with every other: the one of our scratch.
+    "index.skipHash=false",
     "core.askPass=",
     "core.quotePath=false",
     "credential.interactive=false",
