@@ -183,10 +183,16 @@ fn sync(order: &Order) -> Result<(), Stop> {
         return Ok(());
     }
     let network = repository.git.clone().with_batch_ssh()?;
-    let mut rejected = false;
+    // By which upstream commit, and why.
+    let mut rejected: Option<(Option<String>, String)> = None;
     loop {
         let is_quiet = order.network == Network::UseQuietly;
         let commit = upstream.fetch(&network, order.for_the_network(), is_quiet)?;
+        if let Some((known, why)) = &rejected
+            && *known == commit
+        {
+            return Err(push::refused(&upstream, why));
+        }
         let mut distance = upstream.distance(&repository.git, &head.commit, commit)?;
         if let Some(commit) = distance.upstream.clone() {
             if distance.ahead > 0 {
@@ -200,8 +206,8 @@ fn sync(order: &Order) -> Result<(), Stop> {
         let bound = order.for_the_network();
         match push::push(&repository, &network, &upstream, &head, &distance, bound)? {
             Pushed::Done => return Ok(()),
-            Pushed::Rejected if !rejected => rejected = true,
-            Pushed::Rejected => {
+            Pushed::Rejected { why } if rejected.is_none() => rejected = Some((distance.upstream, why)),
+            Pushed::Rejected { .. } => {
                 let name = upstream.name();
                 return Err(Stop::Nothing(format!("Not pushing: others were faster at {name}, twice")));
             }

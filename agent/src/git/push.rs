@@ -14,8 +14,8 @@ use super::word::{Word, say};
 pub(super) enum Pushed {
     /// The remote has it all, or is not to have it.
     Done,
-    /// Somebody else has pushed meanwhile.
-    Rejected,
+    /// Somebody else has pushed meanwhile, as far as the remote's words say.
+    Rejected { why: String },
 }
 
 /// Pushes, from a branch that is not behind.
@@ -55,14 +55,28 @@ pub(super) fn push(
     }
     let stdout = String::from_utf8_lossy(&answer.stdout);
     match stdout.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1)) {
-        Some(why) if why.starts_with("[rejected]") => Ok(Pushed::Rejected),
+        Some(why) if why.starts_with("[rejected]") || is_race(why) => {
+            Ok(Pushed::Rejected { why: why.to_owned() })
+        }
         Some(why) => {
             answer.show();
-            Err(Stop::Unreachable(format!("Push refused by {}: {why}", upstream.remote)))
+            Err(refused(upstream, why))
         }
         None => {
             answer.show();
             Err(Stop::Unreachable(format!("Cannot push to {}: {}", upstream.remote, answer.last_line())))
         }
     }
+}
+
+/// The remote does not take it.
+pub(super) fn refused(upstream: &Upstream, why: &str) -> Stop {
+    Stop::Unreachable(format!("Push refused by {}: {why}", upstream.remote))
+}
+
+/// What a remote says whose branch has moved while it took the commits in; and, alas, when it cannot write.
+fn is_race(why: &str) -> bool {
+    ["failed to update ref", "cannot lock ref", "incorrect old value", "fetch first"]
+        .iter()
+        .any(|words| why.contains(words))
 }
