@@ -47,7 +47,7 @@ const MISLEADING: [&str; 17] = [
 ];
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "core.fsmonitor=false",
@@ -56,6 +56,8 @@ const SETTINGS: [&str; 11] = [
     "core.askPass=",
     "core.quotePath=false",
     "credential.interactive=false",
+    // A file that somebody adds stays where it was added, in the database or outside.
+    "merge.directoryRenames=false",
     "submodule.recurse=false",
     "status.aheadBehind=false",
     "http.lowSpeedLimit=1",
