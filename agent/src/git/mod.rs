@@ -17,6 +17,7 @@
 
 mod changes;
 mod commit;
+mod descendants;
 mod hooks;
 mod index;
 mod names;

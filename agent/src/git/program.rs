@@ -13,10 +13,10 @@ use beadlock_checker::escape::escaped;
 use beadlock_checker::{sys, system_words};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::Stop;
+use super::descendants::Descendants;
 use super::word::{Word, say};
 
 /// How long what is still coming is read after the end of a program: what it left behind may have the pipe for ever.
@@ -276,7 +276,7 @@ fn converse(child: &mut Child, stdin: Vec<u8>, bound: Option<Duration>) -> io::R
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
-    let (mut told, mut ended) = (None::<Instant>, None::<Instant>);
+    let (mut told, mut ended) = (None::<(Instant, Descendants)>, None::<Instant>);
     let status = loop {
         if ended.is_none() && child.try_wait()?.is_some() {
             ended = Some(Instant::now());
@@ -291,12 +291,13 @@ fn converse(child: &mut Child, stdin: Vec<u8>, bound: Option<Duration>) -> io::R
             break child.wait()?;
         }
         if ended.is_none() && bound.is_some_and(|bound| begun.elapsed() >= bound) {
-            match told {
+            match &told {
                 None => {
-                    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
-                    told = Some(Instant::now());
+                    let all = Descendants::of(child.id().cast_signed());
+                    all.signal(Signal::SIGTERM);
+                    told = Some((Instant::now(), all));
                 }
-                Some(told) if told.elapsed() >= GRACE => child.kill()?,
+                Some((told, _)) if told.elapsed() >= GRACE => child.kill()?,
                 Some(_) => {}
             }
         }
@@ -316,6 +317,10 @@ fn converse(child: &mut Child, stdin: Vec<u8>, bound: Option<Duration>) -> io::R
         let pause: u16 = if pidfd.is_some() && ended.is_none() && bound.is_none() { 1000 } else { 20 };
         let _ = poll(&mut open, PollTimeout::from(pause));
     };
+    // Who did not end with it has nobody to work for.
+    if let Some((_, all)) = &told {
+        all.signal(Signal::SIGKILL);
+    }
     let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
     Ok(Answer { status, stdout, stderr, timed_out: told.is_some() })
 }
@@ -352,6 +357,9 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
     use super::*;
 
     fn git() -> (tempfile::TempDir, Git) {
