@@ -133,8 +133,14 @@ async fn sync(
         Word::Refused(why) => Some(End::Refused(why.clone())),
         _ => None,
     });
+    let end = match end {
+        End::Complete if !words.contains(&Word::Done) => {
+            End::Refused("it ended without a last word; what it said is above".to_owned())
+        }
+        end => refused.filter(|_| end == End::Complete).unwrap_or(end),
+    };
     let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
-    (refused.unwrap_or(end), !is_out)
+    (end, !is_out)
 }
 
 async fn execute(

@@ -187,11 +187,15 @@ fn run(order: &Order) -> io::Result<Ended> {
     drop(command); // It has the pipe's other end.
 
     let group = Pid::from_raw(child.id().cast_signed());
-    let ended = if has_ended(group, order.timeout) {
-        Ended::from_status(child.wait())
-    } else {
-        end_group(&mut child, group);
+    let ended = if !has_ended(group, order.timeout) {
+        let _ = end_group(&mut child, group);
         Ended::TimedOut
+    } else if was_killed(group) {
+        // What it has started would work on, and its gate would be gone.
+        let ended = end_group(&mut child, group);
+        Ended::from_status(ended)
+    } else {
+        Ended::from_status(child.wait())
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
@@ -225,7 +229,7 @@ fn has_ended(pid: Pid, bound: Duration) -> bool {
 }
 
 /// TERM, then CONT for who stands still, then KILL; returns when nobody of the group lives any more.
-fn end_group(child: &mut Child, group: Pid) {
+fn end_group(child: &mut Child, group: Pid) -> io::Result<ExitStatus> {
     let to_group = |signal| {
         let _ = kill(Pid::from_raw(-group.as_raw()), signal);
     };
@@ -240,7 +244,13 @@ fn end_group(child: &mut Child, group: Pid) {
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
-    let _ = child.wait();
+    child.wait()
+}
+
+/// A child that has ended, and is not reaped yet, was killed by a signal.
+fn was_killed(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
 }
 
 /// Nobody of the group lives, seen twice: one scan can miss who is being born. Zombies have ended; the leader is

@@ -1,5 +1,6 @@
 //! What has changed under a database since the last commit, as git sees it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -38,8 +39,7 @@ impl Changes {
     }
 
     pub(super) fn count(&self) -> usize {
-        let also_present = |path: &&Vec<u8>| self.present.contains(path);
-        self.present.len() + self.gone.len() - self.gone.iter().filter(also_present).count()
+        self.present.iter().chain(&self.gone).collect::<BTreeSet<_>>().len()
     }
 
     /// The entries of `git status --porcelain=v2 -z`; the unmerged paths, where there are any.
@@ -75,24 +75,25 @@ impl Changes {
 
     /// Brings an index to what the working tree has of them.
     pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
-        for (how, paths) in [("--force-remove", &self.gone), ("--add", &self.present)] {
+        let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
             if !paths.is_empty() {
                 let paths: Vec<u8> =
                     paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
-                git.call(["update-index", how, "--remove", "-z", "--stdin"])
-                    .index(index)
-                    .stdin(paths)
-                    .done()?;
+                let args = ["update-index"].iter().chain(how).chain(&["-z", "--stdin"]);
+                git.call(args).index(index).stdin(paths).done()?;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        update(&["--force-remove"], &self.gone)?;
+        // Gone since it was listed, or where a directory was: both are as good as any change.
+        update(&["--add", "--remove", "--replace"], &self.present)
     }
 }
 
 /// Refuses while paths anywhere are unmerged.
 pub(super) fn unmerged(repository: &Repository, paths: &[Vec<u8>]) -> Stop {
     let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
-    Stop::refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
+    Stop::Refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The commit of what changed under a database: nothing else of the user's index goes into it, and nothing else of the
 //! index changes.
 //!
-//! The tree is built in an index of our own, from the last commit and the changes. Then, under `index.lock`, the branch
-//! moves by compare-and-swap and the real index learns of the same paths. A commit that somebody else makes meanwhile
-//! wins; a crash between the two leaves paths that look staged, which the next sync puts right.
+//! The tree is built in an index of our own, from the last commit and the changes. Then, under `index.lock`, a copy of
+//! the real index learns of the same paths, the branch moves by compare-and-swap, and the copy becomes the index. A
+//! commit that somebody else makes meanwhile wins; a crash between the last two leaves paths that look staged, which the
+//! next sync puts right.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,11 +13,13 @@ use std::path::Path;
 
 use super::changes::Changes;
 use super::hooks;
-use super::index::{self, IndexLock, Move};
+use super::index::{self, IndexLock};
 use super::names::Names;
+use super::replay;
 use super::repository::{Head, Repository};
+use super::turn::{self, Move};
 use super::word::{Word, say};
-use super::{Stop, lock_came};
+use super::{Stop, begin, counted, lock_came};
 
 /// Commits what changed. Returns where the branch is then.
 pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
@@ -28,26 +31,21 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     if changes.is_empty() {
         return Ok(head);
     }
-    let new = tree(repository, &changes, &head)
-        .and_then(|tree| tree.map(|tree| make(repository, &changes, &head, &tree)).transpose());
-    index::remove(&index::scratch(repository));
-    let new = new?;
+    let turn = begin(repository)?;
+    let new = make(repository, names, &changes, &head)?;
     lock_came(repository)?;
-    let lock = IndexLock::take(repository, None)?;
+    let lock = IndexLock::take(&turn)?;
+    repository.check_at(&head.branch, &head.commit)?;
+    let scratch = lock.copy()?;
+    changes.stage(&repository.git, &scratch)?;
+    as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
     if let Some(new) = &new {
         let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: new.clone() };
         move_branch(repository, &way, "commit (beadlock-agent)")?;
     }
-    let scratch = lock.copy()?;
-    changes.stage(&repository.git, &scratch)?;
-    as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
     lock.replace()?;
     let Some(commit) = new else { return Ok(head) };
-    let (count, short) = (changes.count(), short(&commit));
-    say(&Word::Committed(format!(
-        "Committed {count} {} ({short})",
-        if count == 1 { "file" } else { "files" }
-    )));
+    say(&Word::Committed(format!("Committed {} ({})", counted(changes.count(), "file"), short(&commit))));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })
 }
@@ -74,21 +72,16 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
     Ok(())
 }
 
-/// The branch moves, unless it is no longer where it was, or no longer the one that is checked out.
+/// The branch moves, unless it is no longer where it was.
 pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Result<(), Stop> {
-    let git = &repository.git;
     let branch = format!("refs/heads/{}", way.branch);
-    if git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text().as_ref() != Some(&branch) {
-        return Err(Stop::refused(format!(
-            "somebody has switched from {} to another branch meanwhile",
-            way.branch
-        )));
-    }
-    let moved = git.call(["update-ref", "-m", why, &branch, &way.to, &way.from]).run()?;
+    let moved = repository.git.call(["update-ref", "-m", why, &branch, &way.to, &way.from]).run()?;
     if moved.status.success() {
         return Ok(());
     }
-    Err(Stop::refused(format!("somebody else has moved the branch meanwhile: {}", moved.last_line())))
+    moved.show();
+    repository.check_at(&way.branch, &way.from)?;
+    Err(Stop::Refused(format!("the branch {} cannot move: {}", way.branch, moved.last_line())))
 }
 
 /// The first seven digits.
@@ -96,42 +89,47 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..7).unwrap_or(commit)
 }
 
-/// The tree of the next commit; `None` when it is that of the last.
-fn tree(repository: &Repository, changes: &Changes, head: &Head) -> Result<Option<String>, Stop> {
-    let (git, scratch) = (&repository.git, index::scratch(repository));
-    git.call(["read-tree", &head.commit]).index(&scratch).done()?;
-    changes.stage(git, &scratch)?;
-    let before = git.text(["rev-parse", &format!("{}^{{tree}}", head.commit)])?;
-    if git.call(["write-tree"]).index(&scratch).text()? == before {
+/// The next commit, on no branch yet; `None` when it would have the tree of the last.
+fn make(
+    repository: &Repository,
+    names: &Names,
+    changes: &Changes,
+    head: &Head,
+) -> Result<Option<String>, Stop> {
+    let git = &repository.git;
+    let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
+    git.call(["read-tree", &head.commit]).index(&index).done()?;
+    changes.stage(git, &index)?;
+    let before = replay::tree_of(git, &head.commit)?;
+    let write_tree = || git.call(["write-tree"]).index(&index).text();
+    if write_tree()? == before {
         return Ok(None);
     }
     // It may refuse, and it may add to the index that it is given.
-    hooks::ask(repository, "pre-commit", &[], Some(&scratch))?;
-    let tree = git.call(["write-tree"]).index(&scratch).text()?;
-    Ok((tree != before).then_some(tree))
+    hooks::ask(repository, "pre-commit", &[], Some(&index))?;
+    let tree = write_tree()?;
+    refuse_strange(repository, names, &before, &tree)?;
+    let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
+    fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
+    let file = message.as_os_str();
+    hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
+    hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
+    let args = ["commit-tree", &tree, "-p", &head.commit, "-F"].map(OsStr::new);
+    let commit = git.call(args.into_iter().chain([file])).text()?;
+    Ok((tree != before).then_some(commit))
 }
 
-fn make(repository: &Repository, changes: &Changes, head: &Head, tree: &str) -> Result<String, Stop> {
-    let message = repository.git_dir.join(format!("{}.message", repository.key));
-    let made = make_with(repository, changes, head, tree, &message);
-    index::remove(&message);
-    made
-}
-
-fn make_with(
-    repository: &Repository,
-    changes: &Changes,
-    head: &Head,
-    tree: &str,
-    message: &Path,
-) -> Result<String, Stop> {
-    let count = changes.count();
-    let text = format!("chore: sync .beads ({count} {})\n", if count == 1 { "file" } else { "files" });
-    index::remove(message);
-    fs::write(message, text).map_err(|error| Stop::io("cannot write", message, &error))?;
-    let (file, scratch) = (message.as_os_str(), index::scratch(repository));
-    hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&scratch))?;
-    hooks::ask(repository, "commit-msg", &[file], Some(&scratch))?;
-    let args = ["commit-tree", tree, "-p", &head.commit, "-F"].map(OsStr::new);
-    repository.git.call(args.into_iter().chain([file])).text()
+/// What a hook has added that is not of this database.
+fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &str) -> Result<(), Stop> {
+    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d", before, tree];
+    let paths = repository.git.call(args).words()?;
+    let is_ours = |path: &&[u8]| repository.has(path) && !names.is_left_out(path);
+    let strange: Vec<_> = paths.iter().map(Vec::as_slice).filter(|path| !is_ours(path)).collect();
+    if strange.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Refused(format!(
+        "the hook pre-commit has added {}, which is not the agent's to commit; commit that by hand",
+        repository.shown_all(strange)
+    )))
 }

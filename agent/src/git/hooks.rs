@@ -30,7 +30,7 @@ pub(super) fn ask(
     if answer.status.success() {
         return Ok(());
     }
-    Err(Stop::refused(format!("the hook {hook} has failed ({}); nothing was changed", answer.status)))
+    Err(Stop::Refused(format!("the hook {hook} has failed ({}); what it says is above", answer.status)))
 }
 
 /// Runs a hook that has no say any more.

@@ -7,7 +7,8 @@
 //! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
 //! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a rebase
 //! in the object store, [`replay`], and one step of the working tree, [`travel`]), [`push`]. The [`index`] is changed as
-//! git changes it. Whatever stops it stops it before anything has changed.
+//! git changes it, by one sync at a time ([`turn`]). What hinders it is found before anything has changed; what is ended
+//! in the middle is finished by the next sync.
 //!
 //! # Limits
 //! - A person who is in the editor of `git commit` while the agent commits is told by git that the branch has moved,
@@ -21,6 +22,7 @@ mod descendants;
 mod hooks;
 mod index;
 mod names;
+mod neighbours;
 mod program;
 mod pull;
 mod push;
@@ -28,11 +30,13 @@ mod replay;
 mod repository;
 pub(crate) mod told;
 mod travel;
+mod turn;
 mod upstream;
 mod word;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -43,6 +47,7 @@ use beadlock_checker::{Place, runner, system_words};
 use self::names::Names;
 use self::push::Pushed;
 use self::repository::Repository;
+use self::turn::Turn;
 use self::upstream::Upstream;
 use self::word::say;
 pub(crate) use self::word::{BEGINNINGS, Word};
@@ -127,7 +132,7 @@ impl Order {
         if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
             return Ok(());
         }
-        Err(Stop::refused("too little of --cycle-timeout was left for the working tree".to_owned()))
+        Err(Stop::Refused("too little of --cycle-timeout was left for the working tree".to_owned()))
     }
 }
 
@@ -143,10 +148,6 @@ enum Stop {
 }
 
 impl Stop {
-    fn refused(why: String) -> Self {
-        Self::Refused(why)
-    }
-
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         Self::Refused(format!("{what} {}: {}", escaped_path(path), system_words(error)))
     }
@@ -158,22 +159,23 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };
+    program::end_in_order();
     match sync(&order) {
         Ok(()) => {}
         Err(Stop::Nothing(why)) => say(&Word::Notice(why)),
         Err(Stop::Unreachable(why)) => say(&Word::Unreachable(why)),
         Err(Stop::Refused(why)) => say(&Word::Refused(why)),
     }
+    say(&Word::Done);
     ExitCode::SUCCESS
 }
 
 fn sync(order: &Order) -> Result<(), Stop> {
     let repository = Repository::find(order)?;
-    let begun = index::recover(&repository)?;
-    repository.check_quiet()?;
-    if let Some(way) = begun {
-        travel::finish(&repository, &way)?;
+    if turn::is_left(&repository) {
+        drop(begin(&repository)?);
     }
+    repository.check_quiet()?;
     let names = Names::of(&repository, order);
     let head = repository.head()?;
     repository.check_index()?;
@@ -194,14 +196,19 @@ fn sync(order: &Order) -> Result<(), Stop> {
         {
             return Err(push::refused(&upstream, why));
         }
-        let mut distance = upstream.distance(&repository.git, &head.commit, commit)?;
-        if let Some(commit) = distance.upstream.clone() {
-            if distance.ahead > 0 {
-                pull::refuse_rewritten(&repository, &upstream, &head, &commit)?;
-            }
+        let git = &repository.git;
+        let mut distance = upstream.distance(git, &head.commit, commit.clone())?;
+        if distance.ahead > 0 && commit.is_some() {
+            pull::refuse_rewritten(&repository, &upstream, &head, &distance)?;
+        }
+        if distance.behind > 0 {
+            let mut turn = begin(&repository)?;
+            // Another database's sync may have had its turn meanwhile.
+            head = repository.head()?;
+            distance = upstream.distance(git, &head.commit, commit.clone())?;
             if distance.behind > 0 {
-                head = pull::pull(order, &repository, &names, &upstream, &head, &commit, &distance)?;
-                distance = upstream.distance(&repository.git, &head.commit, Some(commit))?;
+                head = pull::pull(order, &mut turn, &names, &upstream, &head, &distance)?;
+                distance = upstream.distance(git, &head.commit, commit)?;
             }
         }
         let bound = order.for_the_network();
@@ -216,21 +223,52 @@ fn sync(order: &Order) -> Result<(), Stop> {
     }
 }
 
+/// The turn, with nothing left to finish and nobody in the middle of something.
+fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
+    let mut turn = Turn::take(repository)?;
+    let unfinished = turn.unfinished()?;
+    repository.check_quiet()?;
+    if let Some(way) = unfinished {
+        travel::finish(&mut turn, &way)?;
+    }
+    Ok(turn)
+}
+
 /// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
 fn lock_came(repository: &Repository) -> Result<(), Stop> {
     let lock = Place::beads(repository.database.as_path()).path();
     match std::fs::symlink_metadata(&lock) {
         Err(_) => Ok(()),
-        Ok(_) => Err(Stop::refused(format!(
+        Ok(_) => Err(Stop::Refused(format!(
             "{} has come meanwhile; the next cycle looks at it",
             escaped_path(&lock)
         ))),
     }
 }
 
+/// What only a person can do.
+fn by_hand(repository: &Repository, why: &str) -> Stop {
+    Stop::Nothing(format!("Not pulling: {why}; type: git -C {} pull", typed(&repository.git.dir)))
+}
+
+/// `1 file`, `2 files`.
+fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
 /// A path as it is typed.
 fn typed(path: &Path) -> String {
     quoted_path(path)
+}
+
+/// The first paths, as they are typed: what is left over is named when these are done.
+fn typed_all(paths: &[impl AsRef<[u8]>]) -> String {
+    let typed = |path: &[u8]| typed(Path::new(OsStr::from_bytes(path)));
+    let paths: Vec<_> = paths.iter().take(8).map(|path| typed(path.as_ref())).collect();
+    paths.join(" ")
 }
 
 #[cfg(test)]

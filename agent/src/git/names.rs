@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::database::is_own_name;
 
 use super::repository::Repository;
-use super::{Order, Stop, typed};
+use super::{Order, Stop, typed, typed_all};
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
 const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
@@ -40,6 +40,15 @@ impl Names {
         first || is_agents() || is_of_sqlite(inside)
     }
 
+    /// The same for every database in the repository: each `.beads`.
+    pub(super) fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
+        let path_of = |path| Path::new(OsStr::from_bytes(path));
+        let mut parts = path_of(path).components();
+        let in_another = parts.any(|part| part.as_os_str() == ".beads")
+            && parts.next().is_some_and(|first| is_own_name(first.as_os_str()));
+        in_another || self.is_left_out(path)
+    }
+
     /// Refuses while one of them is in the index: what git tracks it puts back, moves and deletes.
     pub(super) fn refuse_tracked(&self, repository: &Repository) -> Result<(), Stop> {
         let inside = OsStr::from_bytes(&repository.inside()).to_owned();
@@ -52,29 +61,13 @@ impl Names {
         if tracked.is_empty() {
             return Ok(());
         }
-        let paths: Vec<_> = tracked.iter().map(|path| typed(Path::new(OsStr::from_bytes(path)))).collect();
-        Err(Stop::refused(format!(
+        Err(Stop::Refused(format!(
             "{} tracked by git, and a pull would delete a live lock or damage an open database; type: git -C {} rm \
              --cached -- {}",
             is_or_are(&repository.shown_all(tracked.iter().copied()), tracked.len()),
             typed(&repository.git.dir),
-            paths.join(" ")
+            typed_all(&tracked)
         )))
-    }
-
-    /// The same for a commit that is to be pulled.
-    pub(super) fn tracked_in(&self, repository: &Repository, commit: &str) -> Result<Vec<Vec<u8>>, Stop> {
-        let prefix = repository.prefix.as_os_str();
-        let mut args: Vec<&OsStr> =
-            ["--literal-pathspecs", "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
-                .map(OsStr::new)
-                .to_vec();
-        if !prefix.is_empty() {
-            args.extend([OsStr::new("--"), prefix]);
-        }
-        let mut paths = repository.git.call(args).words()?;
-        paths.retain(|path| self.is_left_out(path));
-        Ok(paths)
     }
 }
 
@@ -124,6 +117,8 @@ mod tests {
             assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
         }
         let at_top = Names { prefix: PathBuf::new(), own: Vec::new() };
+        assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
+        assert!(!names.is_left_out_anywhere(b"b/.beads/x") && !names.is_left_out_anywhere(b"b/daemon.log"));
         assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
     }
 }

@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -24,6 +26,19 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// How long a git that was told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What is kept of the beginning and of the end of what a program says to people.
+const KEPT: usize = 64 * 1024;
+
+/// SIGTERM has come.
+static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From here on SIGTERM, which every git of this sync gets too, starts no new one, and what is held is let go.
+pub(super) fn end_in_order() {
+    let ending = ENDING.get_or_init(Arc::default);
+    // Without it SIGTERM ends the sync as it stands, and the next one clears up.
+    let _ = signal_hook::flag::register(Signal::SIGTERM as i32, Arc::clone(ending));
+}
 
 /// What would make git work on another repository than the one it is started in.
 const MISLEADING: [&str; 17] = [
@@ -97,12 +112,12 @@ impl Git {
     /// From here on for the network: ssh asks nobody either, whatever command for it is configured.
     pub(super) fn with_batch_ssh(mut self) -> Result<Self, Stop> {
         let configured = self.call(["config", "--get", "core.sshCommand"]).run()?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "GIT_SSH_COMMAND is a setting of git's, read beside its others"
-        )]
-        let named = env::var_os("GIT_SSH_COMMAND").filter(|command| !command.is_empty());
-        let command = named.or_else(|| configured.ok_text().map(OsString::from));
+        #[expect(clippy::disallowed_methods, reason = "settings of git's, read beside its others")]
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let command = variable("GIT_SSH_COMMAND").or_else(|| configured.ok_text().map(OsString::from));
+        if command.is_none() && variable("GIT_SSH").is_some() {
+            return Ok(self); // A program of the user's, without options.
+        }
         let mut command = command.unwrap_or_else(|| "ssh".into());
         let program = command.as_encoded_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
         if program == b"ssh" || program.ends_with(b"/ssh") {
@@ -175,11 +190,14 @@ impl Call {
     /// # Errors
     /// When it could not be run.
     pub(super) fn run(mut self) -> Result<Answer, Stop> {
+        if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
+            return Err(Stop::Refused("it was told to end".to_owned()));
+        }
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let failed = |error: io::Error| Stop::refused(format!("{}: {}", self.name, system_words(&error)));
+        let failed = |error: io::Error| Stop::Refused(format!("{}: {}", self.name, system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
-                Stop::refused("there is no program git; install it".to_owned())
+                Stop::Refused("there is no program git; install it".to_owned())
             }
             _ => failed(error),
         })?;
@@ -199,7 +217,7 @@ impl Call {
             return Ok(answer);
         }
         answer.show();
-        Err(Stop::refused(format!("{name} failed: {}", answer.last_line())))
+        Err(Stop::Refused(format!("{name} failed: {}", answer.last_line())))
     }
 
     /// What it prints, without its last newline, when it succeeds.
@@ -263,16 +281,8 @@ fn converse(child: &mut Child, stdin: Vec<u8>, bound: Option<Duration>) -> io::R
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
     }
     let mut streams = [
-        child
-            .stdout
-            .take()
-            .map(|stream| Stream::new(File::from(std::os::fd::OwnedFd::from(stream))))
-            .transpose()?,
-        child
-            .stderr
-            .take()
-            .map(|stream| Stream::new(File::from(std::os::fd::OwnedFd::from(stream))))
-            .transpose()?,
+        child.stdout.take().map(|stream| Stream::new(stream.into(), false)).transpose()?,
+        child.stderr.take().map(|stream| Stream::new(stream.into(), true)).transpose()?,
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
@@ -329,12 +339,14 @@ struct Stream {
     file: File,
     bytes: Vec<u8>,
     is_at_end: bool,
+    /// Words, and no data: of many the middle is left out.
+    is_for_people: bool,
 }
 
 impl Stream {
-    fn new(file: File) -> io::Result<Self> {
-        fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Self { file, bytes: Vec::new(), is_at_end: false })
+    fn new(stream: OwnedFd, is_for_people: bool) -> io::Result<Self> {
+        fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Ok(Self { file: File::from(stream), bytes: Vec::new(), is_at_end: false, is_for_people })
     }
 
     fn read_what_is_there(&mut self) {
@@ -344,6 +356,9 @@ impl Stream {
                 Ok(0) => self.is_at_end = true,
                 Ok(read) => {
                     self.bytes.extend_from_slice(&buffer[..read]);
+                    if self.is_for_people && self.bytes.len() > 4 * KEPT {
+                        self.bytes.splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
+                    }
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

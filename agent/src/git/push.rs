@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Stop;
 use super::commit::short;
 use super::program::Git;
 use super::repository::{Head, Repository};
 use super::upstream::{Distance, Upstream, foreign};
 use super::word::{Word, say};
+use super::{Stop, counted};
 
 /// What became of it.
 #[derive(Debug, PartialEq)]
@@ -47,10 +47,9 @@ pub(super) fn push(
     let answer = network.call(args).within(bound).run()?;
     let (ahead, name) = (distance.ahead, upstream.name());
     if answer.status.success() {
-        let commits = if ahead == 1 { "commit" } else { "commits" };
         let to = short(&head.commit);
         let range = known.map_or_else(|| to.to_owned(), |known| format!("{}..{to}", short(known)));
-        say(&Word::Pushed(format!("Pushed {ahead} {commits} to {name} ({range})")));
+        say(&Word::Pushed(format!("Pushed {} to {name} ({range})", counted(ahead, "commit"))));
         return Ok(Pushed::Done);
     }
     let stdout = String::from_utf8_lossy(&answer.stdout);

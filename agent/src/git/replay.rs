@@ -1,10 +1,9 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. A conflict is found before anything has changed.
 
-use super::Stop;
 use super::program::{Git, nul_separated};
 use super::repository::Repository;
-use super::typed;
+use super::{Stop, by_hand, typed};
 
 /// A commit as git stores it.
 struct Commit {
@@ -12,6 +11,8 @@ struct Commit {
     parents: Vec<String>,
     /// The lines of its head besides these two and the committer's, in order.
     author: Vec<u8>,
+    /// When, as the committer's line has it after the name.
+    committed: Vec<u8>,
     is_signed: bool,
     /// With the empty line before it.
     message: Vec<u8>,
@@ -31,6 +32,7 @@ pub(super) fn replay(
     let range = format!("{upstream}..{head}");
     let ahead = git.text(["rev-list", "--reverse", "--topo-order", &range])?;
     let committer = git.text(["var", "GIT_COMMITTER_IDENT"])?;
+    let committer = committer.split_inclusive('>').next().unwrap_or_default();
     let mut onto = upstream.to_owned();
     for id in ahead.lines() {
         let commit = Commit::read(git, id)?;
@@ -42,26 +44,24 @@ pub(super) fn replay(
             Merged::Tree(tree) => tree,
             Merged::Conflict(paths) => {
                 let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
-                return Err(Stop::refused(format!(
+                return Err(Stop::Refused(format!(
                     "conflict with {name} in {paths}; nothing was changed; type: git -C {} pull --rebase",
                     typed(&git.dir)
                 )));
             }
         };
-        if tree == tree_of(git, &onto)? {
-            continue; // The upstream has it already.
+        // The upstream has it already; unless it had nothing in it from the start.
+        if tree == tree_of(git, &onto)? && commit.tree != tree_of(git, parent)? {
+            continue;
         }
         if commit.is_signed {
             return Err(by_hand(repository, &format!("{short}, ahead of {name}, is signed")));
         }
-        onto = write(git, &commit.anew(&tree, &onto, committer.as_bytes()))?;
+        // At the same time as before: made again in every cycle until it can be pulled, it is the same object.
+        let committer = [committer.as_bytes(), commit.committed.as_slice()].concat();
+        onto = write(git, &commit.anew(&tree, &onto, &committer))?;
     }
     Ok(onto)
-}
-
-/// What only a person can do.
-pub(super) fn by_hand(repository: &Repository, why: &str) -> Stop {
-    Stop::Nothing(format!("Not pulling: {why}; type: git -C {} pull", typed(&repository.git.dir)))
 }
 
 pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
@@ -88,7 +88,7 @@ fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Merged, St
         Some(1) => Ok(Merged::Conflict(words.filter(|path| !path.is_empty()).collect())),
         _ => {
             answer.show();
-            Err(Stop::refused(format!("git merge-tree failed: {}", answer.last_line())))
+            Err(Stop::Refused(format!("git merge-tree failed: {}", answer.last_line())))
         }
     }
 }
@@ -97,10 +97,22 @@ fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
     git.call(["hash-object", "-t", "commit", "-w", "--stdin"]).stdin(object).text()
 }
 
+/// ` 1767225600 +0100`.
+fn after_the_name(line: &[u8]) -> Vec<u8> {
+    let at = line.iter().rposition(|byte| *byte == b'>').map_or(line.len(), |at| at + 1);
+    line[at..].trim_ascii_end().to_vec()
+}
+
 impl Commit {
     fn empty() -> Self {
-        let author = b"author beadlock <> 0 +0000\n".to_vec();
-        Self { tree: String::new(), parents: Vec::new(), author, is_signed: false, message: b"\n".to_vec() }
+        Self {
+            tree: String::new(),
+            parents: Vec::new(),
+            author: b"author beadlock <> 0 +0000\n".to_vec(),
+            committed: Vec::new(),
+            is_signed: false,
+            message: b"\n".to_vec(),
+        }
     }
 
     fn read(git: &Git, id: &str) -> Result<Self, Stop> {
@@ -121,7 +133,7 @@ impl Commit {
                 match word {
                     b"tree" => commit.tree = text(),
                     b"parent" => commit.parents.push(text()),
-                    b"committer" => {}
+                    b"committer" => commit.committed = after_the_name(line),
                     b"gpgsig" | b"gpgsig-sha256" => commit.is_signed = true,
                     _ => is_skipped = false,
                 }
@@ -156,6 +168,7 @@ mod tests {
             b"tree 1\nparent 2\nauthor A \xe9 <a@b> 1 +0200\ncommitter C <c@d> 2 +0000\nencoding latin1\n\
             \nbetreff\n\ntree x\n\n";
         let commit = Commit::parse(object);
+        assert_eq!(commit.committed, b" 2 +0000");
         assert_eq!((commit.tree.as_str(), commit.parents.as_slice()), ("1", &["2".to_owned()][..]));
         assert!(!commit.is_signed);
         let expected =

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped_path;
@@ -13,7 +13,7 @@ use beadlock_checker::facts;
 
 use super::changes::unmerged;
 use super::program::Git;
-use super::{Order, Stop};
+use super::{Order, Stop, typed};
 
 /// A repository with a branch that can be committed to.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Repository {
     /// The database's directory, from the top; empty when it is the top.
     pub(super) prefix: PathBuf,
     pub(super) database: PathBuf,
-    /// For names of our own in the git directory: no two databases have the same.
-    pub(super) key: String,
+    /// What all worktrees share.
+    common_dir: PathBuf,
 }
 
 /// The branch, as it is now.
@@ -36,6 +36,12 @@ pub(super) struct Head {
     pub(super) branch: String,
     pub(super) commit: String,
 }
+
+/// How long an `index.lock` may be there before this sync does without: a prompt's `git status` takes one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// From this age on an `index.lock` may be one that nobody has any more.
+const OLD: Duration = Duration::from_secs(60);
 
 /// What git leaves in its directory while something is in progress, and what that is.
 const IN_PROGRESS: [(&str, &str); 7] = [
@@ -60,7 +66,7 @@ impl Repository {
                 return Err(Stop::Nothing(format!("Nothing to sync: {dir} is in no git repository")));
             }
             answer.show();
-            return Err(Stop::refused(format!("git does not work in {dir}: {}", answer.last_line())));
+            return Err(Stop::Refused(format!("git does not work in {dir}: {}", answer.last_line())));
         }
         if answer.stdout != b"false\nfalse\ntrue\n" {
             let why = format!("Nothing to sync: {dir} is in no working tree of a git repository");
@@ -70,45 +76,59 @@ impl Repository {
         let answer = git.call([&["rev-parse"], &where_[..]].concat()).done()?;
         let paths: Vec<_> = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n').map(path).collect();
         let [top, git_dir, common_dir] = paths.as_slice() else {
-            return Err(Stop::refused(format!("the path of the repository of {dir} has a line break in it")));
+            return Err(Stop::Refused(format!("the path of the repository of {dir} has a line break in it")));
         };
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (top, git_dir, common_dir) = (real(top), real(git_dir), real(common_dir));
         let Ok(prefix) = order.dir.strip_prefix(&top) else {
-            return Err(Stop::refused(format!(
+            return Err(Stop::Refused(format!(
                 "{dir} is not below {}, where git sees it",
                 escaped_path(&top)
             )));
         };
         if git_dir != common_dir && !order.allow_worktree {
-            return Err(Stop::refused(format!(
+            return Err(Stop::Refused(format!(
                 "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
                  worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
                 escaped_path(&top)
             )));
         }
-        let meta =
-            fs::metadata(&order.dir).map_err(|error| Stop::io("cannot look at", &order.dir, &error))?;
-        Ok(Self {
-            git: Git::in_dir(&top),
-            git_dir,
-            prefix: prefix.to_owned(),
-            database: order.dir.clone(),
-            key: format!("beadlock-{:x}-{:x}", meta.dev(), meta.ino()),
-        })
+        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
+        if fs::symlink_metadata(top.join(".git")).is_err() {
+            return Err(Stop::Refused(format!(
+                "{} is a working tree without .git (core.worktree)",
+                escaped_path(&top)
+            )));
+        }
+        let git = Git::in_dir(&top);
+        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: order.dir.clone() })
     }
 
     /// Refuses while somebody else is in the middle of something.
     pub(super) fn check_quiet(&self) -> Result<(), Stop> {
-        let top = escaped_path(&self.git.dir);
+        let top = self.top();
+        let in_progress =
+            |what: &str| Stop::Refused(format!("{what} is in progress in {top}; finish or abort it"));
         for (name, what) in IN_PROGRESS {
             if fs::symlink_metadata(self.git_dir.join(name)).is_ok() {
-                return Err(Stop::refused(format!("{what} is in progress in {top}; finish or abort it")));
+                return Err(in_progress(what));
+            }
+        }
+        if self.common_dir.join("reftable").is_dir() {
+            // There these are no files.
+            for (name, what) in IN_PROGRESS.iter().filter(|(name, _)| name.ends_with("_HEAD")) {
+                if self.git.call(["rev-parse", "-q", "--verify", name]).run()?.status.success() {
+                    return Err(in_progress(what));
+                }
             }
         }
         let lock = self.index_lock();
-        if let Ok(meta) = fs::symlink_metadata(&lock) {
-            return Err(Stop::refused(other_git(&lock, &meta)));
+        let begun = Instant::now();
+        while let Ok(meta) = fs::symlink_metadata(&lock) {
+            if begun.elapsed() >= PATIENCE {
+                return Err(Stop::Refused(other_git(&lock, &meta)));
+            }
+            thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
@@ -126,19 +146,42 @@ impl Repository {
 
     /// The branch that is checked out.
     pub(super) fn head(&self) -> Result<Head, Stop> {
-        let top = escaped_path(&self.git.dir);
+        let top = typed(&self.git.dir);
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
-            return Err(Stop::refused(format!(
+            return Err(Stop::Refused(format!(
                 "HEAD is detached in {top}, so a commit would be on no branch; type: git -C {top} switch BRANCH"
             )));
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
             Some(commit) => Ok(Head { branch, commit }),
-            None => Err(Stop::refused(format!(
+            None => Err(Stop::Refused(format!(
                 "the branch {branch} in {top} has no commit yet; make the first one: git -C {top} commit"
             ))),
         }
+    }
+
+    /// Refuses when it is another branch now, or the branch has another commit.
+    pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
+        let now = self.head()?;
+        if now.branch != branch {
+            let why = format!("somebody has switched from {branch} to {} meanwhile", now.branch);
+            return Err(Stop::Refused(why));
+        }
+        if now.commit != commit {
+            return Err(Stop::Refused(format!("somebody else has moved {branch} meanwhile")));
+        }
+        Ok(())
+    }
+
+    /// A path from the top is in the database.
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        Path::new(OsStr::from_bytes(path)).starts_with(&self.prefix)
+    }
+
+    /// The top directory, for a line.
+    pub(super) fn top(&self) -> String {
+        escaped_path(&self.git.dir)
     }
 
     /// The pathspec of the database.
@@ -188,8 +231,8 @@ pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
     let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     let now = Duration::try_from(facts::now().0).unwrap_or_default();
     let age = now.saturating_sub(since.unwrap_or(now));
-    let lock = escaped_path(lock);
-    format!("{lock} has been there for {}: another git is at work; if none is, remove that file", shown(age))
+    let what_to_do = if age >= OLD { "; if none is, remove that file" } else { "" };
+    format!("{} has been there for {}: another git is at work{what_to_do}", escaped_path(lock), shown(age))
 }
 
 fn path(bytes: &[u8]) -> PathBuf {

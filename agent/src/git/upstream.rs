@@ -27,6 +27,13 @@ pub(super) struct Distance {
     pub(super) behind: u64,
 }
 
+impl Distance {
+    /// The upstream's commit, where the branch is behind one.
+    pub(super) fn commit(&self) -> &str {
+        self.upstream.as_deref().unwrap_or_default()
+    }
+}
+
 impl Upstream {
     /// # Errors
     /// When there is none: there is nothing more to do.

@@ -25,8 +25,10 @@ pub(crate) enum Word {
     Reached,
     /// It does not, or refuses what it is given: to be tried again later.
     Unreachable(String),
-    /// The sync ended early. The repository is as it was.
+    /// The sync ended early: it must not, or could not.
     Refused(String),
+    /// The last word. Without it the sync was killed, or has a fault.
+    Done,
 }
 
 /// How the lines begin that a sync has for the log, and what each is about.
@@ -48,16 +50,27 @@ pub(crate) const BEGINNINGS: [(Event, &str); 12] = [
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
 const LONGEST: usize = 1000;
 
-/// Says it, long output in pieces. An agent that is gone does not hear it; the sync comes to its end all the same.
+/// Says it: long output in pieces, other long words cut. An agent that is gone does not hear it; the sync comes to its
+/// end all the same.
 pub(super) fn say(word: &Word) {
+    let cut = |text: &str| match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    };
     match word {
-        Word::Output(text) if text.chars().count() > LONGEST => {
+        Word::Output(text) => {
             let characters: Vec<char> = text.chars().collect();
             for piece in characters.chunks(LONGEST) {
                 put(&Word::Output(piece.iter().collect()));
             }
         }
-        word => put(word),
+        Word::Committed(text) => put(&Word::Committed(cut(text))),
+        Word::Pulled(text) => put(&Word::Pulled(cut(text))),
+        Word::Pushed(text) => put(&Word::Pushed(cut(text))),
+        Word::Notice(text) => put(&Word::Notice(cut(text))),
+        Word::Unreachable(text) => put(&Word::Unreachable(cut(text))),
+        Word::Refused(text) => put(&Word::Refused(cut(text))),
+        Word::Reached | Word::Done => put(word),
     }
 }
 
