@@ -111,7 +111,8 @@ fn two_agents_share_a_log_and_lose_nothing() {
     let scene = Scene::new();
     fs::create_dir_all(scene.repo.join("other/.beads")).unwrap();
     let start = |db: &str, front: &str| {
-        let exec = format!("seq -f {front}%.0f 15000");
+        // As much as fits into a pipe: of more the runner drops what the agent has not read a second after the end.
+        let exec = format!("seq -f {front}%.0f 8000");
         scene.start(&[
             "--once",
             "--db",
@@ -119,7 +120,7 @@ fn two_agents_share_a_log_and_lose_nothing() {
             "--log-file",
             "all.log",
             "--log-size",
-            "32KiB",
+            "16KiB",
             "--log-keep",
             "200",
             "--exec",
@@ -131,12 +132,13 @@ fn two_agents_share_a_log_and_lose_nothing() {
     let logs = logs(&scene.repo, "all.log");
     assert!(logs.len() > 10 && logs.len() < 200, "{}", logs.len());
     // While one moves it aside the other writes on.
-    assert!(logs.iter().all(|log| log.len() <= 2 * 32 * 1024 + 100));
+    assert!(logs.iter().all(|log| log.len() <= 2 * 16 * 1024 + 100));
     for front in ["a", "b"] {
         let of = |line: &str| line.split_once("] ")?.1.strip_prefix(front)?.parse::<u32>().ok();
         let mut numbers: Vec<u32> = logs.iter().flat_map(|log| log.lines().filter_map(of)).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (1..=15_000).collect::<Vec<_>>(), "each once");
+        let odd = (1..).zip(&numbers).find(|(expected, number)| expected != *number);
+        assert_eq!((odd, numbers.len()), (None, 8_000), "each once");
     }
 }
 
