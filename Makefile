@@ -11,11 +11,12 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test lint tools install uninstall
+.PHONY: help demo test soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make soak   two agents, three people and claims for SOAK_MINUTES (5), with agents killed now and then'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
 
@@ -25,6 +26,11 @@ demo:
 
 test: tools
 	$(CARGO) test --locked --workspace
+
+# Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
+soak: export SOAK_MINUTES ?= 5
+soak: tools
+	$(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
 
 # Programs that some tests start. Never fails: a test whose program is missing says so and is skipped,
 # or fails where CI is set.

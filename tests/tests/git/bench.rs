@@ -244,7 +244,7 @@ impl Bench {
         self.untouched_since(&before, Allowed::Fetch, case);
         told.says(line, case);
         told.ends_with(1, case);
-        let told = self.cycles(3);
+        let told = self.cycles(2);
         self.untouched_since(&before, Allowed::Fetch, case);
         told.says(line, case);
     }
@@ -257,7 +257,7 @@ impl Bench {
         self.untouched_since(&before, allowed, case);
         told.says(line, case);
         told.ends_with(0, case);
-        let told = self.cycles(4);
+        let told = self.cycles(2);
         self.untouched_since(&before, allowed, case);
         told.says_once(line, case);
     }

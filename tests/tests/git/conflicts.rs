@@ -133,7 +133,7 @@ fn a_conflict_is_given_up_whole() {
             // What lies in the way is told once; a conflict fails the cycle.
             told.ends_with(i32::from(!row.solve.starts_with("mv ")), row.name);
             let snapshot = bench.snapshot();
-            let told = bench.cycles(3);
+            let told = bench.cycles(2);
             bench.untouched_since(&snapshot, Allowed::Fetch, row.name);
             told.says(row.file, row.name);
             bench.shell(row.solve);

@@ -42,7 +42,7 @@ fn uncommitted_changes_outside_stop_the_pull_and_not_the_commit() {
             assert!(!pulled, "harm: pulled over a change\n{}", told.log);
             told.says("Not pulling: uncommitted changes outside .beads (src/", name);
             told.ends_with(0, name);
-            bench.cycles(4).says_once("Not pulling: uncommitted changes outside .beads (src/", name);
+            bench.cycles(2).says_once("Not pulling: uncommitted changes outside .beads (src/", name);
             bench.untouched_since(&before, Allowed::Sync, name);
             assert_eq!(
                 bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]),
@@ -99,7 +99,7 @@ fn a_commit_leaves_the_index_outside_as_it_is() {
             bench.untouched_since(&before, Allowed::Sync, name);
             told.ends_with(0, name);
             bench.write(".beads/mine.jsonl", "{\"id\":\"mine\"}\n{\"id\":\"more\"}\n");
-            bench.cycles(3);
+            bench.cycles(2);
             bench.untouched_since(&before, Allowed::Sync, name);
             assert_eq!(
                 bench.git(bench.here(), &["diff", "--cached", "--binary", "--", ":!.beads"]),

@@ -99,7 +99,11 @@ impl Found {
 
 /// Objects are never removed or changed, so only new ones are beside the point.
 fn may_appear(path: &str, allowed: Allowed) -> bool {
-    may_differ(path, allowed) || path.contains(".git/objects/") || path.contains(".git/modules/")
+    let is_scratch = allowed == Allowed::Sync && path.starts_with(".git/beadlock-");
+    may_differ(path, allowed)
+        || is_scratch
+        || path.contains(".git/objects/")
+        || path.contains(".git/modules/")
 }
 
 fn may_differ(path: &str, allowed: Allowed) -> bool {

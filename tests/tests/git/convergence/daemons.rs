@@ -34,20 +34,30 @@ pub struct Daemon {
     bin: PathBuf,
 }
 
-/// What changes something, among all that a daemon may ask git for.
-const CHANGES: &str = "add|am|checkout|checkout-index|cherry-pick|commit|commit-tree|merge|pull|push|read-tree|rebase|reset|restore|rm|stash|update-index|update-ref";
+/// A git that notes when it changes something, and is git otherwise.
+const WRAPPER: &str = "what= value=
+for word; do
+    if [ \"$value\" ]; then value=; continue; fi
+    case $word in -c | -C) value=1 ;; -*) ;; *) what=$word; break ;; esac
+done
+export PATH='PATH_OF_ALL'
+case $what in
+add | am | checkout | checkout-index | cherry-pick | commit | commit-tree | merge | pull | push | read-tree | rebase | reset | \
+    restore | rm | stash | update-index | update-ref) ;;
+*) exec git \"$@\" ;;
+esac
+begun=$(date +%s%N)
+git \"$@\"
+code=$?
+echo \"$begun $(date +%s%N) $what\" >>'TRACE'
+exit $code";
 
 impl Daemon {
     pub fn new(bench: &Bench, clone: char, kind: Kind) -> Self {
         let trace = bench.path().join(format!("trace-{clone}"));
         let bin = bench.path().join(format!("bin-{clone}"));
         let path = std::env::var("PATH").expect("PATH");
-        let wrapper = format!(
-            "what=\nfor word; do case $word in {CHANGES}) what=$word; break;; esac; done\nexport PATH='{path}'\n\
-             [ \"$what\" ] || exec git \"$@\"\nbegun=$(date +%s%N)\ngit \"$@\"\ncode=$?\n\
-             echo \"$begun $(date +%s%N) $what\" >>'{}'\nexit $code",
-            trace.display()
-        );
+        let wrapper = WRAPPER.replace("PATH_OF_ALL", &path).replace("TRACE", &trace.to_string_lossy());
         script(&bin.join("git"), &wrapper);
         Self { clone, kind, running: Mutex::default(), trace, bin }
     }
@@ -101,10 +111,10 @@ impl Daemon {
             }
             dice.pause(1, 300);
             let whole = dice.below(3) > 0;
-            drop(self.running.lock().expect("the daemon").take());
             if whole {
                 self.kill_tree(world);
             }
+            drop(self.running.lock().expect("the daemon").take());
             world.ledger().count(format!(
                 "killed {}{}",
                 self.clone,
@@ -115,22 +125,37 @@ impl Daemon {
         }
     }
 
+    /// All at once: they stand still before the first of them goes, or what is left would work on without the gate
+    /// that its runner held.
     fn kill_tree(&self, world: &World) {
-        for _ in 0..50 {
-            let ours = |pid: &Pid| {
-                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                let mark = format!("{MARK}={}", self.clone);
-                environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
-            };
-            let living: Vec<_> = marked_by(world.bench.scene()).into_iter().filter(ours).collect();
-            if living.is_empty() {
-                return;
+        let mut stopped = Vec::new();
+        loop {
+            let living = self.living(world);
+            if living.iter().all(|pid| stopped.contains(pid)) {
+                break;
             }
-            for pid in living {
-                let _ = kill(pid, Signal::SIGKILL);
+            for pid in &living {
+                let _ = kill(*pid, Signal::SIGSTOP);
+            }
+            stopped = living;
+        }
+        while !stopped.is_empty() {
+            for pid in &stopped {
+                let _ = kill(*pid, Signal::SIGKILL);
             }
             std::thread::sleep(Duration::from_millis(2));
+            stopped = self.living(world);
         }
+    }
+
+    /// The processes that it has started, and itself.
+    fn living(&self, world: &World) -> Vec<Pid> {
+        let mark = format!("{MARK}={}", self.clone);
+        let ours = |pid: &Pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        };
+        marked_by(world.bench.scene()).into_iter().filter(ours).collect()
     }
 
     /// What a person does after a crash: a lock of git's that stays for two seconds is nobody's any more.
