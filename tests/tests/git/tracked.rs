@@ -81,6 +81,10 @@ fn a_tracked_file_of_ours_stops_everything() {
             }
             told.ends_with(1, "once");
             told.says(&path, "names the file");
+            // What comes next is the same for every name.
+            if *place == In::Head && *name != OWN[0] && *name != "daemon.log" {
+                return;
+            }
             let before = bench.snapshot();
             bench.cycles(2).says(&path, "names it again");
             bench.untouched_since(&before, Allowed::Fetch, "several cycles");

@@ -5,15 +5,18 @@ use super::world::World;
 /// A tool that adds lines to a file of its own in the database, and never asks anybody.
 pub fn writes_lines(world: &World, clone: char) {
     let mut dice = world.dice("lines", clone);
-    let path = format!(".beads/{clone}.jsonl");
     let mut count = 0;
     while !world.is_over() {
         dice.pause(20, 200);
         count += 1;
-        let line = format!("{{\"id\":\"{clone}-{count}\"}}");
-        world.append(clone, &path, &line);
-        world.ledger().lines.entry(path.clone()).or_default().push(line);
+        writes_line(world, clone, &format!("{{\"id\":\"{clone}-{count}\"}}"));
     }
+}
+
+pub fn writes_line(world: &World, clone: char, line: &str) {
+    let path = format!(".beads/{clone}.jsonl");
+    world.append(clone, &path, line);
+    world.ledger().lines.entry(path).or_default().push(line.to_owned());
 }
 
 /// Somebody who works outside of the database, commits, and sometimes pushes.

@@ -31,6 +31,8 @@ pub struct World {
 
 impl World {
     pub fn new(kind: Kind, seed: u64) -> Self {
+        // Built before the clock runs.
+        let _ = beadlock_tests::binaries::directory();
         println!("seed {seed} (SOAK_SEED repeats it, roughly)");
         let bench = Bench::named("a");
         let a = bench.here().to_path_buf();
@@ -74,22 +76,33 @@ impl World {
         });
     }
 
-    /// Nobody writes any more; people push what is theirs. True once all clones and the remote are the same.
+    /// Nobody writes any more; people push what is theirs, and then the agents bring the last lines to each other.
+    /// True once all clones and the remote are the same.
     pub fn settle(&self, bound: Duration) -> bool {
-        let begun = Instant::now();
-        let mut settled = false;
-        while !settled && begun.elapsed() < bound {
+        let mut settled = self.comes_together(bound, |clone| people::pushes(self, clone));
+        if settled {
             for clone in SYNCED {
-                people::pushes(self, clone);
+                people::writes_line(self, clone, &format!("{{\"id\":\"{clone}-last\"}}"));
             }
-            people::catches_up(self, 'c');
-            settled = self.is_one();
-            std::thread::sleep(Duration::from_millis(200));
+            settled = self.comes_together(bound, |_| {});
         }
         for daemon in &self.daemons {
             daemon.stop();
         }
         settled && self.is_one()
+    }
+
+    fn comes_together(&self, bound: Duration, act: impl Fn(char)) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < bound {
+            SYNCED.into_iter().for_each(&act);
+            people::catches_up(self, 'c');
+            if self.is_one() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        false
     }
 
     fn is_one(&self) -> bool {
