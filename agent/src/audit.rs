@@ -4,7 +4,7 @@
 //! Whoever finds more lines in flight than there is room for, waits.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
@@ -24,8 +24,6 @@ const LAST_LINES: Duration = Duration::from_secs(10);
 /// Where cycles put their events; without a worker they go nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// Each database's target and lock file, by its number in the settings.
-    locks: Vec<(String, PathBuf)>,
     to: Option<SyncSender<(usize, Entry)>>,
 }
 
@@ -40,7 +38,7 @@ impl Trail {
     ///
     /// # Errors
     /// When it cannot be written, in words that say what to do; when no thread can be had.
-    pub(crate) fn open(databases: &[Database], path: &Path) -> io::Result<(Self, Worker)> {
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Worker)> {
         let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
         let audit = Audit::open(path, author).map_err(io::Error::other)?;
         let (to, entries) = mpsc::sync_channel::<(usize, Entry)>(IN_FLIGHT);
@@ -56,28 +54,26 @@ impl Trail {
             let _ = ending.send(());
         };
         thread::Builder::new().name("audit".to_owned()).spawn(work)?;
-        let lock = |database: &Database| {
-            (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path())
-        };
-        Ok((Self { locks: databases.iter().map(lock).collect(), to: Some(to) }, Worker { ended }))
+        Ok((Self { to: Some(to) }, Worker { ended }))
     }
 
-    /// A cycle of the database with this number did not run.
-    pub(crate) fn blocked(&self, database: usize, skip: &Skip) {
-        self.put(database, Event::LockBlocked, |entry| entry.skip(skip));
+    /// A cycle of a database did not run.
+    pub(crate) fn blocked(&self, number: usize, database: &Database, skip: &Skip) {
+        self.put(number, database, Event::LockBlocked, |entry| entry.skip(skip));
     }
 
-    /// A cycle of the database with this number has removed a stale lock.
-    pub(crate) fn removed(&self, database: usize, removed: &Removed) {
-        self.put(database, Event::LockStaleRemoved, |entry| entry.removed(removed));
+    /// A cycle of a database has removed a stale lock.
+    pub(crate) fn removed(&self, number: usize, database: &Database, removed: &Removed) {
+        self.put(number, database, Event::LockStaleRemoved, |entry| entry.removed(removed));
     }
 
-    fn put(&self, database: usize, event: Event, fill: impl FnOnce(Entry) -> Entry) {
-        let (Some(to), Some((name, path))) = (&self.to, self.locks.get(database)) else { return };
+    fn put(&self, number: usize, database: &Database, event: Event, fill: impl FnOnce(Entry) -> Entry) {
+        let Some(to) = &self.to else { return };
+        let (name, path) = (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path());
         // Of a cycle there is one event at most, so this is the cycle's name.
-        let entry = Entry::new(event, &facts::random_id(), name, path);
+        let entry = Entry::new(event, &facts::random_id(), &name, &path);
         // It fails when the worker is gone, and with it the trail.
-        let _ = to.send((database, fill(entry)));
+        let _ = to.send((number, fill(entry)));
     }
 }
 

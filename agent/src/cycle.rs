@@ -2,35 +2,40 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, Options, runner};
+use beadlock_checker::database::Database;
+use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, runner};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::audit::Trail;
-use crate::cli::Action;
 use crate::command::{self, End};
 use crate::database::Told;
 use crate::git::{self, Word};
 use crate::log::{self, own};
+use crate::settings::{Action, Policy};
 use crate::watch::Watch;
 
 /// What all cycles have in common.
 pub(crate) struct Work {
-    pub(crate) interval: Duration,
-    pub(crate) action: Action,
-    pub(crate) allow_worktree: bool,
     /// The log and the audit trail, without links: never committed.
     pub(crate) own_files: Vec<PathBuf>,
-    pub(crate) timeout: Duration,
-    pub(crate) check: Options,
-    /// For how long a busy gate is nothing for the audit trail.
-    pub(crate) patience: Duration,
+    /// Whether a gate that is busy for less than an interval is something for the audit trail too.
+    pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+}
+
+/// What a cycle is about.
+#[derive(Clone)]
+pub(crate) struct Subject {
+    /// Its name in the log and in the watcher; never given to another.
+    pub(crate) number: usize,
+    pub(crate) database: Arc<Database>,
+    pub(crate) policy: Arc<Policy>,
 }
 
 /// How a cycle ended. The log has said it.
@@ -44,90 +49,89 @@ pub(crate) enum Outcome {
     Skipped(Decision),
 }
 
-/// One cycle of the database with this number, from the gate to the gate. `told` is what its log knows already.
-pub(crate) async fn run(work: &Arc<Work>, database: usize, dir: &Arc<Path>, told: &mut Told) -> Outcome {
-    let entered = blocking(work, dir, move |work, dir| {
+/// One cycle of a database, from the gate to the gate. `told` is what its log knows already.
+pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) -> Outcome {
+    let Subject { number, database, policy } = subject;
+    let number = *number;
+    let entered = blocking(work, subject, |work, Subject { number, database, policy }| {
         // Before the check: what comes after it must be seen.
-        work.watch.ensure(database, dir);
-        Cycle::enter_with(dir, &work.check)
+        work.watch.ensure(*number, &database.dir);
+        Cycle::enter_with(&database.dir, &policy.check())
     });
     let Some(entered) = entered.await else { return Outcome::Failed };
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            for line in told.streak.skipped(&decision, now, work.interval) {
-                log::line(database, line);
+            for line in told.streak.skipped(&decision, now, policy.interval) {
+                log::line(number, line);
             }
+            let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
-                && told.streak.is_news(&decision, now, work.patience)
+                && told.streak.is_news(&decision, now, patience)
             {
-                work.trail.blocked(database, skip);
+                work.trail.blocked(number, database, skip);
             }
             return Outcome::Skipped(decision);
         }
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
-            log::line(database, own::no_database(error));
+            log::line(number, own::no_database(error));
             return Outcome::Failed;
         }
         if !std::mem::replace(&mut told.no_gate, true) {
-            log::line(database, own::no_gate(error));
+            log::line(number, own::no_gate(error));
         }
     }
     if let Some(removed) = cycle.decision().removed() {
-        log::line(database, own::removed_stale(cycle.decision()));
-        work.trail.removed(database, removed);
-        blocking(work, dir, |work, dir| work.watch.forget_lock_gone(dir)).await;
+        log::line(number, own::removed_stale(cycle.decision()));
+        work.trail.removed(number, database, removed);
+        blocking(work, subject, |work, subject| work.watch.forget_lock_gone(&subject.database.dir)).await;
     }
     if let Some(line) = told.streak.resumed(Instant::now()) {
-        log::line(database, line);
+        log::line(number, line);
     }
-    log::line(database, own::begun());
-    let (end, is_whole) = match &work.action {
+    log::line(number, own::begun());
+    let (end, is_whole) = match &policy.action {
         Action::None => (End::Complete, true),
         Action::Exec(command) => {
+            let on_line = |line: &str| log::output(number, line);
             let command = runner::for_shell(command.as_os_str());
-            let on_line = |line: &str| log::output(database, line);
-            (execute(work, database, dir, command, &cycle, on_line).await, true)
+            (execute(work, subject, command, &cycle, on_line).await, true)
         }
-        Action::Git => sync(work, database, dir, &mut told.git, &cycle).await,
+        Action::Git => sync(work, subject, &mut told.git, &cycle).await,
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
-    log::line(database, &end);
+    log::line(number, &end);
     cycle.leave();
     if end == End::Complete && is_whole { Outcome::Complete } else { Outcome::Failed }
 }
 
 /// One sync through git. True beside its end: the remote, where there is one, has had its turn.
-async fn sync(
-    work: &Arc<Work>,
-    database: usize,
-    dir: &Arc<Path>,
-    told: &mut git::told::Told,
-    cycle: &Cycle,
-) -> (End, bool) {
+async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, cycle: &Cycle) -> (End, bool) {
     if let Some(error) = cycle.no_gate() {
         return (
             End::Refused(format!("without a gate two syncs could meet in one repository: {error}")),
             true,
         );
     }
+    let Subject { number, database, policy } = subject;
     let network = told.network(Instant::now());
-    let mut order = git::Order::new(dir.to_path_buf(), work.allow_worktree, network, work.timeout);
+    let mut order =
+        git::Order::new(database.dir.clone(), policy.allow_worktree, network, policy.cycle_timeout);
     order.own_files.clone_from(&work.own_files);
     let mut words = Vec::new();
     let on_line = |line: &str| match Word::parse(line) {
-        Word::Output(text) => log::output(database, &text),
+        Word::Output(text) => log::output(*number, &text),
         Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
-            log::line(database, own::of_sync(&text));
+            log::line(*number, own::of_sync(&text));
         }
         word => words.push(word),
     };
-    let end = execute(work, database, dir, order.command(), cycle, on_line).await;
+    let end = execute(work, subject, order.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
-        log::line(database, own::of_sync(&line));
+        log::line(*number, own::of_sync(&line));
     }
     let refused = words.iter().find_map(|word| match word {
         Word::Refused(why) => Some(End::Refused(why.clone())),
@@ -145,8 +149,7 @@ async fn sync(
 
 async fn execute(
     work: &Arc<Work>,
-    database: usize,
-    dir: &Arc<Path>,
+    subject: &Subject,
     command: Vec<OsString>,
     cycle: &Cycle,
     on_line: impl FnMut(&str),
@@ -155,9 +158,13 @@ async fn execute(
         Ok(gate) => gate,
         Err(error) => return not_started(&error),
     };
+    let dir = subject.database.dir.as_path();
     work.watch.mute(dir);
-    let end = command::run(dir, command, work.timeout, gate, on_line).await;
-    blocking(work, dir, move |work, dir| work.watch.unmute(database, dir)).await;
+    let end = command::run(dir, command, subject.policy.cycle_timeout, gate, on_line).await;
+    blocking(work, subject, |work, Subject { number, database, .. }| {
+        work.watch.unmute(*number, &database.dir);
+    })
+    .await;
     end
 }
 
@@ -169,9 +176,9 @@ fn not_started(error: &Error) -> End {
 /// `None`: it panicked; whatever it held is let go.
 async fn blocking<T: Send + 'static>(
     work: &Arc<Work>,
-    dir: &Arc<Path>,
-    call: impl FnOnce(&Work, &Path) -> T + Send + 'static,
+    subject: &Subject,
+    call: impl FnOnce(&Work, &Subject) -> T + Send + 'static,
 ) -> Option<T> {
-    let (work, dir) = (Arc::clone(work), Arc::clone(dir));
-    spawn_blocking(move || call(&work, &dir)).await.ok()
+    let (work, subject) = (Arc::clone(work), subject.clone());
+    spawn_blocking(move || call(&work, &subject)).await.ok()
 }

@@ -23,19 +23,26 @@
 mod audit;
 mod cli;
 mod command;
+mod config;
 mod cycle;
 mod database;
 pub mod git;
+mod layer;
 mod log;
 mod notify;
+mod owner;
 mod scheduler;
+mod settings;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::audit::Trail;
+use crate::cli::Typed;
 use crate::scheduler::{Scheduler, Signals};
+use crate::settings::{Failure, Settings};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -44,22 +51,40 @@ use crate::scheduler::{Scheduler, Signals};
 /// with `--once` as `beadlock check` (DESIGN 8).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::sys::ignore_size_limit();
-    let settings = match cli::settings(args) {
-        Ok(settings) => settings,
+    let typed = match cli::read(args) {
+        Ok(typed) => typed,
         Err(code) => return code,
     };
-    match start(settings) {
+    match Settings::read(&typed, &[]).and_then(|settings| start(&typed, settings)) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            log::complain(format_args!("cannot start: {error}"));
-            ExitCode::FAILURE
+        Err(failure) => {
+            log::complain(&failure);
+            ExitCode::from(failure.code)
         }
     }
 }
 
-fn start(settings: cli::Settings) -> std::io::Result<u8> {
+fn start(typed: &Typed, settings: Settings) -> Result<u8, Failure> {
+    if typed.print_config {
+        return print(typed, &settings).map(|()| 0);
+    }
+    run(settings).map_err(|error| Failure::new(1, format!("cannot start: {error}")))
+}
+
+fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
+    let text = config::print(settings, &typed.environment.cwd, &[])?;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads no further wants no more.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(1, format!("cannot print the configuration: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn run(settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
-        Some(path) => Trail::open(&settings.databases, path).map(|(trail, worker)| (trail, Some(worker)))?,
+        Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -73,8 +98,8 @@ fn start(settings: cli::Settings) -> std::io::Result<u8> {
         Signals::new()?
     };
     let log = log::Log::open(settings.log.clone())?;
-    for (number, database) in settings.databases.iter().enumerate() {
-        log::serve(number, &database.dir);
+    for (number, named) in settings.named.iter().enumerate() {
+        log::serve(number, &named.database.dir);
     }
     log::line_to_all(log::own::started());
     let code = runtime.block_on(async { Ok(Scheduler::new(settings, trail)?.run(signals).await) });

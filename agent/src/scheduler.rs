@@ -6,9 +6,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use beadlock_checker::{Reason, Verdict};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,11 +17,11 @@ use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
 use crate::audit::Trail;
-use crate::cli::{Mode, Settings};
-use crate::cycle::{self, Outcome, Work};
+use crate::cycle::{self, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
+use crate::settings::{Mode, Named, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
 
 /// Everything that happens, in the order it happens.
@@ -43,7 +42,7 @@ pub(crate) struct Scheduler {
 }
 
 struct Entry {
-    dir: Arc<Path>,
+    subject: Subject,
     due: Due,
     state: State,
     told: Told,
@@ -76,28 +75,27 @@ impl Scheduler {
             }
         };
         let work = Arc::new(Work {
-            interval: settings.interval,
-            action: settings.action.clone(),
-            allow_worktree: settings.allow_worktree,
             own_files: [&settings.log.shared, &settings.audit]
                 .into_iter()
                 .flatten()
                 .filter_map(|file| std::fs::canonicalize(file).ok())
                 .collect(),
-            timeout: settings.cycle_timeout,
-            check: settings.check,
-            patience: if settings.mode == Mode::Once { Duration::ZERO } else { settings.interval },
+            audits_at_once: settings.mode == Mode::Once,
             watch,
             trail,
         });
         let now = Instant::now();
-        let entry = |dir: &Path| Entry {
-            dir: dir.into(),
+        let entry = |(number, named): (usize, &Named)| Entry {
+            subject: Subject {
+                number,
+                database: Arc::new(named.database.clone()),
+                policy: Arc::clone(&named.policy),
+            },
             due: Due::new(now),
             state: State::Ready,
             told: Told::default(),
         };
-        let databases: Vec<_> = settings.databases.iter().map(|database| entry(&database.dir)).collect();
+        let databases: Vec<_> = settings.named.iter().enumerate().map(entry).collect();
         Ok(Self {
             ready: (0..databases.len()).collect(),
             settings,
@@ -146,11 +144,11 @@ impl Scheduler {
             entry.state = State::Running;
             // What happened while it was in the queue, this cycle serves.
             entry.take_marks(&self.work);
-            entry.due.begun(Instant::now(), self.settings.interval);
-            let (work, dir) = (Arc::clone(&self.work), Arc::clone(&entry.dir));
+            entry.due.begun(Instant::now(), entry.subject.policy.interval);
+            let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
             let mut told = std::mem::take(&mut entry.told);
             let task = self.running.spawn(async move {
-                let outcome = cycle::run(&work, number, &dir, &mut told).await;
+                let outcome = cycle::run(&work, &subject, &mut told).await;
                 (outcome, told)
             });
             self.tasks.insert(task.id(), number);
@@ -179,13 +177,14 @@ impl Scheduler {
         }
         let now = Instant::now();
         let marks = entry.take_marks(&self.work);
+        let policy = &entry.subject.policy;
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         // A command that takes a lock and drops it must not make this spin.
         if is_busy || marks.lock_gone {
-            entry.due.again_soon(now, self.settings.interval);
+            entry.due.again_soon(now, policy.interval);
         } else {
-            entry.due.ended(now, self.settings.interval);
-            entry.due.marked(marks, now, self.settings.debounce);
+            entry.due.ended(now, policy.interval);
+            entry.due.marked(marks, now, policy.debounce);
         }
         entry.state = State::Waiting(None);
         if !self.is_ending && self.settings.mode != Mode::Once {
@@ -205,7 +204,7 @@ impl Scheduler {
             let entry = &mut self.databases[number];
             if matches!(entry.state, State::Waiting(_)) {
                 let marks = entry.take_marks(&self.work);
-                entry.due.marked(marks, now, self.settings.debounce);
+                entry.due.marked(marks, now, entry.subject.policy.debounce);
                 self.wait(number);
             }
         }
@@ -248,7 +247,7 @@ impl Scheduler {
 impl Entry {
     /// What the watcher has marked since it was last asked.
     fn take_marks(&mut self, work: &Work) -> Marks {
-        let marks = work.watch.take(&self.dir);
+        let marks = work.watch.take(&self.subject.database.dir);
         if marks.lock_gone {
             self.told.streak.lock_gone();
         }

@@ -158,6 +158,11 @@ impl Database {
         ))
     }
 
+    /// The device and the inode of `dir`, as they were when it was found.
+    pub fn inode(&self) -> (u64, u64) {
+        self.inode
+    }
+
     /// The same directory, whatever the paths: by device and inode.
     pub fn is_same(&self, other: &Self) -> bool {
         self.inode == other.inode

@@ -35,7 +35,7 @@ use layer::Message;
 use served::Served;
 
 pub(crate) use line::{Event, Format, Level, Line};
-pub(crate) use settings::{Settings, parse_size};
+pub(crate) use settings::{Settings, parse_keep, parse_size};
 
 /// Lines on their way to the disk before who logs has to wait.
 const IN_FLIGHT: usize = 4096;

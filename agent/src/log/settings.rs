@@ -64,6 +64,18 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads how many older files are kept.
+///
+/// # Errors
+/// What is wrong.
+pub(crate) fn parse_keep(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(keep @ 0..=1000) => Ok(keep),
+        Ok(_) => Err("must be at most 1000".to_owned()),
+        Err(error) => Err(format!("{text:?} is no number: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

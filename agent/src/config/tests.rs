@@ -1,0 +1,334 @@
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::*;
+use crate::cli::Typed;
+use crate::cli::tests::{options, typed_of};
+use crate::settings::{Action, Settings};
+
+fn parse_text(text: &str) -> Result<File, Failure> {
+    File::parse(Page::of(text), Path::new("/etc/beadlock"))
+}
+
+/// A directory with the databases `a/.beads` and `b/.beads`.
+struct Scene {
+    _root: tempfile::TempDir,
+    dir: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let dir = fs::canonicalize(root.path()).unwrap();
+        let scene = Self { _root: root, dir };
+        scene.database("a/.beads");
+        scene.database("b/.beads");
+        scene
+    }
+
+    fn database(&self, name: &str) {
+        fs::create_dir_all(self.dir.join(name)).unwrap();
+    }
+
+    /// What is typed here, with a file of this text.
+    fn typed(&self, args: &[&str], text: &str) -> Typed {
+        fs::write(self.dir.join("conf.toml"), text).unwrap();
+        let mut typed = typed_of(&[args, &["--config", "conf.toml"]].concat()).unwrap();
+        typed.environment.cwd.clone_from(&self.dir);
+        typed.environment.beads_dir = None;
+        typed
+    }
+
+    fn settings(&self, args: &[&str], text: &str) -> Result<Settings, Failure> {
+        Settings::read(&self.typed(args, text), &[])
+    }
+
+    fn printed(&self, args: &[&str], text: &str) -> Result<String, Failure> {
+        print(&self.settings(args, text)?, &self.dir, &[])
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
+    let mut keys = [&keys::OF_DATABASE[..], &keys::OF_AGENT, &keys::OF_COMMAND_LINE].concat();
+    let mut options = options();
+    options.extend(["help".to_owned(), "version".to_owned()]);
+    keys.sort_unstable();
+    options.sort_unstable();
+    assert_eq!(keys, options);
+}
+
+#[test]
+fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
+    let text = r#"
+        interval = 3
+        debounce = "1.5"
+        exec = "make sync"
+        cycle-timeout = "1h30m"
+        reap-proven-dead = true
+        allow-worktree = true
+        jobs = 0x10
+        log-file = "logs/all.log"
+        log-format = "json"
+        log-size = "1MiB"
+        log-keep = 7
+        audit = "/var/audit"
+        root = ["/srv", "../home"]
+        allow-foreign-owner = true
+        [[database]]
+        dir = "x/.beads"
+        interval = "250ms"
+        action = "none"
+    "#;
+    let file = parse_text(text).unwrap();
+    let agent = "--jobs 16 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
+                 --audit /var/audit --allow-foreign-owner";
+    let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --reap-proven-dead --allow-worktree";
+    let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
+    args.extend(["--exec", "make sync"]);
+    let typed = typed_of(&args).unwrap();
+    assert_eq!((&file.policy, &file.agent), (&typed.policy, &typed.agent));
+    assert_eq!(file.roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
+    assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
+    let own = &file.databases[0].policy;
+    assert_eq!((own.interval, own.debounce), (Some(Duration::from_millis(250)), None));
+    assert_eq!(own.action, Some(Action::None));
+    for key in [&keys::OF_DATABASE[..], &keys::OF_AGENT].concat() {
+        assert!(key == "action" || text.contains(&format!("{key} = ")), "{key} is not in this test");
+    }
+}
+
+#[test]
+fn an_empty_file_says_nothing() {
+    for text in ["", "\n", "# nothing\n", "\u{feff}interval = 3", "interval = 3\r\njobs = 1\r\n"] {
+        assert!(parse_text(text).is_ok(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_mistake_is_said_with_its_place_and_what_to_write() {
+    let table = [
+        ("intervall = 1", "1:1: unknown key intervall; did you mean interval?"),
+        ("cycle_timeout = 1", "1:1: unknown key cycle_timeout; did you mean cycle-timeout?"),
+        ("jobs = 1\n[[databases]]\ndir = 'x'", "2:3: unknown key databases; did you mean [[database]]?"),
+        ("[database]\ndir = 'x'", "1:1: database must be a list; write [[database]]"),
+        ("database = [1]", "1:13: database is a list of tables; write [[database]]"),
+        ("[[database]]\ndir = 'x'\n\n  intervall = 1", "4:3: unknown key intervall; did you mean interval?"),
+        ("[[database]]\ndir = 'x'\ndirr = 1", "3:1: unknown key dirr; did you mean dir?"),
+        ("[[database]]\ndir = 'x'\n[database.interval]\nx = 1", "3:"),
+        (
+            "[[database]]\ndir = 'x'\njobs = 3",
+            "3:1: jobs is the whole agent's; move it to the top, above the first",
+        ),
+        ("[[database]]\ninterval = 3", "1:1: a [[database]] without dir; write dir = \"path/.beads\""),
+        ("db = ['x']", "1:1: unknown key db; did you mean [[database]] and dir?"),
+        ("once = true", "1:1: once is for the command line only"),
+        ("é = 1", "1:1: "),
+        ("zzz = 1", "1:1: unknown key zzz; the keys are interval, "),
+        ("\"a\\u001b[2J\" = 1", "1:1: unknown key a\\u{1b}[2J; "),
+        ("interval = 0", "1:12: interval: must be above 0; type 5s or 500ms"),
+        ("interval = -5", "1:12: interval: \"-5\" is no duration; examples: 10s, 500ms, 1h30m"),
+        ("interval = \"soon\"", "1:12: interval: \"soon\" is no duration; examples: 10s"),
+        ("interval = true", "1:12: interval: must be a text in quotes, or a number"),
+        ("interval = 1979-05-27", "1:12: interval: must be a text in quotes, or a number"),
+        ("jobs = 0", "1:8: jobs: \"0\" is no number of cycles: "),
+        ("jobs = []", "1:8: jobs: must be a text in quotes, or a number"),
+        ("log-format = 'xml'", "1:14: log-format: must be \"text\" or \"json\""),
+        ("log-size = 1", "1:12: log-size: must be at least 4KiB"),
+        ("log-keep = 1001", "1:12: log-keep: must be at most 1000"),
+        ("exec = ''", "1:8: exec: has no command; write exec = './sync.sh'"),
+        ("exec = ['a']", "1:8: exec: must be a command, in quotes"),
+        ("exec = \"a\\u0000\"", "1:8: exec: no command has a NUL in it"),
+        ("action = 'pull'", "1:10: action: must be "),
+        ("action = 'none'\nexec = 'a'", "2:1: exec and action exclude each other; leave one out"),
+        (
+            "[[database]]\nexec = 'a'\ndir = 'x'\naction = 'none'",
+            "4:1: exec and action exclude each other; leave one out",
+        ),
+        ("reap-proven-dead = 1", "1:20: reap-proven-dead: must be true or false"),
+        ("allow-worktree = 'yes'", "1:18: allow-worktree: must be true or false"),
+        ("audit = 1", "1:9: audit: must be a path, in quotes"),
+        ("root = '/srv'", "1:8: root must be a list; write root = [\"/srv\"]"),
+        ("root = ['/srv', 1]", "1:17: root: must be a path, in quotes"),
+        ("[[database]]\ndir = ''", "2:7: dir: must be a path, in quotes"),
+        ("interval = 1\ninterval = 2", "2:1: duplicate key"),
+        ("interval = [1,2", "1:"),
+        ("interval =", "1:"),
+        ("x", "1:"),
+        ("[[[", "1:"),
+    ];
+    for (text, words) in table {
+        let failure = parse_text(text).map(|file| file.policy).unwrap_err();
+        let message = format!("conf.toml:{words}");
+        assert!(failure.message.starts_with(&message), "{text}: {failure}");
+        assert_eq!(failure.code, 2, "{text}");
+        assert_eq!(failure.message.lines().count(), 1, "{text}: {failure}");
+        let shown = failure.to_string();
+        assert!(shown.lines().count() == 3 && shown.ends_with('^'), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn the_mark_stands_below_what_it_marks() {
+    let shown = parse_text("jobs = 1\n\"é\\t\"= 1").map(drop).unwrap_err().to_string();
+    assert!(shown.ends_with("\n  2 | \"é\\t\"= 1\n    | ^"), "{shown}");
+    let shown = parse_text("interval\t= 0").map(drop).unwrap_err().to_string();
+    assert!(shown.ends_with("\n  1 | interval\\t= 0\n    |             ^"), "{shown}");
+    let long = format!("root = [{}1]", "'/x', ".repeat(1000));
+    let shown = parse_text(&long).map(drop).unwrap_err().to_string();
+    let [_, line, mark] = shown.lines().collect::<Vec<_>>()[..] else { panic!("{shown}") };
+    assert!(line.len() < 200 && line.as_bytes()[mark.find('^').unwrap()] == b'1', "{shown}");
+}
+
+#[test]
+fn nothing_that_is_written_is_a_trap() {
+    let deep = [&"a = ".to_owned()[..], &"[".repeat(100_000)].concat();
+    for text in [deep.as_str(), "a = \"\"\"", "\0", "= = =", "[[database]]\n[[database]]", "a.b.c = {d = {}}"]
+    {
+        assert!(parse_text(text).is_err(), "{}", &text[..20.min(text.len())]);
+    }
+}
+
+/// Command line, then the database's own table, then the top of the file, then what is built in.
+#[test]
+fn the_nearest_place_holds() {
+    let scene = Scene::new();
+    let text = "interval = 2\ndebounce = 2\nexec = 'top'\nallow-worktree = true\n\
+                [[database]]\ndir = 'a/.beads'\ninterval = 3\naction = 'none'\nallow-worktree = false\n\
+                [[database]]\ndir = 'b/.beads'\n";
+    let policies = |args: &[&str]| -> Vec<_> {
+        let settings = scene.settings(args, text).unwrap();
+        settings.named.iter().map(|named| named.policy.as_ref().clone()).collect()
+    };
+    let [a, b] = &policies(&[])[..] else { panic!() };
+    assert_eq!((a.interval, a.debounce, &a.action), (seconds(3), seconds(2), &Action::None));
+    assert_eq!((b.interval, b.debounce, &b.action), (seconds(2), seconds(2), &Action::Exec("top".into())));
+    assert_eq!((a.allow_worktree, b.allow_worktree), (false, true));
+    assert_eq!(a.cycle_timeout, seconds(120), "built in");
+    for policy in policies(&["--interval", "9", "--exec", "typed"]) {
+        assert_eq!((policy.interval, policy.action), (seconds(9), Action::Exec("typed".into())));
+    }
+}
+
+#[test]
+fn the_command_line_adds_databases_and_each_is_one() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("a/.beads", scene.dir.join("link")).unwrap();
+    let text = "[[database]]\ndir = 'a/.beads'\ninterval = 3\n";
+    let dirs = |args: &[&str], text: &str| -> Vec<_> {
+        let settings = scene.settings(args, text).unwrap();
+        let dir = |path: &Path| path.strip_prefix(&scene.dir).unwrap().to_str().unwrap().to_owned();
+        settings.named.iter().map(|named| (dir(&named.database.dir), named.policy.interval)).collect()
+    };
+    let (a, b) = (("a/.beads".to_owned(), seconds(3)), ("b/.beads".to_owned(), seconds(5)));
+    assert_eq!(dirs(&["--db", "b/.beads", "--db", "link"], text), [a.clone(), b.clone()]);
+    assert_eq!(dirs(&["--db", "b/.beads", "--db", "b/.beads"], ""), [b]);
+    assert_eq!(dirs(&[], text), [a]);
+    let twice = format!("{text}[[database]]\n\ndir = 'link'\n");
+    let failure = scene.settings(&[], &twice).map(drop).unwrap_err();
+    let words = "conf.toml:6:1: the same directory as the [[database]] of line 2; leave one out";
+    assert_eq!((failure.code, failure.message.as_str()), (2, words));
+    let failure = scene.settings(&[], "[[database]]\ndir = 'nowhere'\n").map(drop).unwrap_err();
+    assert!(failure.message.starts_with("conf.toml:2:1: ") && failure.code == 1, "{failure}");
+    assert!(failure.message.contains("nowhere does not exist"), "{failure}");
+}
+
+#[test]
+fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
+    let scene = Scene::new();
+    let failure = scene.settings(&[], "").map(drop).unwrap_err();
+    assert!(failure.message.contains("name one: beadlock-agent --db path/.beads"), "{failure}");
+    scene.database(".beads");
+    assert_eq!(scene.settings(&[], "").unwrap().named[0].database.dir, scene.dir.join(".beads"));
+    for (args, text) in [(&["--root", "a"][..], ""), (&[], "root = ['a']")] {
+        let settings = scene.settings(args, text).unwrap();
+        assert_eq!((settings.named.len(), settings.roots), (0, vec![scene.dir.join("a")]));
+    }
+    let both = scene.settings(&["--root", "a", "--root", "b"], "root = ['a', 'b/..']").unwrap();
+    assert_eq!(both.roots, ["a", "b", "b/.."].map(|root| scene.dir.join(root)));
+    fs::write(scene.dir.join("file"), "").unwrap();
+    for (root, words) in
+        [("nowhere", "cannot be reached: no such file"), ("file", "is not a directory; name")]
+    {
+        let failure = scene.settings(&["--root", root], "").map(drop).unwrap_err();
+        assert!(failure.message.contains(words) && failure.code == 1, "{failure}");
+        let typed = scene.typed(&["--root", root], "");
+        assert!(Settings::read(&typed, &[scene.dir.join(root)]).is_ok(), "it was there at the start");
+    }
+}
+
+#[test]
+fn what_is_no_configuration_is_said_in_one_line_and_keeps_nobody_waiting() {
+    let scene = Scene::new();
+    nix::unistd::mkfifo(&scene.dir.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::write(scene.dir.join("long"), " ".repeat(1024 * 1024 + 1)).unwrap();
+    fs::write(scene.dir.join("full"), " ".repeat(1024 * 1024)).unwrap();
+    fs::write(scene.dir.join("latin"), b"# \xe9\njobs = 1").unwrap();
+    for (name, code, words) in [
+        ("fifo", 1, "cannot read fifo: it is not a regular file"),
+        ("a", 1, "cannot read a: it is a directory"),
+        ("nowhere", 1, "cannot read nowhere: no such file or directory"),
+        ("/dev/zero", 1, "cannot read /dev/zero: it is not a regular file"),
+        ("long", 2, "long is longer than 1 MiB"),
+        ("latin", 2, "latin:1:3: not UTF-8"),
+    ] {
+        let failure = File::read(&scene.dir, Path::new(name)).map(drop).unwrap_err();
+        assert!(failure.message.starts_with(words) && failure.code == code, "{failure}");
+        assert_eq!(failure.message.lines().count(), 1);
+    }
+    assert!(File::read(&scene.dir, Path::new("full")).is_ok());
+}
+
+#[test]
+fn what_is_printed_says_the_same_and_prints_the_same() {
+    let scene = Scene::new();
+    let odd = "spaces and 'quotes' \"both\" \\ back\nline\té\u{1b}";
+    scene.database(&format!("{odd}/.beads"));
+    let quoted = toml::Value::String(format!("{odd}/.beads")).to_string();
+    let top = "interval = 0.0000015\ndebounce = 0\nexec = '''\nfirst \"x\"\n\\second\n'''\njobs = 3\n\
+               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\naudit = '../audit'\n";
+    let text = format!(
+        "{top}[[database]]\ndir = {quoted}\naction = 'none'\ndebounce = '2h 3m 4s 5ms 6us'\n\
+         [[database]]\ndir = 'b/.beads'\nreap-proven-dead = true\nallow-worktree = true\ncycle-timeout = 1\n"
+    );
+    for (args, text) in [
+        (&[][..], text.as_str()),
+        (&["--db", "a/.beads", "--interval", "1h30m", "--exec", "x"], &text),
+        (&["--db", "a/.beads"], ""),
+        (&["--root", "a"], ""),
+    ] {
+        let first = scene.printed(args, text).unwrap();
+        let settings = scene.settings(args, text).unwrap();
+        let again = scene.settings(&[], &first).unwrap();
+        assert_eq!(again.defaults, settings.defaults, "{first}");
+        let policies = |settings: &Settings| -> Vec<_> {
+            settings.named.iter().map(|named| (named.database.dir.clone(), named.policy.clone())).collect()
+        };
+        assert_eq!(policies(&again), policies(&settings), "{first}");
+        assert_eq!(scene.printed(&[], &first).unwrap(), first);
+        for key in [&keys::OF_DATABASE[..], &keys::OF_AGENT].concat() {
+            let is_there = first.lines().any(|line| line.starts_with(&format!("{key} = ")));
+            let may_lack = ["action", "exec", "log-file", "audit"].contains(&key);
+            assert!(is_there || may_lack, "{key} is not printed: {first}");
+        }
+    }
+}
+
+#[test]
+fn what_no_toml_can_say_is_not_printed() {
+    let scene = Scene::new();
+    let name = OsStr::from_bytes(b"\xff/.beads");
+    fs::create_dir_all(scene.dir.join(name)).unwrap();
+    let mut typed = scene.typed(&[], "");
+    typed.databases = vec![name.into()];
+    let settings = Settings::read(&typed, &[]).unwrap();
+    let failure = print(&settings, &scene.dir, &[]).unwrap_err();
+    assert!(failure.message.contains("/\u{fffd}/.beads is not UTF-8, and TOML is"), "{failure}");
+    assert_eq!(failure.code, 1);
+}

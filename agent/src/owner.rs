@@ -1,0 +1,83 @@
+//! Whose databases are served (DESIGN 8). A cycle runs commands that lie in the database's repository: root would run
+//! what another user has put there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use beadlock_checker::database::Database;
+use nix::unistd::{Uid, User, geteuid};
+
+use crate::log::shown;
+
+/// Whose databases are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// Root's alone.
+    Root,
+    /// Everybody's: as another user than root one can run nothing in the name of others.
+    All,
+}
+
+impl Owners {
+    /// Root's own, unless others' are allowed; everybody's for another user.
+    pub(crate) fn of_this_user(allow_foreign_owner: bool) -> Self {
+        if geteuid().is_root() && !allow_foreign_owner { Self::Root } else { Self::All }
+    }
+
+    /// A database may be served: it, the directory above it, where commands run, and the directory whose redirect leads
+    /// to it are ours.
+    ///
+    /// # Errors
+    /// Whose it is, and what to do.
+    pub(crate) fn check(self, database: &Database) -> Result<(), String> {
+        let (dir, named) = (database.dir.as_path(), database.named.as_path());
+        let led = if named == dir { None } else { Some(named) };
+        [Some(dir), dir.parent(), led].into_iter().flatten().try_for_each(|dir| self.check_directory(dir))
+    }
+
+    /// One that cannot be looked at is nobody's: what is to be done there fails by itself.
+    fn check_directory(self, dir: &Path) -> Result<(), String> {
+        let uid = match (self, fs::metadata(dir)) {
+            (Self::Root, Ok(meta)) if meta.uid() != 0 => meta.uid(),
+            _ => return Ok(()),
+        };
+        let owner = match User::from_uid(Uid::from_raw(uid)) {
+            Ok(Some(user)) => format!("{} (uid {uid})", beadlock_checker::escape::escaped(&user.name)),
+            _ => format!("uid {uid}"),
+        };
+        Err(format!(
+            "{} belongs to {owner}, and as root the agent would run commands there; run it as that user, or give \
+             --allow-foreign-owner",
+            shown(dir)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beadlock_checker::database::Environment;
+    use std::os::unix::fs::chown;
+
+    #[test]
+    fn root_serves_its_own_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("repo/.beads");
+        fs::create_dir_all(&dir).unwrap();
+        let database = Database::named(&dir, &Environment::default()).unwrap();
+        assert_eq!(Owners::Root.check(&database).is_ok(), geteuid().is_root());
+        assert_eq!(Owners::All.check(&database), Ok(()));
+        if !geteuid().is_root() {
+            return;
+        }
+        for foreign in [dir.clone(), root.path().join("repo")] {
+            chown(&foreign, Some(54_321), None).unwrap();
+            let words = Owners::Root.check(&database).unwrap_err();
+            assert!(words.starts_with(&shown(&fs::canonicalize(&foreign).unwrap())), "{words}");
+            assert!(words.contains(" belongs to uid 54321, and as root the agent would"), "{words}");
+            assert_eq!(Owners::All.check(&database), Ok(()));
+            chown(&foreign, Some(0), None).unwrap();
+        }
+    }
+}

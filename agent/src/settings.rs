@@ -1,0 +1,210 @@
+//! What the agent does: how it is set, and how each of its databases is served. Made of the command line, the
+//! environment and the file (DESIGN 8), at the start and again at each reload.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use beadlock_checker::database::{Database, NoDatabase};
+use beadlock_checker::{Options, system_words};
+
+use crate::cli::Typed;
+use crate::config::{File, Section};
+use crate::log::{self, shown};
+use crate::owner::Owners;
+
+/// How a database is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// The time between two cycles.
+    pub(crate) interval: Duration,
+    /// How long nothing more must change before a change starts a cycle.
+    pub(crate) debounce: Duration,
+    pub(crate) action: Action,
+    /// How long the work of a cycle may take.
+    pub(crate) cycle_timeout: Duration,
+    /// Whether locks whose holder is proved dead in other ways than by its PID are removed.
+    pub(crate) reap_proven_dead: bool,
+    /// Whether a linked worktree of git is synced.
+    pub(crate) allow_worktree: bool,
+}
+
+impl Policy {
+    /// How the check before a cycle is made.
+    pub(crate) fn check(&self) -> Options {
+        Options { reap_proven_dead: self.reap_proven_dead, dry_run: false }
+    }
+}
+
+/// What a cycle does when it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Sync through git.
+    Git,
+    /// Check, log, let go.
+    None,
+    /// A command for `sh -c`.
+    Exec(OsString),
+}
+
+impl Action {
+    /// A command; `None` when it is empty.
+    pub(crate) fn exec(command: OsString) -> Option<Self> {
+        (!command.is_empty()).then_some(Self::Exec(command))
+    }
+}
+
+/// When cycles start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One for each database, then the end.
+    Once,
+    /// By the clock alone.
+    Clock,
+    /// By the clock, by changes, and when a lock goes away.
+    Watch,
+}
+
+/// What the agent was told to do.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The databases that are named, or else the one that is found up the tree; each once.
+    pub(crate) named: Vec<Named>,
+    /// The directories below which databases are looked for.
+    pub(crate) roots: Vec<PathBuf>,
+    /// How the databases below the roots are served.
+    pub(crate) defaults: Arc<Policy>,
+    pub(crate) mode: Mode,
+    pub(crate) jobs: NonZeroUsize,
+    pub(crate) log: log::Settings,
+    pub(crate) audit: Option<PathBuf>,
+    /// Whether root serves databases of other users.
+    pub(crate) allow_foreign_owner: bool,
+}
+
+/// A database that is named, and how it is served.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) database: Database,
+    pub(crate) policy: Arc<Policy>,
+}
+
+impl Settings {
+    /// What holds now. A root that is not there is a mistake, unless it is one of `known`, which may come back.
+    ///
+    /// # Errors
+    /// When the file is wrong, a database or a root cannot be served, or none is found.
+    pub(crate) fn read(typed: &Typed, known: &[PathBuf]) -> Result<Self, Failure> {
+        let cwd = &typed.environment.cwd;
+        let file = match &typed.config {
+            Some(path) => File::read(cwd, path)?,
+            None => File::default(),
+        };
+        let agent = typed.agent.clone().over(file.agent.clone());
+        let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
+        let mut roots: Vec<PathBuf> = Vec::new();
+        for root in typed.roots.iter().map(|root| cwd.join(root)).chain(file.roots.iter().cloned()) {
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
+        for root in roots.iter().filter(|root| !known.contains(root)) {
+            is_directory(root)?;
+        }
+        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Ok(Self {
+            named: named(typed, &file, Owners::of_this_user(allow_foreign_owner), roots.is_empty())?,
+            roots,
+            defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
+            mode: typed.mode,
+            jobs: agent.jobs.unwrap_or_else(processors),
+            log: agent.log(),
+            audit: agent.audit.or_else(|| typed.audit_of_all.clone()),
+            allow_foreign_owner,
+        })
+    }
+}
+
+fn is_directory(root: &Path) -> Result<(), Failure> {
+    let what = match std::fs::metadata(root) {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "is not a directory".to_owned(),
+        Err(error) => format!("cannot be reached: {}", system_words(&error)),
+    };
+    Err(Failure::new(1, format!("the root {} {what}; name a directory to look below", shown(root))))
+}
+
+/// The databases of the file with their own policies, then those of the command line that the file does not name.
+fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Result<Vec<Named>, Failure> {
+    let policy = |section: &Section| typed.policy.clone().over(&section.policy).over(&file.policy).policy();
+    let mut named: Vec<Named> = Vec::new();
+    let mut sections = HashMap::new();
+    for section in &file.databases {
+        let wrong = |code, message: &str| file.wrong(section, code, message);
+        let database = Database::named(&section.dir, &typed.environment)
+            .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
+        owners.check(&database).map_err(|foreign| wrong(1, &foreign))?;
+        if let Some(first) = sections.insert(database.inode(), section) {
+            let line = file.line(first);
+            let message = format!("the same directory as the [[database]] of line {line}; leave one out");
+            return Err(wrong(2, &message));
+        }
+        named.push(Named { database, policy: Arc::new(policy(section)) });
+    }
+    let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
+    for database in of_command_line(typed, named.is_empty() && may_be_found)? {
+        if !named.iter().any(|known| known.database.is_same(&database)) {
+            owners.check(&database).map_err(|foreign| Failure::new(1, foreign))?;
+            named.push(Named { database, policy: Arc::clone(&defaults) });
+        }
+    }
+    Ok(named)
+}
+
+fn of_command_line(typed: &Typed, may_be_found: bool) -> Result<Vec<Database>, Failure> {
+    let environment = &typed.environment;
+    if typed.databases.is_empty() && may_be_found {
+        return Ok(vec![Database::find(environment)?]);
+    }
+    Ok(typed.databases.iter().map(|dir| Database::named(dir, environment)).collect::<Result<_, _>>()?)
+}
+
+/// Why there are no settings: one line, and for a mistake in the file the line with it. `Display` is both.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// 2 when the command line or the file is wrong, else 1.
+    pub(crate) code: u8,
+    /// What is wrong, where, and what to do.
+    pub(crate) message: String,
+    excerpt: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: String) -> Self {
+        Self { code, message, excerpt: String::new() }
+    }
+
+    /// With the line that it is about.
+    pub(crate) fn with_excerpt(self, excerpt: String) -> Self {
+        Self { excerpt, ..self }
+    }
+}
+
+impl From<NoDatabase> for Failure {
+    fn from(error: NoDatabase) -> Self {
+        // The library's advice is for who claims.
+        let message =
+            error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
+        Self::new(error.exit_code(), message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.message, self.excerpt)
+    }
+}
