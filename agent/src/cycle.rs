@@ -16,17 +16,35 @@ use crate::command::{self, End};
 use crate::database::Told;
 use crate::git::{self, Word};
 use crate::log::{self, own};
-use crate::settings::{Action, Policy};
+use crate::owner::Owners;
+use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
 
 /// What all cycles have in common.
 pub(crate) struct Work {
-    /// The log and the audit trail, without links: never committed.
-    pub(crate) own_files: Vec<PathBuf>,
     /// Whether a gate that is busy for less than an interval is something for the audit trail too.
     pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+}
+
+/// What holds for the cycles of all databases, until the next reload.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) owners: Owners,
+    /// The log and the audit trail, without links: never committed.
+    pub(crate) own_files: Vec<PathBuf>,
+}
+
+impl Common {
+    /// Of settings whose files are there.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let files = [&settings.log.shared, &settings.audit].into_iter().flatten();
+        Self {
+            owners: settings.owners(),
+            own_files: files.filter_map(|file| std::fs::canonicalize(file).ok()).collect(),
+        }
+    }
 }
 
 /// What a cycle is about.
@@ -36,6 +54,7 @@ pub(crate) struct Subject {
     pub(crate) number: usize,
     pub(crate) database: Arc<Database>,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) common: Arc<Common>,
 }
 
 /// How a cycle ended. The log has said it.
@@ -51,14 +70,27 @@ pub(crate) enum Outcome {
 
 /// One cycle of a database, from the gate to the gate. `told` is what its log knows already.
 pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) -> Outcome {
-    let Subject { number, database, policy } = subject;
+    let Subject { number, database, policy, .. } = subject;
     let number = *number;
-    let entered = blocking(work, subject, |work, Subject { number, database, policy }| {
+    let entered = blocking(work, subject, |work, Subject { number, database, policy, common }| {
+        // Here, and not only when it was found: what lies there now may be another's.
+        common.owners.check(database)?;
         // Before the check: what comes after it must be seen.
         work.watch.ensure(*number, &database.dir);
-        Cycle::enter_with(&database.dir, &policy.check())
+        Ok(Cycle::enter_with(&database.dir, &policy.check()))
     });
-    let Some(entered) = entered.await else { return Outcome::Failed };
+    let entered = match entered.await {
+        None => return Outcome::Failed,
+        Some(Err(why)) => {
+            if told.not_serving.as_ref() != Some(&why) {
+                log::announce(own::not_serving(&database.dir, &why));
+                told.not_serving = Some(why);
+            }
+            return Outcome::Failed;
+        }
+        Some(Ok(entered)) => entered,
+    };
+    told.not_serving = None;
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
@@ -116,11 +148,11 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
             true,
         );
     }
-    let Subject { number, database, policy } = subject;
+    let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
     let mut order =
         git::Order::new(database.dir.clone(), policy.allow_worktree, network, policy.cycle_timeout);
-    order.own_files.clone_from(&work.own_files);
+    order.own_files.clone_from(&common.own_files);
     let mut words = Vec::new();
     let on_line = |line: &str| match Word::parse(line) {
         Word::Output(text) => log::output(*number, &text),

@@ -45,6 +45,11 @@ impl Due {
         }
     }
 
+    /// The next tick is not later than this: the interval has become shorter.
+    pub(crate) fn come_by(&mut self, latest: Instant) {
+        self.tick = self.tick.min(latest);
+    }
+
     /// A cycle begins: what was due before is served by it.
     pub(crate) fn begun(&mut self, now: Instant, interval: Duration) {
         self.leave_out_passed(now, interval);
@@ -92,6 +97,8 @@ pub(crate) struct Told {
     pub(crate) git: git::told::Told,
     /// Why there is no gate.
     pub(crate) no_gate: bool,
+    /// Why it is not served for the moment.
+    pub(crate) not_serving: Option<String>,
 }
 
 /// A streak of skipped cycles, as the log tells it.
@@ -206,6 +213,17 @@ mod tests {
             due.begun(start + year * 2, interval);
             assert!(due.at() > start + year * 2);
         }
+    }
+
+    #[test]
+    fn a_shorter_interval_brings_the_next_tick_nearer_and_a_longer_one_does_not_move_it() {
+        let start = Instant::now();
+        let mut due = Due::new(start);
+        due.begun(start, SECOND * 60);
+        due.come_by(start + SECOND * 90);
+        assert_eq!(due.at(), start + SECOND * 60);
+        due.come_by(start + SECOND * 3);
+        assert_eq!(due.at(), start + SECOND * 3);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod layer;
 mod log;
 mod notify;
 mod owner;
+mod roots;
 mod scheduler;
 mod settings;
 mod watch;
@@ -38,6 +39,10 @@ mod watch;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
 use crate::cli::Typed;
@@ -55,7 +60,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(typed) => typed,
         Err(code) => return code,
     };
-    match Settings::read(&typed, &[]).and_then(|settings| start(&typed, settings)) {
+    match start(typed) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             log::complain(&failure);
@@ -64,15 +69,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(typed: &Typed, settings: Settings) -> Result<u8, Failure> {
+fn start(typed: Typed) -> Result<u8, Failure> {
+    // It can be ignored, so this cannot fail. It is heard as soon as there is something to reload.
+    let _ = beadlock_checker::sys::ignore(Signal::SIGHUP);
+    let settings = Settings::read(&typed, &[])?;
     if typed.print_config {
-        return print(typed, &settings).map(|()| 0);
+        return print(&typed, &settings).map(|()| 0);
     }
-    run(settings).map_err(|error| Failure::new(1, format!("cannot start: {error}")))
+    run(typed, settings).map_err(|error| Failure::new(1, format!("cannot start: {error}")))
 }
 
 fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
-    let text = config::print(settings, &typed.environment.cwd, &[])?;
+    let below = roots::look(&settings.ground(), &[], &AtomicBool::new(false)).unwrap_or_default();
+    let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
         // Who reads no further wants no more.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -82,31 +91,26 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-fn run(settings: Settings) -> std::io::Result<u8> {
+fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(settings.jobs.get() + 1)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     // Before the first line: whoever has read it may send one.
     let signals = {
         let _context = runtime.enter();
         Signals::new()?
     };
     let log = log::Log::open(settings.log.clone())?;
-    for (number, named) in settings.named.iter().enumerate() {
-        log::serve(number, &named.database.dir);
-    }
-    log::line_to_all(log::own::started());
-    let code = runtime.block_on(async { Ok(Scheduler::new(settings, trail)?.run(signals).await) });
+    let code =
+        runtime.block_on(async { Scheduler::new(Arc::new(typed), settings, trail).run(signals).await });
+    // A look below the roots may hang in a file system.
+    runtime.shutdown_background();
     if let Some(worker) = auditing {
         worker.close();
     }
     log::line_to_all(log::own::stopped());
     log.close();
-    code
+    Ok(code)
 }

@@ -26,7 +26,6 @@ pub(crate) fn ready(databases: usize) {
 }
 
 /// It reads its configuration again; [`ready`] comes next, also when it keeps the old one.
-#[expect(dead_code, reason = "told on SIGHUP, which no configuration listens to yet")]
 pub(crate) fn reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[Reloading, now]);

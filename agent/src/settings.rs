@@ -16,6 +16,7 @@ use crate::cli::Typed;
 use crate::config::{File, Section};
 use crate::log::{self, shown};
 use crate::owner::Owners;
+use crate::roots::Ground;
 
 /// How a database is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +95,17 @@ pub(crate) struct Named {
 }
 
 impl Settings {
+    /// Whose databases are served.
+    pub(crate) fn owners(&self) -> Owners {
+        Owners::of_this_user(self.allow_foreign_owner)
+    }
+
+    /// Where databases are looked for.
+    pub(crate) fn ground(&self) -> Ground {
+        let named = self.named.iter().map(|named| named.database.dir.clone()).collect();
+        Ground { roots: self.roots.clone(), named, owners: self.owners() }
+    }
+
     /// What holds now. A root that is not there is a mistake, unless it is one of `known`, which may come back.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ use beadlock_checker::escape::escaped_path;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::log::own;
+use crate::roots::{Look, Trouble};
 use crate::settings::{Action, Failure, Named, Policy, Settings};
 
 /// The keys in the order in which they are printed.
@@ -57,11 +59,11 @@ struct PrintedPolicy<'a> {
     allow_worktree: Option<bool>,
 }
 
-/// The settings as a file, with a comment for each line of `below`, which says what is below the roots.
+/// The settings as a file, with a comment for each database that is found below the roots.
 ///
 /// # Errors
 /// When something in them is not UTF-8: TOML is.
-pub(crate) fn print(settings: &Settings, cwd: &Path, below: &[String]) -> Result<String, Failure> {
+pub(crate) fn print(settings: &Settings, cwd: &Path, below: &Look) -> Result<String, Failure> {
     let absolute = |path: &PathBuf| utf8(cwd.join(path).as_os_str()).map(str::to_owned);
     let printed = Printed {
         policy: PrintedPolicy::new(&settings.defaults, None)?,
@@ -81,11 +83,9 @@ pub(crate) fn print(settings: &Settings, cwd: &Path, below: &[String]) -> Result
     };
     let mut text = toml::to_string(&printed)
         .map_err(|error| Failure::new(1, format!("cannot print the configuration: {error}")))?;
-    if !below.is_empty() {
-        text.push_str("\n# Below the roots:\n");
-    }
-    for line in below {
-        let _ = writeln!(text, "# {line}");
+    let found = below.found.iter().map(|found| own::found(&found.database.dir));
+    for line in found.chain(below.troubles.iter().map(Trouble::line)) {
+        let _ = writeln!(text, "# {}", line.message);
     }
     Ok(text)
 }

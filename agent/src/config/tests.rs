@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::cli::Typed;
 use crate::cli::tests::{options, typed_of};
+use crate::roots::Look;
 use crate::settings::{Action, Settings};
 
 fn parse_text(text: &str) -> Result<File, Failure> {
@@ -46,7 +47,7 @@ impl Scene {
     }
 
     fn printed(&self, args: &[&str], text: &str) -> Result<String, Failure> {
-        print(&self.settings(args, text)?, &self.dir, &[])
+        print(&self.settings(args, text)?, &self.dir, &Look::default())
     }
 }
 
@@ -141,7 +142,7 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         ("jobs = []", "1:8: jobs: must be a text in quotes, or a number"),
         ("log-format = 'xml'", "1:14: log-format: must be \"text\" or \"json\""),
         ("log-size = 1", "1:12: log-size: must be at least 4KiB"),
-        ("log-keep = 1001", "1:12: log-keep: must be at most 1000"),
+        ("log-keep = 1001", "1:12: log-keep: 1001 is not in 0..=1000"),
         ("exec = ''", "1:8: exec: has no command; write exec = './sync.sh'"),
         ("exec = ['a']", "1:8: exec: must be a command, in quotes"),
         ("exec = \"a\\u0000\"", "1:8: exec: no command has a NUL in it"),
@@ -328,7 +329,7 @@ fn what_no_toml_can_say_is_not_printed() {
     let mut typed = scene.typed(&[], "");
     typed.databases = vec![name.into()];
     let settings = Settings::read(&typed, &[]).unwrap();
-    let failure = print(&settings, &scene.dir, &[]).unwrap_err();
+    let failure = print(&settings, &scene.dir, &Look::default()).unwrap_err();
     assert!(failure.message.contains("/\u{fffd}/.beads is not UTF-8, and TOML is"), "{failure}");
     assert_eq!(failure.code, 1);
 }

@@ -49,6 +49,8 @@ pub(crate) enum Event {
     DatabaseGone,
     /// A database that was found and that the agent does not run cycles in.
     NotServing,
+    /// A root, or a directory below one, cannot be read.
+    CannotLook,
 }
 
 /// How much it matters.

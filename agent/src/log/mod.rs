@@ -115,6 +115,11 @@ impl Desk {
         Ok(())
     }
 
+    /// What is said to all is in some file.
+    fn has_a_log(&self) -> bool {
+        self.served.settings().shared.is_some() || !self.served.now().is_empty()
+    }
+
     fn send(&self, message: &Message) {
         use io::Write;
         let bytes = serde_json::to_vec(message).unwrap_or_default();
@@ -133,7 +138,6 @@ pub(crate) fn serve(number: usize, dir: &Path) {
 
 /// The database with this number has gone: lines for everyone are no longer for it, and its file is closed. A line of
 /// its own that comes late is still written.
-#[expect(dead_code, reason = "a database goes only once there is a root to find it in")]
 pub(crate) fn unserve(number: usize) {
     if let (Some(desk), Ok(number)) = (LOG.get(), u32::try_from(number)) {
         desk.unserve(number);
@@ -144,7 +148,6 @@ pub(crate) fn unserve(number: usize) {
 ///
 /// # Errors
 /// When the shared log cannot be written, and what to do; all stays as it was.
-#[expect(dead_code, reason = "nothing reloads the configuration yet")]
 pub(crate) fn configure(settings: Settings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
 }
@@ -157,6 +160,18 @@ pub(crate) fn line(database: usize, line: impl Into<Line>) {
 /// One line of the agent's own in the log of every database that is served.
 pub(crate) fn line_to_all(line: impl Into<Line>) {
     layer::put(None, &line.into());
+}
+
+/// One line of the agent's own for whoever is there to read it: in every log, and on stderr, where a terminal sees the
+/// logs anyway.
+pub(crate) fn announce(line: Line) {
+    use io::IsTerminal;
+    // Without a log it goes there by itself.
+    let is_in_a_log = LOG.get().is_some_and(Desk::has_a_log);
+    if is_in_a_log && !io::stderr().is_terminal() {
+        complain(&line.message);
+    }
+    line_to_all(line);
 }
 
 /// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.

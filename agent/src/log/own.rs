@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use beadlock_checker::audit;
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Reason, Skip};
 
 use super::line::{Event, Level, Line};
@@ -19,7 +20,7 @@ use super::this_agent;
 use crate::git;
 
 /// How each line begins that the agent writes itself; those of a sync are in [`git::BEGINNINGS`]. A line of a command's output never does.
-const BEGINNINGS: [(Event, &str); 21] = [
+const BEGINNINGS: [(Event, &str); 22] = [
     (Event::Header, "beadlock-agent "),
     (Event::AgentStarted, "Agent started: "),
     (Event::AgentStopped, "Agent stopped: "),
@@ -41,6 +42,7 @@ const BEGINNINGS: [(Event, &str); 21] = [
     (Event::DatabaseFound, "Database found: "),
     (Event::DatabaseGone, "Database gone: "),
     (Event::NotServing, "Not serving "),
+    (Event::CannotLook, "Cannot look below "),
 ];
 
 /// And the line by which another daemon takes a log over.
@@ -141,6 +143,40 @@ pub(crate) fn audit_failed(failed: &audit::Failed) -> Line {
     said(Event::AuditFailed, Level::Error, failed)
 }
 
+/// The configuration was read again: how many databases are served, are new, have gone, have another policy.
+pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], is_audit_kept: bool) -> Line {
+    let kept = if is_audit_kept { "; another audit file is opened at the next start" } else { "" };
+    let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
+    said(Event::ConfigurationReloaded, Level::Info, format_args!("Configuration reloaded: {counts}"))
+}
+
+/// The configuration is what it was.
+pub(crate) fn not_reloaded(why: impl Display) -> Line {
+    let words = format_args!("Configuration not reloaded: {why}; the old one stays");
+    said(Event::ConfigurationNotReloaded, Level::Error, words)
+}
+
+/// There is a new database below a root.
+pub(crate) fn found(dir: &Path) -> Line {
+    said(Event::DatabaseFound, Level::Info, format_args!("Database found: {}", escaped_path(dir)))
+}
+
+/// A database below a root is not there any more.
+pub(crate) fn gone(dir: &Path) -> Line {
+    said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {}", escaped_path(dir)))
+}
+
+/// There is a database, and it has no cycles.
+pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
+    said(Event::NotServing, Level::Warn, format_args!("Not serving {}: {why}", escaped_path(dir)))
+}
+
+/// A root, or a directory below one, cannot be read.
+pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
+    let words = format_args!("Cannot look below {}: {why}", escaped_path(dir));
+    said(Event::CannotLook, Level::Warn, words)
+}
+
 /// The first line of each file.
 pub(super) fn header() -> Line {
     said(Event::Header, Level::Info, format_args!("{}, times in UTC", this_agent()))
@@ -196,7 +232,6 @@ mod tests {
     use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
     use beadlock_checker::runner::Ended;
     use beadlock_checker::{Proceed, Removed, Watched};
-    use std::path::Path;
     use tokio::time::Instant;
 
     /// One of each kind of line that the agent can write.
@@ -241,17 +276,11 @@ mod tests {
             lines
                 .push(audit_failed(&audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err()));
         }
+        let path = Path::new("/x");
+        lines.extend([reloaded([3, 1, 1, 0], true), not_reloaded("x"), found(path), gone(path)]);
+        lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
         lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
         lines
-    }
-
-    /// The words of these are not made here.
-    fn is_said_elsewhere(event: Event) -> bool {
-        use Event::{
-            ConfigurationNotReloaded, ConfigurationReloaded, DatabaseFound, DatabaseGone, NotServing,
-        };
-        [ConfigurationReloaded, ConfigurationNotReloaded, DatabaseFound, DatabaseGone, NotServing]
-            .contains(&event)
     }
 
     #[test]
@@ -262,7 +291,7 @@ mod tests {
         }
         for (event, beginning) in beginnings().copied() {
             let is_used = lines.iter().any(|line| line.event == event && line.message.starts_with(beginning));
-            assert!(is_used || is_said_elsewhere(event), "{beginning}");
+            assert!(is_used, "{beginning}");
             assert_eq!(said(event, Level::Info, format_args!("{beginning}x")).event, event);
         }
     }

@@ -71,7 +71,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_keep(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(keep @ 0..=1000) => Ok(keep),
-        Ok(_) => Err("must be at most 1000".to_owned()),
+        Ok(_) => Err(format!("{text} is not in 0..=1000")),
         Err(error) => Err(format!("{text:?} is no number: {error}")),
     }
 }

@@ -17,7 +17,7 @@ mod wrong;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -46,11 +46,11 @@ impl Watch {
         Self { watcher: None, shared: Arc::default(), marker: None, draining: Mutex::new(()) }
     }
 
-    /// A watcher that watches nothing yet, and never minds the agent's own files, which are there.
+    /// A watcher that watches nothing yet.
     ///
     /// # Errors
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
-    pub(crate) fn new<'a>(own: impl IntoIterator<Item = &'a Path>) -> notify::Result<Self> {
+    pub(crate) fn new() -> notify::Result<Self> {
         let shared = Arc::<Shared>::default();
         let handler = {
             let shared = Arc::clone(&shared);
@@ -60,12 +60,13 @@ impl Watch {
         let marker = Marker::new()
             .ok()
             .filter(|marker| watcher.watch(marker.path(), RecursiveMode::NonRecursive).is_ok());
-        {
-            let mut state = shared.lock();
-            state.marker = marker.as_ref().map(|marker| marker.path().to_path_buf());
-            state.own = own.into_iter().filter_map(|own| fs::canonicalize(own).ok()).collect();
-        }
+        shared.lock().marker = marker.as_ref().map(|marker| marker.path().to_path_buf());
         Ok(Self { watcher: Some(Mutex::new(watcher)), shared, marker, draining: Mutex::new(()) })
+    }
+
+    /// The agent's own files, without links, are never a change from now on.
+    pub(crate) fn mind(&self, own: &[PathBuf]) {
+        self.shared.lock().own = own.to_vec();
     }
 
     /// Watches a database, again if the directory is another one than before. Cheap when all is as it was.
@@ -79,8 +80,12 @@ impl Watch {
         {
             let mut state = self.shared.lock();
             match state.databases.get_mut(dir) {
-                Some(seen) if seen.inode == inode => return,
-                Some(seen) => seen.inode = inode,
+                Some(seen) => {
+                    seen.number = number;
+                    if std::mem::replace(&mut seen.inode, inode) == inode {
+                        return;
+                    }
+                }
                 None => {
                     let seen = Seen { number, inode, is_muted: false, marks: Marks::default() };
                     state.databases.insert(dir.to_path_buf(), seen);
@@ -100,6 +105,20 @@ impl Watch {
         } else {
             state.news.wrong.push(Wrong::new(Some(number), &error));
             self.shared.wake.notify_one();
+        }
+    }
+
+    /// Watches a database no longer, unless it has come back under another number by now. May have to wait until others
+    /// are watched.
+    pub(crate) fn unwatch(&self, number: usize, dir: &Path) {
+        let Some(watcher) = &self.watcher else { return };
+        // The watcher first: who comes back meanwhile is watched after this.
+        let mut watcher = lock(watcher);
+        let mut state = self.shared.lock();
+        if state.databases.get(dir).is_some_and(|seen| seen.number == number) {
+            state.databases.remove(dir);
+            drop(state);
+            let _ = watcher.unwatch(dir);
         }
     }
 
@@ -168,7 +187,6 @@ mod tests {
     use super::*;
     use notify::{Event, EventKind};
     use std::fs::File;
-    use std::path::PathBuf;
     use std::time::Instant;
 
     const CHANGED: Marks = Marks { changed: true, lock_gone: false };
@@ -179,7 +197,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = fs::canonicalize(root.path()).unwrap().join(".beads");
         fs::create_dir(&dir).unwrap();
-        let watch = Watch::new(None).unwrap();
+        let watch = Watch::new().unwrap();
         watch.ensure(0, &dir);
         (root, dir, watch)
     }
@@ -262,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn one_that_has_gone_is_watched_no_longer_unless_it_is_back_under_another_number() {
+        let (_root, dir, watch) = scene();
+        watch.ensure(7, &dir);
+        watch.unwatch(0, &dir);
+        fs::write(dir.join("file"), "x").unwrap();
+        assert_eq!(marks(&watch, &dir), CHANGED, "it is back");
+        assert_eq!(std::mem::take(&mut watch.shared.lock().news).marked, [7]);
+        watch.unwatch(7, &dir);
+        fs::write(dir.join("file"), "y").unwrap();
+        assert_eq!(marks(&watch, &dir), NOTHING);
+        watch.ensure(8, &dir);
+        fs::write(dir.join("file"), "z").unwrap();
+        assert_eq!(marks(&watch, &dir), CHANGED, "and again");
+    }
+
+    #[test]
     fn without_a_marker_there_is_still_patience() {
         let (_root, dir, mut watch) = scene();
         watch.marker = None;
@@ -276,7 +310,8 @@ mod tests {
         let (_root, dir, _) = scene();
         let log = dir.join("sync.log");
         fs::write(&log, "").unwrap();
-        let watch = Watch::new([log.as_path()]).unwrap();
+        let watch = Watch::new().unwrap();
+        watch.mind(&[fs::canonicalize(&log).unwrap()]);
         watch.ensure(0, &dir);
         fs::write(&log, "line").unwrap();
         fs::rename(&log, dir.join("sync.log.1")).unwrap();

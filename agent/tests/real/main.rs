@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod daemon;
 #[cfg(test)]
 mod log;
@@ -10,6 +12,12 @@ mod log;
 mod notify;
 #[cfg(test)]
 mod once;
+#[cfg(test)]
+mod owner;
+#[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod root;
 #[cfg(test)]
 mod runner;
 #[cfg(test)]

@@ -36,7 +36,12 @@ impl Scene {
 
     /// The agent in this scene; `PATH` is all it knows.
     pub fn agent(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_beadlock-agent"));
+        self.program(Path::new(env!("CARGO_BIN_EXE_beadlock-agent")), args)
+    }
+
+    /// The same from a copy of it.
+    pub fn program(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(&self.repo).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -66,13 +71,24 @@ impl Scene {
 
     /// The lines of the log without their time.
     pub fn log(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.dir.join("daemon.log")).unwrap_or_default();
-        text.lines().map(|line| line.split_once("] ").map_or(line, |(_, line)| line).to_owned()).collect()
+        log_of(&self.dir)
     }
 
     /// How often a line is in the log.
     pub fn count(&self, line: &str) -> usize {
-        self.log().iter().filter(|logged| *logged == line).count()
+        count_in(&self.dir, line)
+    }
+
+    /// Another database, at `NAME/.beads`.
+    pub fn database(&self, name: &str) -> PathBuf {
+        let dir = self.repo.join(name).join(".beads");
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    /// Writes a file of the repository.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.file(name), text).unwrap();
     }
 
     /// A lock as the shell recipe writes it: in place, by somebody who knows nothing of the gate.
@@ -185,6 +201,17 @@ impl Drop for Agent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The lines of a database's log without their time.
+pub fn log_of(dir: &Path) -> Vec<String> {
+    let text = fs::read_to_string(dir.join("daemon.log")).unwrap_or_default();
+    text.lines().map(|line| line.split_once("] ").map_or(line, |(_, line)| line).to_owned()).collect()
+}
+
+/// How often a line is in the log of a database.
+pub fn count_in(dir: &Path, line: &str) -> usize {
+    log_of(dir).iter().filter(|logged| *logged == line).count()
 }
 
 /// Waits until something can be seen.

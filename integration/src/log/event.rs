@@ -74,7 +74,8 @@ pub struct Held<'a> {
 pub const MARK: &str = "| ";
 
 /// How the agent's lines begin that tell of its surroundings.
-const NOTICES: [&str; 15] = [
+const NOTICES: [&str; 16] = [
+    "Cannot look below ",
     "Cannot push to ",
     "Cannot reach ",
     "Cannot watch for changes (",
@@ -336,6 +337,7 @@ mod tests {
             ("Database found: /r/.beads", Event::Notice),
             ("Database gone: /r/.beads", Event::Notice),
             ("Not serving /r/.beads: x", Event::Notice),
+            ("Cannot look below /r: x", Event::Notice),
             ("Cannot watch for changes (x); cycles start by the clock", Event::Notice),
             ("No gate (x); a claim does not wait for a running cycle here", Event::Notice),
         ];

@@ -3,32 +3,42 @@
 //! A database is waiting (it has a timer), ready (it is in the queue), or running (its cycle is a task). What
 //! makes it due while its cycle runs is looked at when that has ended.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod reload;
+mod serving;
+mod signals;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use beadlock_checker::{Reason, Verdict};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
+use self::reload::Reload;
+pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
-use crate::cycle::{self, Outcome, Subject, Work};
+use crate::cli::Typed;
+use crate::cycle::{self, Common, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
-use crate::settings::{Mode, Named, Settings};
+use crate::roots::Search;
+use crate::settings::{Mode, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
 
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
     settings: Settings,
+    common: Arc<Common>,
     work: Arc<Work>,
-    databases: Vec<Entry>,
+    reload: Reload,
+    search: Search,
+    /// By number.
+    databases: BTreeMap<usize, Entry>,
+    next_number: usize,
     timers: DelayQueue<usize>,
     ready: VecDeque<usize>,
     running: JoinSet<(Outcome, Told)>,
@@ -46,6 +56,8 @@ struct Entry {
     due: Due,
     state: State,
     told: Told,
+    /// It has gone, and its last cycle has not ended yet.
+    is_leaving: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,80 +68,69 @@ enum State {
 }
 
 impl Scheduler {
-    /// Everything is due now.
-    ///
-    /// # Errors
-    /// When signals cannot be handled.
-    pub(crate) fn new(settings: Settings, trail: Trail) -> io::Result<Self> {
-        // A process started with SIGCHLD ignored would never learn how its children end.
-        let _ = signal(SignalKind::child())?;
+    /// Everything that is named is due now; the log knows it.
+    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
-            Mode::Watch => {
-                let own = [&settings.log.shared, &settings.audit].into_iter().flatten();
-                Watch::new(own.map(PathBuf::as_path)).unwrap_or_else(|error| {
-                    say(&mut said, Wrong::new(None, &error));
-                    Watch::none()
-                })
-            }
+            Mode::Watch => Watch::new().unwrap_or_else(|error| {
+                say(&mut said, Wrong::new(None, &error));
+                Watch::none()
+            }),
         };
-        let work = Arc::new(Work {
-            own_files: [&settings.log.shared, &settings.audit]
-                .into_iter()
-                .flatten()
-                .filter_map(|file| std::fs::canonicalize(file).ok())
-                .collect(),
-            audits_at_once: settings.mode == Mode::Once,
-            watch,
-            trail,
-        });
-        let now = Instant::now();
-        let entry = |(number, named): (usize, &Named)| Entry {
-            subject: Subject {
-                number,
-                database: Arc::new(named.database.clone()),
-                policy: Arc::clone(&named.policy),
-            },
-            due: Due::new(now),
-            state: State::Ready,
-            told: Told::default(),
-        };
-        let databases: Vec<_> = settings.named.iter().enumerate().map(entry).collect();
-        Ok(Self {
-            ready: (0..databases.len()).collect(),
+        let common = Common::of(&settings);
+        watch.mind(&common.own_files);
+        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail });
+        let mut scheduler = Self {
+            search: Search::new(settings.ground(), settings.defaults.interval),
             settings,
+            common: Arc::new(common),
             work,
-            databases,
+            reload: Reload::new(typed),
+            databases: BTreeMap::new(),
+            next_number: 0,
             timers: DelayQueue::new(),
+            ready: VecDeque::new(),
             running: JoinSet::new(),
             tasks: HashMap::new(),
             is_ending: false,
             said,
             code: 0,
-        })
+        };
+        scheduler.serve();
+        log::line_to_all(own::started());
+        scheduler
     }
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
     pub(crate) async fn run(mut self, mut signals: Signals) -> u8 {
         let mut watchdog = Watchdog::new();
         if self.settings.mode != Mode::Once {
-            notify::ready(self.databases.len());
+            notify::ready(self.served());
         }
         loop {
             self.start_ready();
-            if self.running.is_empty() && (self.is_ending || self.settings.mode == Mode::Once) {
+            let is_done = self.settings.mode == Mode::Once && !self.search.is_awaited();
+            if self.running.is_empty() && (self.is_ending || is_done) {
                 return self.code;
             }
             tokio::select! {
                 biased;
-                name = signals.next(), if !self.is_ending => self.end(name),
+                told = signals.next(), if !self.is_ending => match told {
+                    signals::Told::End(name) => self.end(name),
+                    signals::Told::Reload if self.settings.mode == Mode::Once => {}
+                    signals::Told::Reload => self.reload.ask(&self.settings),
+                },
                 () = watchdog.beat() => {}
                 Some(task) = self.running.join_next_with_id() => self.ended(task),
+                read = self.reload.done(), if !self.is_ending => self.reloaded(read),
+                news = self.search.news(), if !self.is_ending => self.found(news),
                 news = self.work.watch.news() => self.heard(news),
                 Some(number) = next_due(&mut self.timers) => {
-                    self.databases[number].state = State::Ready;
-                    self.ready.push_back(number);
+                    if let Some(entry) = self.databases.get_mut(&number) {
+                        entry.state = State::Ready;
+                        self.ready.push_back(number);
+                    }
                 }
                 () = pending() => {}
             }
@@ -140,7 +141,7 @@ impl Scheduler {
         while self.running.len() < self.settings.jobs.get()
             && let Some(number) = self.ready.pop_front()
         {
-            let entry = &mut self.databases[number];
+            let Some(entry) = self.databases.get_mut(&number) else { continue };
             entry.state = State::Running;
             // What happened while it was in the queue, this cycle serves.
             entry.take_marks(&self.work);
@@ -161,7 +162,7 @@ impl Scheduler {
             Err(error) => (error.id(), None),
         };
         let Some(number) = self.tasks.remove(&id) else { return };
-        let entry = &mut self.databases[number];
+        let Some(entry) = self.databases.get_mut(&number) else { return };
         let outcome = match outcome {
             Some((outcome, told)) => {
                 entry.told = told;
@@ -174,6 +175,10 @@ impl Scheduler {
         };
         if self.settings.mode == Mode::Once {
             self.code = self.code.max(exit_code(&outcome));
+        }
+        if entry.is_leaving {
+            self.forget(number);
+            return;
         }
         let now = Instant::now();
         let marks = entry.take_marks(&self.work);
@@ -201,7 +206,7 @@ impl Scheduler {
         }
         let now = Instant::now();
         for number in news.marked {
-            let entry = &mut self.databases[number];
+            let Some(entry) = self.databases.get_mut(&number) else { continue };
             if matches!(entry.state, State::Waiting(_)) {
                 let marks = entry.take_marks(&self.work);
                 entry.due.marked(marks, now, entry.subject.policy.debounce);
@@ -212,7 +217,7 @@ impl Scheduler {
 
     /// Sets the timer of a waiting database, or puts it into the queue when it is due.
     fn wait(&mut self, number: usize) {
-        let entry = &mut self.databases[number];
+        let Some(entry) = self.databases.get_mut(&number) else { return };
         let State::Waiting(key) = entry.state else { return };
         let at = entry.due.at();
         if at <= Instant::now() {
@@ -252,29 +257,6 @@ impl Entry {
             self.told.streak.lock_gone();
         }
         marks
-    }
-}
-
-/// The signals that end the agent, caught from the moment this is made.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Within the runtime.
-    ///
-    /// # Errors
-    /// When signals cannot be handled.
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

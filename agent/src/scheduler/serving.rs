@@ -1,0 +1,146 @@
+//! Which databases are served: those that are named, and those that were found. They come and go, and a number is never
+//! given to another one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use beadlock_checker::database::Database;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use super::{Entry, Scheduler, State};
+use crate::cycle::Subject;
+use crate::database::{Due, Told};
+use crate::log::{self, own};
+use crate::notify;
+use crate::roots::News;
+use crate::settings::{Mode, Policy};
+
+/// What is different now.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) new: Vec<usize>,
+    /// With their directories. What is said to all still reaches their logs.
+    pub(super) gone: Vec<(usize, PathBuf)>,
+    /// How many have another policy.
+    pub(super) changed: usize,
+}
+
+impl Scheduler {
+    /// How many databases are served.
+    pub(super) fn served(&self) -> usize {
+        self.databases.values().filter(|entry| !entry.is_leaving).count()
+    }
+
+    /// A look below the roots has ended.
+    pub(super) fn found(&mut self, news: News) {
+        for trouble in &news.troubles {
+            log::announce(trouble.line());
+        }
+        let Changes { new, gone, .. } = self.serve();
+        if !(new.is_empty() && gone.is_empty()
+            || self.reload.is_awaited()
+            || self.settings.mode == Mode::Once)
+        {
+            notify::ready(self.served());
+        }
+        for (number, dir) in gone {
+            // Before the line: most likely its log is gone with it.
+            log::unserve(number);
+            log::line_to_all(own::gone(&dir));
+        }
+        for number in new {
+            if news.is_first {
+                log::line(number, own::started());
+            }
+            if let Some(entry) = self.databases.get(&number) {
+                log::line(number, own::found(&entry.subject.database.dir));
+            }
+        }
+    }
+
+    /// Serves the databases that there are now. A new one is due at once; one that has gone ends with its running cycle;
+    /// what did not change runs on.
+    pub(super) fn serve(&mut self) -> Changes {
+        let mut changes = Changes::default();
+        let dir = |(number, entry): (&usize, &Entry)| (entry.subject.database.dir.clone(), *number);
+        let numbers: HashMap<PathBuf, usize> = self.databases.iter().map(dir).collect();
+        let named = self.settings.named.iter().map(|named| (&named.database, &named.policy));
+        let found = self.search.found().iter().map(|found| (&found.database, &self.settings.defaults));
+        let there: Vec<(Database, Arc<Policy>)> =
+            named.chain(found).map(|(database, policy)| (database.clone(), Arc::clone(policy))).collect();
+        let mut dirs = HashSet::new();
+        for (database, policy) in there {
+            if !dirs.insert(database.dir.clone()) {
+                continue;
+            }
+            match numbers.get(&database.dir) {
+                Some(number) => self.keep(*number, database, policy, &mut changes),
+                None => changes.new.push(self.add(database, policy)),
+            }
+        }
+        for (dir, number) in numbers {
+            if !dirs.contains(&dir) && self.leave(number) {
+                changes.gone.push((number, dir));
+            }
+        }
+        changes
+    }
+
+    fn add(&mut self, database: Database, policy: Arc<Policy>) -> usize {
+        let number = self.next_number;
+        self.next_number += 1;
+        log::serve(number, &database.dir);
+        let subject =
+            Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        let entry = Entry {
+            subject,
+            due: Due::new(Instant::now()),
+            state: State::Ready,
+            told: Told::default(),
+            is_leaving: false,
+        };
+        self.databases.insert(number, entry);
+        self.ready.push_back(number);
+        number
+    }
+
+    fn keep(&mut self, number: usize, database: Database, policy: Arc<Policy>, changes: &mut Changes) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        if std::mem::take(&mut entry.is_leaving) {
+            // It has come back before its last cycle has ended.
+            log::serve(number, &database.dir);
+            changes.new.push(number);
+        } else if entry.subject.policy != policy {
+            changes.changed += 1;
+        }
+        entry.due.come_by(Instant::now() + policy.interval);
+        entry.subject =
+            Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
+        self.wait(number);
+    }
+
+    /// True when that is news.
+    fn leave(&mut self, number: usize) -> bool {
+        let Some(entry) = self.databases.get_mut(&number) else { return false };
+        let is_news = !std::mem::replace(&mut entry.is_leaving, true);
+        if entry.state != State::Running {
+            self.forget(number);
+        }
+        is_news
+    }
+
+    /// Nothing of it runs any more.
+    pub(super) fn forget(&mut self, number: usize) {
+        let Some(entry) = self.databases.remove(&number) else { return };
+        match entry.state {
+            State::Waiting(Some(key)) => drop(self.timers.remove(&key)),
+            State::Ready => self.ready.retain(|ready| *ready != number),
+            State::Waiting(None) | State::Running => {}
+        }
+        // Beside: it may have to wait for the watcher.
+        let (work, database) = (Arc::clone(&self.work), entry.subject.database);
+        spawn_blocking(move || work.watch.unwatch(number, &database.dir));
+    }
+}

@@ -1,0 +1,46 @@
+//! What the agent is told by signals.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// SIGTERM or SIGINT, by its name.
+    End(&'static str),
+    /// SIGHUP.
+    Reload,
+}
+
+/// The signals that the agent hears, caught from the moment this is made.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Within the runtime.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub(crate) fn new() -> io::Result<Self> {
+        // A process started with SIGCHLD ignored would never learn how its children end.
+        let _ = signal(SignalKind::child())?;
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => Told::End("SIGTERM"),
+            _ = self.interrupt.recv() => Told::End("SIGINT"),
+            _ = self.hangup.recv() => Told::Reload,
+        }
+    }
+}

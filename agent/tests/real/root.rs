@@ -1,0 +1,251 @@
+//! `--root`: databases are found, and go, while the agent runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::scene::{Agent, Scene, count_in, log_of, read, wait_until};
+use nix::sys::signal::Signal;
+
+/// An agent that looks below the repository often.
+fn start(scene: &Scene) -> Agent {
+    scene.start(&["--root", ".", "--interval", "100ms", "--exec", "echo $BEADS_DIR"])
+}
+
+fn cycles(dir: &Path) -> usize {
+    count_in(dir, "Sync cycle complete")
+}
+
+fn found(dir: &Path) -> String {
+    format!("Database found: {}", dir.display())
+}
+
+fn gone(dir: &Path) -> String {
+    format!("Database gone: {}", dir.display())
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a user does")]
+fn rename(from: &Path, to: &Path) {
+    fs::rename(from, to).unwrap();
+}
+
+#[test]
+fn databases_are_served_for_as_long_as_they_are_there() {
+    let scene = Scene::new();
+    let deep = scene.database("a/b/c");
+    scene.database(".git/modules/x");
+    scene.database("a/.beads/nested");
+    let agent = start(&scene);
+    let all = [scene.dir.clone(), deep.clone(), scene.repo.join("a/.beads")];
+    wait_until("cycles", || all.iter().all(|dir| cycles(dir) > 0));
+    for dir in &all {
+        let log = log_of(dir);
+        assert!(log[1].starts_with("Agent started: ") && log[2] == found(dir), "{log:?}");
+        assert_eq!(log[4], dir.to_str().unwrap());
+    }
+    let new = scene.database("new");
+    wait_until("the new one", || cycles(&new) > 0);
+    assert_eq!(log_of(&new)[1], found(&new), "and its log begins so");
+    // Away and back.
+    let (repo, away) = (scene.repo.join("new"), scene.repo.join("away"));
+    rename(&repo, &away);
+    wait_until("its going", || scene.count(&gone(&new)) == 1);
+    wait_until("it under its new name", || count_in(&away.join(".beads"), &found(&away.join(".beads"))) == 1);
+    rename(&away, &repo);
+    wait_until("it under its old name", || count_in(&new, &found(&new)) == 2);
+    // A file in its place.
+    fs::remove_dir_all(&new).unwrap();
+    fs::write(&new, "").unwrap();
+    wait_until("its going", || scene.count(&gone(&new)) == 2);
+    let sees = cycles(&scene.dir);
+    wait_until("some cycles", || cycles(&scene.dir) > sees + 5);
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(scene.count(&gone(&deep)), 0);
+    assert!(!scene.repo.join(".git/modules/x/.beads/daemon.log").exists());
+    assert!(!scene.repo.join("a/.beads/nested/.beads/daemon.log").exists());
+    assert_eq!(fs::metadata(&new).unwrap().len(), 0);
+}
+
+#[test]
+fn however_many_ways_lead_to_it_a_database_is_served_once() {
+    let scene = Scene::new();
+    let target = scene.database("target");
+    for name in ["link", "redirected", "parent"] {
+        fs::create_dir(scene.file(name)).unwrap();
+    }
+    symlink(&target, scene.file("link/.beads")).unwrap();
+    fs::create_dir(scene.file("redirected/.beads")).unwrap();
+    scene.write("redirected/.beads/redirect", "../target/.beads\n");
+    // A link to a directory is not followed.
+    symlink(&scene.repo, scene.file("parent/up")).unwrap();
+    let agent = scene.start(&[
+        "--root",
+        ".",
+        "--root",
+        "target",
+        "--db",
+        "target/.beads",
+        "--interval",
+        "100ms",
+        "--exec",
+        "true",
+    ]);
+    wait_until("cycles", || cycles(&target) > 3 && cycles(&scene.dir) > 3);
+    let sources = log_of(&target).iter().filter(|line| line.starts_with("Agent started: ")).count();
+    assert_eq!(sources, 1, "{:?}", log_of(&target));
+    assert_eq!(count_in(&target, &found(&target)), 0, "it is named");
+    assert_eq!(log_of(&target).iter().filter(|line| line.starts_with("Skipping")).count(), 0);
+    assert!(!scene.file("redirected/.beads/daemon.log").exists());
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_redirect_that_changes_changes_what_is_served() {
+    let scene = Scene::new();
+    fs::create_dir(scene.file("tree")).unwrap();
+    let (one, other) = (scene.database("one"), scene.database("other"));
+    let at = scene.database("tree/at");
+    fs::write(at.join("redirect"), "../../one/.beads").unwrap();
+    let agent = scene.start(&["--root", "tree", "--interval", "100ms", "--exec", "true"]);
+    wait_until("cycles", || cycles(&one) > 0);
+    fs::write(at.join("redirect.new"), "../../other/.beads").unwrap();
+    rename(&at.join("redirect.new"), &at.join("redirect"));
+    wait_until("cycles in the other", || cycles(&other) > 0);
+    assert_eq!(count_in(&other, &found(&other)), 1);
+    // Where it leads nowhere, nothing is known, and what was served is served.
+    fs::write(at.join("redirect.new"), "../../nowhere").unwrap();
+    rename(&at.join("redirect.new"), &at.join("redirect"));
+    let words = format!("Not serving {}: cannot follow ", at.display());
+    let said = || log_of(&other).iter().filter(|line| line.starts_with(&words)).count();
+    wait_until("the word", || said() == 1);
+    let before = cycles(&other);
+    wait_until("cycles", || cycles(&other) > before + 8);
+    assert_eq!((said(), count_in(&other, &gone(&other))), (1, 0), "said once");
+    let lines = log_of(&one).len();
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(log_of(&one).len(), lines, "it is served no longer");
+}
+
+#[test]
+fn a_root_must_be_there_at_the_start_and_may_go_and_come_back() {
+    let scene = Scene::new();
+    let (code, stderr) = scene.once(&["--root", "nowhere"]);
+    assert!(
+        code == 1 && stderr.contains("nowhere cannot be reached: no such file or directory; name"),
+        "{stderr}"
+    );
+    let below = scene.database("tree/below");
+    let args = ["--db", ".beads", "--root", "tree", "--interval", "100ms", "--exec", "true"];
+    let agent = scene.start(&args);
+    wait_until("cycles", || cycles(&below) > 0);
+    rename(&scene.file("tree"), &scene.file("away"));
+    let tree = scene.file("tree");
+    let words = format!("Cannot look below {}: no such file or directory", tree.display());
+    wait_until("the word", || scene.count(&words) == 1 && scene.count(&gone(&below)) == 1);
+    agent.signal(Signal::SIGHUP);
+    wait_until("a reload", || {
+        scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed") == 1
+    });
+    let before = cycles(&scene.dir);
+    wait_until("some cycles", || cycles(&scene.dir) > before + 5);
+    assert_eq!(scene.count(&words), 1, "said once");
+    rename(&scene.file("away"), &tree);
+    wait_until("it again", || count_in(&below, &found(&below)) == 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_signal_looks_at_once() {
+    let scene = Scene::new();
+    let agent = scene.start(&["--root", ".", "--interval", "1h", "--exec", "true"]);
+    wait_until("the first cycle", || cycles(&scene.dir) == 1);
+    let new = scene.database("new");
+    agent.signal(Signal::SIGHUP);
+    wait_until("the new one", || cycles(&new) == 1);
+    assert_eq!(scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed"), 1);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn one_run_alone_finds_them_all() {
+    let scene = Scene::new();
+    let dirs: Vec<PathBuf> = (0..20).map(|number| scene.database(&format!("repo-{number}"))).collect();
+    assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 0);
+    assert!(dirs.iter().all(|dir| cycles(dir) == 1));
+    assert_eq!(scene.once(&["--root", ".git-none", "--exec", "true"]).0, 1);
+    fs::create_dir(scene.file("empty")).unwrap();
+    assert_eq!(scene.once(&["--root", "empty", "--exec", "true"]).0, 0);
+    // A mistake in one of them is that one's alone.
+    fs::write(dirs[7].join(".exclusive-lock"), "{").unwrap();
+    assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 5);
+    assert!(dirs.iter().all(|dir| cycles(dir) == if dir == &dirs[7] { 1 } else { 2 }));
+}
+
+#[test]
+fn a_root_of_the_file_that_is_taken_out_takes_its_databases_along() {
+    let scene = Scene::new();
+    let below = scene.database("tree/below");
+    scene.write(
+        "conf.toml",
+        "interval = '100ms'\nexec = 'true'\nroot = ['tree']\n[[database]]\ndir = '.beads'\n",
+    );
+    let agent = scene.start(&["--config", "conf.toml"]);
+    wait_until("cycles", || cycles(&below) > 0 && cycles(&scene.dir) > 0);
+    scene.write("conf.toml", "interval = '100ms'\nexec = 'echo new'\n[[database]]\ndir = '.beads'\n");
+    agent.signal(Signal::SIGHUP);
+    let words = "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed";
+    wait_until("the word", || count_in(&below, words) == 1 && scene.count("new") > 2);
+    let lines = log_of(&below).len();
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(log_of(&below).len(), lines, "it is left alone");
+}
+
+/// Root reads everything: as another user.
+#[test]
+fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
+    let scene = Scene::new();
+    let below = scene.database("shut/below");
+    let agent = as_nobody(&scene, &["--root", ".", "--interval", "100ms", "--exec", "true"]);
+    wait_until("cycles", || cycles(&below) > 0 && cycles(&scene.dir) > 0);
+    let shut = scene.file("shut");
+    let mode = |mode| fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    // It can be entered, and not be listed.
+    mode(0o111);
+    let words = format!("Cannot look below {}: permission denied", shut.display());
+    wait_until("the word", || scene.count(&words) == 1);
+    let before = cycles(&below);
+    wait_until("cycles", || cycles(&below) > before + 8);
+    assert_eq!((scene.count(&words), scene.count(&gone(&below))), (1, 0));
+    mode(0o755);
+    let before = cycles(&below);
+    wait_until("cycles", || cycles(&below) > before + 5);
+    assert_eq!(
+        (scene.count(&gone(&below)), count_in(&below, &found(&below))),
+        (0, 1),
+        "{}",
+        read(&below.join("daemon.log"))
+    );
+    assert_eq!(agent.stop(), Some(0));
+}
+
+/// The agent of a user who is not root, on a scene that is that user's.
+fn as_nobody(scene: &Scene, args: &[&str]) -> Agent {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let mut command = scene.agent(args);
+    if nix::unistd::geteuid().is_root() {
+        // Where the program lies nobody else may look.
+        let program = scene.file("agent");
+        fs::copy(command.get_program(), &program).unwrap();
+        let mut paths = vec![scene.repo.parent().unwrap().to_path_buf()];
+        while let Some(path) = paths.pop() {
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            if path.is_dir() {
+                paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+        command = scene.program(&program, args);
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    scene.start_command(command)
+}
