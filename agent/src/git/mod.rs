@@ -18,6 +18,7 @@
 
 mod changes;
 mod commit;
+mod conversation;
 mod descendants;
 mod hooks;
 mod index;

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use super::changes::Changes;
 use super::commit::{move_branch, short};
+use super::conversation::Answer;
 use super::index::{self, IndexLock};
 use super::neighbours;
-use super::program::Answer;
 use super::repository::{Head, Repository};
 use super::turn::{Move, Turn};
 use super::word::{Word, say};
