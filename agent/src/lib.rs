@@ -1,7 +1,7 @@
 //! The daemon that asks before every cycle: `beadlock-agent` (DESIGN 5 and 8).
 //!
-//! It runs a command for each of its databases, again and again: at every interval, after a change, and at once
-//! when a lock goes away. Every cycle holds the database's gate and begins with the check; what is claimed is
+//! It syncs each of its databases through git ([`git`]), or runs a command for it, again and again: at every interval,
+//! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check; what is claimed is
 //! left alone, and the log says so.
 //!
 //! One task owns all state ([`scheduler`]); cycles run beside it, at most `--jobs` at once; a database that waits
