@@ -56,7 +56,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// How long whoever reads the output may take over the end of it. The gate does not stay shut for a reader that has
 /// stopped.
-const LAST_RELAY: Duration = Duration::from_secs(1);
+const LAST_RELAY: Duration = Duration::from_secs(5);
 
 /// What to run under the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
