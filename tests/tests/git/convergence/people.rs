@@ -1,5 +1,7 @@
 //! The people: they write, edit, commit and push by hand, and try again when git tells them to.
 
+use beadlock_tests::{Ended, run};
+
 use super::world::World;
 
 /// A tool that adds lines to a file of its own in the database, and never asks anybody.
@@ -79,7 +81,7 @@ pub fn pushes(world: &World, clone: char) {
     }
 }
 
-/// Somebody without a daemon, who does everything by hand, half of the time under a claim.
+/// Somebody without a daemon, who does everything by hand.
 pub fn syncs_by_hand(world: &World, clone: char) {
     let mut dice = world.dice("syncs", clone);
     let (lines, path) = (format!(".beads/{clone}.jsonl"), format!("src/{clone}.txt"));
@@ -105,28 +107,26 @@ pub fn syncs_by_hand(world: &World, clone: char) {
     }
 }
 
-/// Pulls and pushes until it is through, or something else is to be done first.
+/// Pulls and pushes until it is through, under a claim: a rebase writes files anew that others add lines to.
 pub fn catches_up(world: &World, clone: char) {
+    const SCRIPT: &str = "git add -- '.beads/*.jsonl' src
+        git diff --cached --quiet || git commit --quiet --message 'lines of others'
+        git pull --quiet --rebase || { git rebase --abort; exit 40; }
+        git push --quiet || exit 41";
     for _ in 0..5 {
-        world.git(clone, &["add", "--", ".beads/*.jsonl"]);
-        if world.git(clone, &["diff", "--cached", "--quiet"]).code != 0 {
-            world.git(clone, &["commit", "--quiet", "--message", &format!("shared lines of {clone}")]);
-        }
-        let pulled = world.git(clone, &["pull", "--quiet", "--rebase", "--autostash"]);
-        if pulled.code != 0 {
-            world.ledger().count(format!(
-                "conflicts by hand in {clone}: {}",
-                pulled.err.lines().next().unwrap_or_default()
-            ));
-            world.git(clone, &["rebase", "--abort"]);
-            continue;
-        }
         let made = world.ledger().commits.get(&clone).map_or(0, Vec::len);
-        if world.git(clone, &["push", "--quiet"]).code == 0 {
-            let mut ledger = world.ledger();
-            ledger.pushed.insert(clone, made);
-            ledger.count(format!("pushed by hand in {clone}"));
-            return;
+        let mut hold = world.bench.scene().beadlock(&["hold", "-q", "--", "sh", "-c", SCRIPT]);
+        hold.current_dir(world.clone_of(clone));
+        let ended = Ended::from(run(hold));
+        match ended.code {
+            0 => {
+                let mut ledger = world.ledger();
+                ledger.pushed.insert(clone, made);
+                ledger.count(format!("pushed by hand in {clone}"));
+                return;
+            }
+            40 => world.ledger().count(format!("conflicts by hand in {clone}: {}", ended.err.trim())),
+            code => world.ledger().count(format!("pushes tried again in {clone}: exit code {code}")),
         }
     }
 }
