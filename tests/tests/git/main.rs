@@ -7,6 +7,7 @@ mod conflicts;
 mod convergence;
 mod hooks;
 mod index;
+mod killed;
 mod naive;
 mod names;
 mod places;
