@@ -10,7 +10,11 @@ rm ../kill
 kill -9 0";
 
 /// What a person does before the next cycle.
-const ROWS: &[(&str, &str)] = &[("nothing", "true"), ("a change", "echo mine >>src/y.rs")];
+const ROWS: &[(&str, &str)] = &[
+    ("nothing", "true"),
+    ("a change", "echo mine >>src/y.rs"),
+    ("a commit", "rm -f .git/index.lock; echo mine >>src/y.rs; git commit -qm mine -- src/y.rs"),
+];
 
 #[test]
 fn a_pull_that_was_killed_is_finished() {
