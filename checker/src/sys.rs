@@ -259,6 +259,17 @@ pub fn give_back_actions(command: &mut Command) {
     unsafe { command.pre_exec(give_back) };
 }
 
+/// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).
+pub fn end_with_this_thread(command: &mut Command) {
+    let end_with = || {
+        // It fails for no signal that there is.
+        let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGTERM);
+        Ok(())
+    };
+    // SAFETY: between fork and exec it calls only prctl(2), which may be called there.
+    unsafe { command.pre_exec(end_with) };
+}
+
 /// A write beyond the limit for files (`ulimit -f`) fails with EFBIG from here on, and does not kill this program. What
 /// [`fork_waiting`] and [`give_back_actions`] start does not inherit that.
 pub fn ignore_size_limit() {

@@ -57,19 +57,7 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit, "--"].map(OsStr::new);
     let args = args.into_iter().chain([OsStr::from_bytes(&inside)]);
     let differing = repository.git.call(args).index(index).words()?;
-    let mut entries = Vec::new();
-    for entry in differing.chunks_exact(2) {
-        // `:MODE MODE HASH HASH STATUS`, the first of each as committed.
-        let fields: Vec<_> = entry[0].split(|byte| *byte == b' ').collect();
-        if let [mode, _, hash, ..] = fields.as_slice() {
-            let mode = mode.strip_prefix(b":").unwrap_or(mode);
-            entries.extend([mode, b" ", hash, b"\t", &entry[1], b"\0"].concat());
-        }
-    }
-    if !entries.is_empty() {
-        repository.git.call(["update-index", "-z", "--index-info"]).index(index).stdin(entries).done()?;
-    }
-    Ok(())
+    index::set_back(repository, index, &differing)
 }
 
 /// The branch moves, unless it is no longer where it was.

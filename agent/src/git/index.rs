@@ -1,5 +1,6 @@
 //! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,38 @@ impl Drop for IndexLock<'_> {
         remove(&self.repository.index_lock());
         remove(&scratch(self.repository));
     }
+}
+
+/// Entries of an index become as on the first side of a difference: the raw words of `git diff-index -z`.
+pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
+    let mut entries = Vec::new();
+    for entry in differing.chunks_exact(2) {
+        // `:MODE MODE HASH HASH STATUS`, the first of each as they become.
+        let fields: Vec<_> = entry[0].split(|byte| *byte == b' ').collect();
+        if let [mode, _, hash, ..] = fields.as_slice() {
+            let mode = mode.strip_prefix(b":").unwrap_or(mode);
+            entries.extend([mode, b" ", hash, b"\t", &entry[1], b"\0"].concat());
+        }
+    }
+    if !entries.is_empty() {
+        let args = ["update-index", "--replace", "-z", "--index-info"];
+        repository.git.call(args).index(index).stdin(entries).done()?;
+    }
+    Ok(())
+}
+
+/// The entries of these paths become as in a commit.
+pub(super) fn set(
+    repository: &Repository,
+    index: &Path,
+    commit: &str,
+    paths: &[Vec<u8>],
+) -> Result<(), Stop> {
+    let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
+    let paths: BTreeSet<_> = paths.iter().collect();
+    let differing = repository.git.call(args).index(index).words()?;
+    let of_these = differing.chunks_exact(2).filter(|entry| paths.contains(&entry[1])).flatten().cloned();
+    set_back(repository, index, &of_these.collect::<Vec<_>>())
 }
 
 /// An index of our own.

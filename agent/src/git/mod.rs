@@ -29,6 +29,7 @@ mod pull;
 mod push;
 mod replay;
 mod repository;
+mod resume;
 pub(crate) mod told;
 mod travel;
 mod turn;
@@ -146,6 +147,8 @@ enum Stop {
     Unreachable(String),
     /// It must not, or could not: the cycle has failed.
     Refused(String),
+    /// Somebody else has moved the branch meanwhile: once more from the start.
+    Moved(String),
 }
 
 impl Stop {
@@ -161,11 +164,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::end_in_order();
-    match sync(&order) {
+    let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&order) } else { Err(stop) };
+    match sync(&order).or_else(once_more) {
         Ok(()) => {}
         Err(Stop::Nothing(why)) => say(&Word::Notice(why)),
         Err(Stop::Unreachable(why)) => say(&Word::Unreachable(why)),
-        Err(Stop::Refused(why)) => say(&Word::Refused(why)),
+        Err(Stop::Refused(why) | Stop::Moved(why)) => say(&Word::Refused(why)),
     }
     say(&Word::Done);
     ExitCode::SUCCESS
@@ -230,7 +234,7 @@ fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
     let unfinished = turn.unfinished()?;
     repository.check_quiet()?;
     if let Some(way) = unfinished {
-        travel::finish(&mut turn, &way)?;
+        resume::resume(&mut turn, &way)?;
     }
     Ok(turn)
 }

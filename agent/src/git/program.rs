@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped;
-use beadlock_checker::system_words;
+use beadlock_checker::{sys, system_words};
 use nix::sys::signal::Signal;
 
 use super::Stop;
@@ -171,6 +171,8 @@ impl Call {
             return Err(Stop::Refused("it was told to end".to_owned()));
         }
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A git that worked on without its sync would do so without the gate.
+        sys::end_with_this_thread(&mut self.command);
         let failed = |error: io::Error| Stop::Refused(format!("{}: {}", self.name, system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {

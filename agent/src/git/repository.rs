@@ -166,10 +166,10 @@ impl Repository {
         let now = self.head()?;
         if now.branch != branch {
             let why = format!("somebody has switched from {branch} to {} meanwhile", now.branch);
-            return Err(Stop::Refused(why));
+            return Err(Stop::Moved(why));
         }
         if now.commit != commit {
-            return Err(Stop::Refused(format!("somebody else has moved {branch} meanwhile")));
+            return Err(Stop::Moved(format!("somebody else has moved {branch} meanwhile")));
         }
         Ok(())
     }
