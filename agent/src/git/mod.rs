@@ -208,8 +208,8 @@ fn sync(order: &Order) -> Result<(), Stop> {
         }
         if distance.behind > 0 {
             let mut turn = begin(&repository)?;
-            // Another database's sync may have had its turn meanwhile.
-            head = repository.head()?;
+            // Another database's sync may have had its turn meanwhile; another branch has another upstream.
+            head = repository.head_of(&head.branch)?;
             distance = upstream.distance(git, &head.commit, commit.clone())?;
             if distance.behind > 0 {
                 head = pull::pull(order, &mut turn, &names, &upstream, &head, &distance)?;

@@ -161,14 +161,19 @@ impl Repository {
         }
     }
 
-    /// Refuses when it is another branch now, or the branch has another commit.
-    pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
+    /// The branch as it is now, when it is still this one that is checked out.
+    pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
         let now = self.head()?;
         if now.branch != branch {
             let why = format!("somebody has switched from {branch} to {} meanwhile", now.branch);
             return Err(Stop::Moved(why));
         }
-        if now.commit != commit {
+        Ok(now)
+    }
+
+    /// Refuses when it is another branch now, or the branch has another commit.
+    pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
+        if self.head_of(branch)?.commit != commit {
             return Err(Stop::Moved(format!("somebody else has moved {branch} meanwhile")));
         }
         Ok(())
