@@ -23,7 +23,7 @@ use super::{Stop, begin, counted, lock_came};
 
 /// Commits what changed. Returns where the branch is then.
 pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
-    let changes = Changes::of(repository, names)?;
+    let mut changes = Changes::of(repository, names)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(changes.repositories.iter().map(Vec::as_slice));
         say(&Word::Notice(format!("Not committing: {paths}, a git repository of its own")));
@@ -32,6 +32,12 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
         return Ok(head);
     }
     let turn = begin(repository)?;
+    let now = repository.head_of(&head.branch)?;
+    if now != head {
+        // Another database's sync had its turn before this one.
+        changes = Changes::of(repository, names)?;
+    }
+    let head = now;
     let new = make(repository, names, &changes, &head)?;
     lock_came(repository)?;
     let lock = IndexLock::take(&turn)?;
