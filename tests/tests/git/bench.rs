@@ -188,8 +188,11 @@ impl Bench {
     /// One cycle.
     #[track_caller]
     pub fn once(&self) -> Told {
-        let before = self.log().len();
-        let ended = Ended::from(run(self.agent(&["--once"])));
+        self.once_as(self.agent(&["--once"]))
+    }
+
+    /// What was said after the log was this long.
+    pub fn told_since(&self, before: usize, ended: Ended) -> Told {
         let log = self.log();
         Told { code: ended.code, log: without_times(log.get(before..).unwrap_or(&log)) + &ended.err }
     }
@@ -205,9 +208,7 @@ impl Bench {
         let daemon = Running::start(self.agent(&["--interval", "20ms", "--no-watch"]));
         wait_until(PATIENCE, &format!("{count} cycles"), || begun(self) >= count);
         daemon.signal(Signal::SIGTERM);
-        let ended = Ended::from(daemon.finish(PATIENCE));
-        let log = self.log();
-        Told { code: ended.code, log: without_times(log.get(before..).unwrap_or(&log)) }
+        self.told_since(before, daemon.finish(PATIENCE).into())
     }
 
     /// The agent's log as it is now.

@@ -2,17 +2,23 @@
 //! and a real remote; and two clones with an agent each, among people and claims.
 
 mod bench;
+mod between;
+mod bounds;
 mod configuration;
 mod conflicts;
 mod convergence;
 mod hooks;
+mod in_the_way;
 mod index;
 mod killed;
 mod naive;
 mod names;
+mod neighbours;
 mod places;
 mod progress;
 mod pushing;
+mod repositories;
 mod snapshot;
 mod tracked;
 mod unreachable;
+mod wrapper;

@@ -1,0 +1,243 @@
+//! Between two steps of a sync a person is at work: nothing of theirs is reverted, moved, committed or pushed.
+
+use crate::bench::{Bench, each, is_naive, script};
+use crate::snapshot::Allowed;
+use crate::wrapper::KILL_ALL;
+
+/// A file is changed within the second in which it was staged, so that only what is in it tells git so. What writes the
+/// index after that must not make it look clean.
+#[test]
+fn a_change_that_the_times_do_not_show_is_seen() {
+    let bench = Bench::new();
+    bench.shell(
+        "git config core.trustCtime false; touch -d @1700000000 src/x.rs; git add src/x.rs; \
+         printf 'x 111\\nx two\\nx three\\n' >src/x.rs; touch -d @1700000000 src/x.rs .git/index",
+    );
+    bench.tempt();
+    bench.pushed_there(&[("src/x.rs", "theirs\n")]);
+    let told = bench.once();
+    told.says("Committed 1 file", "the index is written");
+    for case in ["once", "again"] {
+        bench.write(".beads/mine.jsonl", case);
+        bench.once().says("Not pulling: uncommitted changes outside .beads (src/x.rs)", case);
+        assert_eq!(bench.read("src/x.rs"), "x 111\nx two\nx three\n", "harm, {case}:\n{}", bench.log());
+    }
+}
+
+/// A tool writes a file again with what was in it: there is no change, and so it is pulled over.
+#[test]
+fn what_only_looks_changed_is_pulled_over() {
+    let bench = Bench::new();
+    bench.shell("touch -d 2001-01-01 src/x.rs .beads/issues.jsonl");
+    bench.pushed_there(&[("src/x.rs", "theirs\n"), (".beads/issues.jsonl", "theirs\n")]);
+    bench.syncs("touched");
+    assert_eq!(bench.read("src/x.rs") + &bench.read(".beads/issues.jsonl"), "theirs\ntheirs\n");
+}
+
+/// What upstream has was there when the sync wanted to bring it.
+#[test]
+fn a_person_pulls_first() {
+    if is_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    let moments = [
+        ("diff-tree", 1),
+        ("diff-tree", 2),
+        ("diff-tree", 3),
+        ("read-tree -m -n", 1),
+        ("update-ref --stdin", 1),
+        ("read-tree -m -u", 1),
+        ("update-ref -m pull (beadlock-agent)", 1),
+    ];
+    let mut count = 0;
+    for (words, nth) in moments {
+        count += 1;
+        let text = format!("theirs {count}\n");
+        bench.pushed_there(&[("src/x.rs", &text), (".beads/theirs.jsonl", &text), ("new/file", &text)]);
+        let theirs = bench.git(bench.remote(), &["rev-parse", "main"]);
+        bench.once_before_nth(words, nth, "git pull -q --ff-only");
+        bench.syncs(words);
+        assert_eq!(bench.git(bench.remote(), &["rev-parse", "main"]), theirs, "harm, {words}: pushed");
+        bench.is_whole(words);
+        assert_eq!(bench.read("src/x.rs"), text, "harm, {words}");
+    }
+}
+
+#[test]
+fn an_empty_commit_of_a_person_survives_a_pull() {
+    let bench = Bench::new();
+    bench.shell("git commit -q --allow-empty -m 'nothing in it'");
+    bench.tempt();
+    bench.syncs("an empty commit ahead");
+    assert!(bench.subjects().contains(&"nothing in it".to_owned()), "harm: {:?}", bench.subjects());
+    assert!(is_naive() || bench.here().join(".beads/theirs.jsonl").exists());
+}
+
+/// Gits of a sync that has something to commit, to pull and to push, in their order.
+const MOMENTS: &[(&str, usize)] = &[
+    ("write-tree", 1),
+    ("write-tree", 2),
+    ("diff-tree", 1),
+    ("commit-tree", 1),
+    ("diff-index", 1),
+    ("update-ref -m commit (beadlock-agent)", 1),
+    ("fetch", 1),
+    ("merge-tree", 1),
+    ("diff-tree", 2),
+    ("diff-tree", 3),
+    ("diff-tree", 4),
+    ("read-tree -m -n", 1),
+    ("update-ref --stdin", 1),
+    ("read-tree -m -u", 1),
+    ("update-ref -m pull (beadlock-agent)", 1),
+    ("push", 1),
+];
+
+/// Somebody switches away: the branch that is checked out then is not the sync's, and neither is a detached HEAD.
+#[test]
+fn a_person_switches_away() {
+    if is_naive() {
+        return;
+    }
+    each(
+        &["git switch -q feature", "git checkout -q --detach"],
+        |switch| (*switch).to_owned(),
+        |switch| {
+            let bench = Bench::new();
+            let here = bench.here();
+            bench.shell(
+                "git switch -qc feature; echo f >src/y.rs; git commit -qam feature; git switch -q main",
+            );
+            let feature = bench.git(here, &["rev-parse", "feature"]);
+            let switch = format!("{switch} && git rev-parse HEAD >../switched");
+            for (n, (words, nth)) in MOMENTS.iter().enumerate() {
+                let case = format!("before {words} {nth}");
+                bench.write(".beads/mine.jsonl", format!("mine {n}\n"));
+                bench.pushed_there(&[(".beads/theirs.jsonl", &case), ("src/x.rs", &case)]);
+                let told = bench.once_before_nth(words, *nth, &switch);
+                let branch = bench.try_git(here, &["symbolic-ref", "--short", "HEAD"]).out;
+                let log = &told.log;
+                if branch != "main\n" {
+                    let switched = std::fs::read_to_string(bench.path().join("switched")).unwrap_or_default();
+                    let head = bench.git(here, &["rev-parse", "HEAD"]);
+                    assert_eq!(head, switched.trim(), "harm, {case}: {branch} has moved\n{log}");
+                    let status = ["status", "--porcelain", "-uno", "--", ":!.beads"];
+                    assert_eq!(bench.git(here, &status), "", "harm, {case}: changed on {branch}\n{log}");
+                }
+                assert_eq!(bench.git(here, &["rev-parse", "feature"]), feature, "harm, {case}: moved\n{log}");
+                bench.shell("git switch -q main");
+            }
+            bench.syncs("back on main");
+            bench.is_whole("back on main");
+            let pushed = bench.git(bench.remote(), &["log", "--format=%s", "--all"]);
+            assert!(!pushed.contains("feature"), "harm: pushed {pushed}");
+            // What was begun on one branch is not finished on another.
+            bench.pushed_there(&[("src/x.rs", "last\n")]);
+            bench.once_before("read-tree -m -u", KILL_ALL);
+            // What the kill has left of the index's lock is in their way.
+            bench.shell("rm .git/index.lock; git switch -q feature");
+            bench.once();
+            assert_eq!(bench.git(here, &["rev-parse", "feature"]), feature, "harm: finished on feature");
+            let status = ["status", "--porcelain", "-uno", "--", ":!.beads"];
+            assert_eq!(bench.git(here, &status), "", "harm: changed on feature\n{}", bench.log());
+            bench.shell("git switch -q main");
+            bench.syncs("back on main after a kill");
+        },
+    );
+}
+
+/// The commit stops anywhere: what a person commits by hand after that has nothing in it that they have not done.
+#[test]
+fn a_filter_that_fails_in_the_middle_of_a_commit() {
+    let bench = Bench::new();
+    let clean = "[ $(wc -l <../clean.called) -ne $(cat ../fails) ] && exec cat";
+    let clean = bench.trap("clean", clean);
+    bench.write(".git/info/attributes", ".beads/mine.jsonl filter=up\n");
+    bench.shell(&format!("git config filter.up.clean '{clean}'; git config filter.up.required true"));
+    let mut failed = 0;
+    for fails in 1..=5 {
+        bench.shell(&format!("rm -f ../clean.called; echo {fails} >../fails"));
+        bench.write(".beads/mine.jsonl", format!("{fails}\n"));
+        let told = bench.once();
+        failed += usize::from(told.code != 0);
+        bench.shell("echo 0 >../fails; git commit -q --allow-empty -m 'by hand'");
+        let committed = bench.git(bench.here(), &["diff-tree", "-r", "--name-only", "HEAD~1", "HEAD"]);
+        assert_eq!(committed, "", "harm, {fails}: committed by hand\n{}", told.log);
+    }
+    assert!(is_naive() || (2..5).contains(&failed), "{failed} of 5 have failed");
+    bench.syncs("the filter works");
+}
+
+/// A hook may add to the commit what is the database's: it is in the index too then, and nothing is left staged.
+#[test]
+fn a_hook_that_adds_to_the_commit() {
+    let bench = Bench::new();
+    let hook = |text: &str| script(&bench.here().join(".git/hooks/pre-commit"), text);
+    hook("echo more >>.beads/extra.jsonl; git add .beads/extra.jsonl");
+    bench.tempt();
+    bench.syncs("adds in .beads");
+    assert!(bench.remote_has(".beads/extra.jsonl"), "{}", bench.log());
+    assert_eq!(bench.git(bench.here(), &["diff", "--cached", "--name-only"]), "", "{}", bench.log());
+    bench.write("src/generated.rs", "generated\n");
+    hook("git add src/generated.rs");
+    bench.write(".beads/mine.jsonl", "mine again\n");
+    let refused = "the hook pre-commit has added src/generated.rs, which is not the agent's to commit";
+    bench.refuses(refused, "adds outside");
+    hook("");
+    bench.syncs("without the hook");
+}
+
+/// A person's git has the index for a moment: the sync waits for it.
+#[test]
+fn an_index_lock_that_goes_away_is_waited_for() {
+    if is_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    let moment = ": >.git/index.lock; (sleep 0.3; rm .git/index.lock) >/dev/null 2>&1 &";
+    for words in ["symbolic-ref", "ls-files", "commit-tree", "merge-tree", "read-tree -m -n"] {
+        // git would refuse to make it while the sync has it.
+        let moment = format!("[ -e .git/index.lock ] || {{ {moment} }}");
+        bench.write(".beads/mine.jsonl", words);
+        bench.pushed_there(&[(".beads/theirs.jsonl", words)]);
+        let told = bench.once_before(words, &moment);
+        told.ends_with(0, words);
+        bench.is_synced(words);
+    }
+}
+
+/// The branch cannot move: that is known before the working tree has.
+#[test]
+fn a_branch_that_cannot_move() {
+    let refuse = "[ \"$1\" = prepared ] || exit 0; while read -r old new ref; do \
+                  [ \"$ref\" != refs/heads/main ] || { echo not on my watch >&2; exit 1; }; done";
+    const ROWS: &[(&str, &str, &str)] = &[
+        (".git/HEAD.lock", "HEAD.lock", ""),
+        (".git/refs/heads/main.lock", "main.lock", ""),
+        (".git/hooks/reference-transaction", "reference-transaction", "not on my watch"),
+    ];
+    each(
+        ROWS,
+        |row| row.1.to_owned(),
+        |(path, words, hook)| {
+            let bench = Bench::new();
+            if hook.is_empty() {
+                bench.write(path, "");
+            } else {
+                script(&bench.here().join(path), refuse);
+            }
+            bench.pushed_there(&[(".beads/theirs.jsonl", "theirs\n"), ("src/x.rs", "theirs\n")]);
+            let before = bench.snapshot();
+            let told = bench.once();
+            bench.untouched_since(&before, Allowed::Fetch, "a pull");
+            told.ends_with(1, "a pull");
+            told.says("the branch main cannot move: ", "a pull");
+            told.says(if hook.is_empty() { words } else { hook }, "git's words");
+            bench.write(".beads/mine.jsonl", "mine\n");
+            bench.refuses("the branch main cannot move: ", "a commit");
+            std::fs::remove_file(bench.here().join(path)).expect("remove it");
+            bench.syncs("it can again");
+        },
+    );
+}

@@ -1,0 +1,127 @@
+//! Two databases in one repository: their syncs wait for each other, and each finishes what the other has left.
+
+use std::fs;
+use std::process::Command;
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Running, wait_until};
+use nix::sys::signal::Signal;
+
+use crate::bench::{Bench, each, is_naive};
+use crate::snapshot::Allowed;
+use crate::wrapper::KILL_ALL;
+
+const OTHER: &str = "sub/.beads";
+
+/// A bench with a second database, which is upstream too.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("sub/.beads/issues.jsonl", "{}\n");
+    bench.shell("git add sub; git commit -qm second; git push -q");
+    bench
+}
+
+/// An agent on these databases.
+fn agent(bench: &Bench, databases: &[&str], args: &[&str]) -> Command {
+    let mut agent = bench.scene().agent(&["--action", "git"]);
+    for database in databases {
+        agent.arg("--db").arg(bench.here().join(database));
+    }
+    agent.args(args);
+    agent
+}
+
+fn logs(bench: &Bench) -> String {
+    let log = fs::read_to_string(bench.here().join(OTHER).join("daemon.log"));
+    bench.log() + "--\n" + &log.unwrap_or_default()
+}
+
+/// One database's sync is killed in a pull; what it has begun is finished by the other's.
+#[test]
+fn the_other_ones_sync_finishes_a_move() {
+    if is_naive() {
+        return;
+    }
+    let bench = bench();
+    each(
+        &["read-tree -m -u", "update-ref -m pull (beadlock-agent)"],
+        |words| (*words).to_owned(),
+        |words| {
+            bench.pushed_there(&[("src/x.rs", words), (".beads/issues.jsonl", words)]);
+            bench.write("sub/.beads/mine.jsonl", words);
+            bench.once_before(words, KILL_ALL).ends_with(1, "killed");
+            assert!(bench.here().join(".git/index.lock").exists(), "nothing is left to be finished");
+            let ended =
+                beadlock_tests::Ended::from(beadlock_tests::run(agent(&bench, &[OTHER], &["--once"])));
+            let logs = logs(&bench);
+            assert_eq!(ended.code, 0, "{logs}");
+            assert!(logs.contains("Pulled what a sync that was killed had begun"), "{logs}");
+            assert!(!logs.contains("remove that file"), "{logs}");
+            bench.is_synced(words);
+            bench.is_whole(words);
+            assert!(bench.remote_has("sub/.beads/mine.jsonl"), "{logs}");
+        },
+    );
+}
+
+/// Both have something to commit at every tick.
+#[test]
+fn both_commit_at_the_same_time() {
+    if is_naive() {
+        return;
+    }
+    let bench = bench();
+    let daemon = Running::start(agent(&bench, &[".beads", OTHER], &["--interval", "20ms", "--jobs", "2"]));
+    for round in 0..20 {
+        let text = format!("{round}\n");
+        bench.write(".beads/mine.jsonl", &text);
+        bench.write("sub/.beads/mine.jsonl", &text);
+        let has = |path: &str| bench.try_git(bench.remote(), &["show", path]).out == text;
+        wait_until(PATIENCE, "both are pushed", || {
+            has("main:.beads/mine.jsonl") && has("main:sub/.beads/mine.jsonl")
+        });
+    }
+    daemon.signal(Signal::SIGTERM);
+    daemon.finish(PATIENCE);
+    let logs = logs(&bench);
+    assert!(!logs.contains("failed") && !logs.contains("index.lock"), "{logs}");
+    bench.is_whole("both");
+}
+
+/// A move that would be finished changes a database that is claimed by now.
+#[test]
+fn a_claim_on_the_other_is_waited_for() {
+    if is_naive() {
+        return;
+    }
+    let bench = bench();
+    bench.pushed_there(&[("sub/.beads/issues.jsonl", "theirs\n"), ("src/x.rs", "theirs\n")]);
+    bench.once_before("read-tree -m -u", KILL_ALL).ends_with(1, "killed");
+    let mut hold = bench.scene().beadlock(&["hold"]);
+    hold.arg(bench.here().join(OTHER)).args(["--", "sleep", "60"]);
+    let hold = Running::start(hold);
+    let lock = bench.here().join(OTHER).join(".exclusive-lock");
+    wait_until(PATIENCE, "a claim", || lock.exists());
+    let told = bench.once();
+    told.says("sub/.beads: Skipping database (locked by sleep)", "claimed");
+    assert_eq!(bench.read("sub/.beads/issues.jsonl"), "{}\n", "harm: {}", told.log);
+    hold.signal(Signal::SIGTERM);
+    hold.finish(PATIENCE);
+    bench.syncs("not claimed any more");
+    bench.is_whole("not claimed any more");
+    assert_eq!(bench.read("sub/.beads/issues.jsonl"), "theirs\n");
+}
+
+/// A pull would put a lock over the one that lives there.
+#[test]
+fn a_lock_of_the_other_is_not_pulled() {
+    let bench = bench();
+    bench.pushed_there(&[("sub/.beads/.exclusive-lock", "{}\n"), ("src/x.rs", "theirs\n")]);
+    let before = bench.snapshot();
+    bench.once().ends_with(1, "a lock upstream");
+    bench.untouched_since(&before, Allowed::Fetch, "a lock upstream");
+    bench.refuses(
+        "origin/main has sub/.beads/.exclusive-lock, and a pull would put it over",
+        "a lock upstream",
+    );
+}
