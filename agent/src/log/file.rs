@@ -37,7 +37,8 @@ struct Open {
 
 impl LogFile {
     pub(super) fn at(path: &Path, limits: Limits) -> Self {
-        let name = path.file_name().unwrap_or(OsStr::new("daemon.log")).to_owned();
+        // `..` and `/` name no file: the directory itself, which nobody can open as one.
+        let name = path.file_name().unwrap_or(OsStr::new(".")).to_owned();
         let dir = match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_path_buf(),
             _ => PathBuf::from("."),

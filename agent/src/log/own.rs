@@ -166,6 +166,11 @@ pub(crate) fn gone(dir: &Path) -> Line {
     said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {}", escaped_path(dir)))
 }
 
+/// So many more have gone with those that are named.
+pub(crate) fn others_gone(count: usize) -> Line {
+    said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {count} others"))
+}
+
 /// There is a database, and it has no cycles.
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
     said(Event::NotServing, Level::Warn, format_args!("Not serving {}: {why}", escaped_path(dir)))
@@ -278,6 +283,7 @@ mod tests {
         }
         let path = Path::new("/x");
         lines.extend([reloaded([3, 1, 1, 0], true), not_reloaded("x"), found(path), gone(path)]);
+        lines.push(others_gone(2));
         lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
         lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
         lines

@@ -81,6 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_path_that_names_no_file_is_no_log() {
+        for path in ["..", "/", "/tmp/..", "."] {
+            let settings = Settings { shared: Some(path.into()), ..Settings::default() };
+            let error = settings.check().unwrap_err().to_string();
+            assert!(error.contains("is a directory"), "{path}: {error}");
+        }
+    }
+
+    #[test]
     fn reads_what_the_contract_names() {
         let cases =
             [("10MiB", 10 << 20), ("64KiB", 64 << 10), ("1GiB", 1 << 30), ("4096", 4096), ("4KiB", 4096)];

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 
+use beadlock_checker::database::Database;
 use beadlock_checker::{Reason, Verdict};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -39,6 +40,8 @@ pub(crate) struct Scheduler {
     /// By number.
     databases: BTreeMap<usize, Entry>,
     next_number: usize,
+    /// Gone, and still watched.
+    forgotten: Vec<(usize, Arc<Database>)>,
     timers: DelayQueue<usize>,
     ready: VecDeque<usize>,
     running: JoinSet<(Outcome, Told)>,
@@ -89,6 +92,7 @@ impl Scheduler {
             reload: Reload::new(typed),
             databases: BTreeMap::new(),
             next_number: 0,
+            forgotten: Vec::new(),
             timers: DelayQueue::new(),
             ready: VecDeque::new(),
             running: JoinSet::new(),
@@ -178,6 +182,7 @@ impl Scheduler {
         }
         if entry.is_leaving {
             self.forget(number);
+            self.unwatch_forgotten();
             return;
         }
         let now = Instant::now();

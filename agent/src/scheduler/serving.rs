@@ -17,6 +17,9 @@ use crate::notify;
 use crate::roots::News;
 use crate::settings::{Mode, Policy};
 
+/// How many of those that go at once are named in the logs of those that stay.
+const GONE_SAID: usize = 10;
+
 /// What is different now.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
@@ -45,13 +48,18 @@ impl Scheduler {
         {
             notify::ready(self.served());
         }
-        for (number, dir) in gone {
-            // Before the line: most likely its log is gone with it.
-            log::unserve(number);
-            log::line_to_all(own::gone(&dir));
+        // Before the lines: most likely their logs are gone with them.
+        gone.iter().for_each(|(number, _)| log::unserve(*number));
+        // With a log for each, what is said to all is written as often as databases stay.
+        let is_shared = self.settings.log.shared.is_some();
+        let said = if is_shared { gone.len() } else { gone.len().min(GONE_SAID) };
+        gone[..said].iter().for_each(|(_, dir)| log::line_to_all(own::gone(dir)));
+        if said < gone.len() {
+            log::line_to_all(own::others_gone(gone.len() - said));
         }
         for number in new {
-            if news.is_first {
+            // A log of all has it from the start, and twice it would be another agent's.
+            if news.is_first && !is_shared {
                 log::line(number, own::started());
             }
             if let Some(entry) = self.databases.get(&number) {
@@ -85,6 +93,8 @@ impl Scheduler {
                 changes.gone.push((number, dir));
             }
         }
+        changes.gone.sort_unstable();
+        self.unwatch_forgotten();
         changes
     }
 
@@ -131,7 +141,7 @@ impl Scheduler {
         is_news
     }
 
-    /// Nothing of it runs any more.
+    /// Nothing of it runs any more; [`Self::unwatch_forgotten`] comes next.
     pub(super) fn forget(&mut self, number: usize) {
         let Some(entry) = self.databases.remove(&number) else { return };
         match entry.state {
@@ -139,8 +149,21 @@ impl Scheduler {
             State::Ready => self.ready.retain(|ready| *ready != number),
             State::Waiting(None) | State::Running => {}
         }
-        // Beside: it may have to wait for the watcher.
-        let (work, database) = (Arc::clone(&self.work), entry.subject.database);
-        spawn_blocking(move || work.watch.unwatch(number, &database.dir));
+        self.forgotten.push((number, entry.subject.database));
+    }
+
+    /// Watches no longer what was forgotten. Beside, for it may have to wait for the watcher; and one after the other,
+    /// not each in a thread.
+    pub(super) fn unwatch_forgotten(&mut self) {
+        let forgotten = std::mem::take(&mut self.forgotten);
+        if forgotten.is_empty() {
+            return;
+        }
+        let work = Arc::clone(&self.work);
+        spawn_blocking(move || {
+            for (number, database) in forgotten {
+                work.watch.unwatch(number, &database.dir);
+            }
+        });
     }
 }

@@ -228,6 +228,44 @@ fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
     assert_eq!(agent.stop(), Some(0));
 }
 
+#[test]
+fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
+    let scene = Scene::new();
+    let agent = start(&scene);
+    wait_until("a cycle", || cycles(&scene.dir) > 0);
+    let many: Vec<_> = (0..300).map(|number| scene.database(&format!("many/{number}"))).collect();
+    wait_until("their cycles", || many.iter().all(|dir| cycles(dir) > 0));
+    let outside = tempfile::tempdir().unwrap();
+    rename(&scene.file("many"), &outside.path().join("many"));
+    let lines = || {
+        log_of(&scene.dir)
+            .into_iter()
+            .filter_map(|line| Some(line.strip_prefix("Database gone: ")?.to_owned()))
+    };
+    let named = || lines().filter(|line| line.starts_with('/')).count();
+    let others =
+        || lines().filter_map(|line| line.strip_suffix(" others")?.parse::<usize>().ok()).sum::<usize>();
+    wait_until("their going", || named() + others() == many.len());
+    // A look that was under way has seen a part of it.
+    assert!(named() <= 20, "{} are named", named());
+    // Each that is idle stays for a while.
+    let threads = fs::read_dir(format!("/proc/{}/task", agent.pid())).unwrap().count();
+    assert!(threads < 40, "{threads} threads");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn in_a_log_of_all_the_agent_starts_once() {
+    let scene = Scene::new();
+    let other = scene.database("other");
+    let args = ["--once", "--root", ".", "--log-file", "all.log", "--action", "none"];
+    assert_eq!(scene.agent(&args).status().unwrap().code(), Some(0));
+    let text = read(&scene.file("all.log"));
+    let count = |words: &str| text.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(count("Agent started: "), 1, "{text}");
+    assert_eq!((count(&found(&scene.dir)), count(&found(&other))), (1, 1), "{text}");
+}
+
 /// The agent of a user who is not root, on a scene that is that user's.
 fn as_nobody(scene: &Scene, args: &[&str]) -> Agent {
     use std::os::unix::process::CommandExt;
