@@ -90,12 +90,18 @@ impl Router {
     /// False: there is no such log.
     fn write(&mut self, key: Key, line: &str, header: impl FnOnce() -> String) -> bool {
         let Some(path) = self.path(key) else { return false };
+        let is_served = key.is_none_or(|number| self.served.is_served(number));
+        if !is_served && !self.files.contains_key(&key) {
+            // Late: nothing of it is kept, and that its directory has gone with it is no fault.
+            let _ = LogFile::at(&path, self.settings.limits()).write(line, header);
+            return true;
+        }
         let file = self.files.entry(key).or_insert_with(|| LogFile::at(&path, self.settings.limits()));
         for complaint in file.write(line, header) {
             complain(complaint);
         }
         self.open.retain(|open| *open != key);
-        if key.is_some_and(|number| !self.served.is_served(number)) {
+        if !is_served {
             file.close();
             return true;
         }
