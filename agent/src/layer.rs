@@ -85,6 +85,7 @@ impl AgentLayer {
             format: self.log_format.unwrap_or(built_in.format),
             size: self.log_size.unwrap_or(built_in.size),
             keep: self.log_keep.unwrap_or(built_in.keep),
+            ..built_in
         }
     }
 }

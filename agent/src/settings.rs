@@ -127,6 +127,7 @@ impl Settings {
         for root in roots.iter().filter(|root| !known.contains(root)) {
             is_directory(root)?;
         }
+        let may_become_several = !roots.is_empty() || typed.config.is_some();
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             named: named(typed, &file, Owners::of_this_user(allow_foreign_owner), roots.is_empty())?,
@@ -134,7 +135,7 @@ impl Settings {
             defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
             mode: typed.mode,
             jobs: agent.jobs.unwrap_or_else(processors),
-            log: agent.log(),
+            log: log::Settings { may_become_several, ..agent.log() },
             audit: agent.audit.or_else(|| typed.audit_of_all.clone()),
             allow_foreign_owner,
         })

@@ -60,7 +60,8 @@ impl Router {
             To::One(number) => self.served.dir(*number),
             To::All(_) => None,
         };
-        let name = dir.as_deref().filter(|_| self.served.are_several()).map(shown);
+        let are_several = self.settings.may_become_several || self.served.are_several();
+        let name = dir.as_deref().filter(|_| are_several).map(shown);
         let dir = dir.as_deref().map(Path::to_string_lossy);
         let alone = Whose { name: None, dir: dir.as_deref() };
         let among_others = Whose { name: name.as_deref(), ..alone };

@@ -20,11 +20,19 @@ pub(crate) struct Settings {
     pub(crate) size: u64,
     /// How many older files are kept: `.1`, the newest, to this number. With 0 a full file is emptied.
     pub(crate) keep: u32,
+    /// Databases may come while it runs: in a log of all, a line says whose it is also while there is only one.
+    pub(crate) may_become_several: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { shared: None, format: Format::Text, size: 10 * 1024 * 1024, keep: 3 }
+        Self {
+            shared: None,
+            format: Format::Text,
+            size: 10 * 1024 * 1024,
+            keep: 3,
+            may_become_several: false,
+        }
     }
 }
 

@@ -36,7 +36,8 @@ fn paths_begin_where_the_file_lies() {
     let dir = scene.database("conf.d");
     scene.write("conf.d/agent.toml", "log-file = 'all.log'\nexec = 'true'\n[[database]]\ndir = '.beads'\n");
     assert_eq!(scene.once(&["--config", "conf.d/agent.toml"]), (0, String::new()));
-    assert!(read(&scene.file("conf.d/all.log")).contains("] Sync cycle complete\n"));
+    let line = format!("] {}: Sync cycle complete\n", dir.display());
+    assert!(read(&scene.file("conf.d/all.log")).contains(&line));
     assert!(!dir.join("daemon.log").exists() && !scene.dir.join("daemon.log").exists());
 }
 

@@ -255,6 +255,19 @@ fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
 }
 
 #[test]
+fn in_a_log_of_all_a_line_says_whose_it_is_also_before_there_are_two() {
+    let scene = Scene::new();
+    scene.write("agent.toml", "[[database]]\ndir = '.beads'\n");
+    for many in [["--root", "."], ["--config", "agent.toml"]] {
+        let args = [&many[..], &["--once", "--log-file", "all.log", "--action", "none"]].concat();
+        assert_eq!(scene.agent(&args).status().unwrap().code(), Some(0));
+        let text = read(&scene.file("all.log"));
+        assert!(text.contains(&format!("] {}: Starting sync cycle...", scene.dir.display())), "{text}");
+        assert!(!text.contains("] Starting"), "{text}");
+    }
+}
+
+#[test]
 fn in_a_log_of_all_the_agent_starts_once() {
     let scene = Scene::new();
     let other = scene.database("other");
