@@ -102,7 +102,11 @@ impl Scheduler {
             code: 0,
         };
         scheduler.serve();
-        log::line_to_all(own::started());
+        // Without a log it goes to stderr, for who waits at the start of a service; one look is no service.
+        let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
+        if has_log || scheduler.settings.mode != Mode::Once {
+            log::line_to_all(own::started());
+        }
         scheduler
     }
 

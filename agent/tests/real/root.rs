@@ -268,6 +268,13 @@ fn in_a_log_of_all_a_line_says_whose_it_is_also_before_there_are_two() {
 }
 
 #[test]
+fn one_look_that_finds_all_well_says_nothing_on_stderr() {
+    let scene = Scene::new();
+    assert_eq!(scene.once(&["--root", ".", "--action", "none"]), (0, String::new()));
+    assert!(log_of(&scene.dir)[1].starts_with("Agent started: "), "its log has it");
+}
+
+#[test]
 fn in_a_log_of_all_the_agent_starts_once() {
     let scene = Scene::new();
     let other = scene.database("other");
