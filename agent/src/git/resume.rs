@@ -102,7 +102,7 @@ fn go(
     };
     let to_write: Vec<_> = states.iter().filter(|(_, now)| is_to_write(now)).map(|(path, _)| path).collect();
     // What goes goes first: a directory may come in its place, or go with it. Without force, git then writes over nothing.
-    for path in &to_write {
+    for path in to_write.iter().filter(|path| !is_beyond_a_link(repository, path)) {
         let path = here(repository, path);
         index::remove(&path);
         remove_empty(repository, &path);
@@ -135,8 +135,10 @@ fn look(
     way: &Move,
     all: &[Vec<u8>],
 ) -> Result<Vec<(Vec<u8>, Now)>, Stop> {
-    let is_there =
-        |path: &&Vec<u8>| fs::symlink_metadata(here(repository, path)).is_ok_and(|meta| !meta.is_dir());
+    let is_there = |path: &&Vec<u8>| {
+        let meta = fs::symlink_metadata(here(repository, path));
+        meta.is_ok_and(|meta| !meta.is_dir()) && !is_beyond_a_link(repository, path)
+    };
     let there: Vec<_> = all.iter().filter(is_there).cloned().collect();
     let scratch = lock.copy()?;
     // So that nothing is in the index where a file is now.
@@ -208,6 +210,14 @@ fn differing(repository: &Repository, from: &str, to: &str) -> Result<Vec<Vec<u8
 
 fn here(repository: &Repository, path: &[u8]) -> PathBuf {
     repository.git.dir.join(OsStr::from_bytes(path))
+}
+
+/// A link has taken the place of a directory above it: what is there is another file.
+fn is_beyond_a_link(repository: &Repository, path: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(path));
+    let is_link =
+        |dir: &Path| fs::symlink_metadata(repository.git.dir.join(dir)).is_ok_and(|meta| meta.is_symlink());
+    path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).any(is_link)
 }
 
 #[cfg(test)]
