@@ -166,7 +166,8 @@ impl Repository {
         let now = self.head()?;
         if now.branch != branch {
             let why = format!("somebody has switched from {branch} to {} meanwhile", now.branch);
-            return Err(Stop::Moved(why));
+            // Who does so is in the middle of something: the other branch has its turn in the next cycle.
+            return Err(Stop::Refused(why));
         }
         Ok(now)
     }
