@@ -101,9 +101,9 @@ fn a_person_switches_away() {
         return;
     }
     each(
-        &["git switch -q feature", "git checkout -q --detach"],
-        |switch| (*switch).to_owned(),
-        |switch| {
+        &[("git switch -q feature", 1), ("git checkout -q --detach", 3)],
+        |row| row.0.to_owned(),
+        |(switch, step)| {
             let bench = Bench::new();
             let here = bench.here();
             bench.shell(
@@ -111,7 +111,7 @@ fn a_person_switches_away() {
             );
             let feature = bench.git(here, &["rev-parse", "feature"]);
             let switch = format!("{switch} && git rev-parse HEAD >../switched");
-            for (n, (words, nth)) in MOMENTS.iter().enumerate() {
+            for (n, (words, nth)) in MOMENTS.iter().enumerate().step_by(*step) {
                 let case = format!("before {words} {nth}");
                 bench.write(".beads/mine.jsonl", format!("mine {n}\n"));
                 bench.pushed_there(&[(".beads/theirs.jsonl", &case), ("src/x.rs", &case)]);

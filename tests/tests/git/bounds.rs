@@ -53,7 +53,7 @@ fn a_hook_that_prints_without_end() {
     let bench = Bench::new();
     // The hook's parent is git, whose parent is the sync.
     let print = "sync=$(cut -d ' ' -f 4 /proc/$PPID/stat); line=$(printf '%01000d' 0); \
-                 yes $line | head -c 300000000 >&2; yes $line | head -c 100000000; grep VmHWM /proc/$sync/status >../peak";
+                 yes $line | head -c 150000000 >&2; grep VmHWM /proc/$sync/status >../peak";
     script(&bench.here().join(".git/hooks/pre-commit"), print);
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.syncs("much output");
