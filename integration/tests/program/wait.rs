@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -160,9 +161,13 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
             let waiting = Running::start(scene.command(&["wait", target, "--wait", "1h", "--json"]));
             until("it waits", || waiting.err().contains("waiting"));
             let dir = scene.file(if target == ".beads" { ".beads" } else { "run" });
-            fs::rename(&dir, scene.file(&format!("moved-{is_replaced}"))).unwrap();
+            let moved = scene.file(&format!("moved-{is_replaced}"));
             if is_replaced {
-                fs::create_dir(&dir).unwrap();
+                // At once, or it may look between the two.
+                fs::create_dir(&moved).unwrap();
+                renameat2(AT_FDCWD, &dir, AT_FDCWD, &moved, RenameFlags::RENAME_EXCHANGE).unwrap();
+            } else {
+                fs::rename(&dir, &moved).unwrap();
             }
             let json = waiting.finish().expect(1, &[words]).json();
             assert_eq!(
@@ -170,7 +175,7 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
                 (&json!(false), &json!("NO_TARGET")),
                 "{target}"
             );
-            fs::remove_dir_all(scene.file(&format!("moved-{is_replaced}"))).unwrap();
+            fs::remove_dir_all(&moved).unwrap();
             fs::create_dir_all(&dir).unwrap();
         }
     }
