@@ -139,3 +139,32 @@ fn the_example_of_the_documentation_is_a_configuration() {
         assert!(printed.contains("[[database]]"), "{printed}");
     }
 }
+
+/// With every line of it in force.
+#[test]
+fn the_example_beside_the_units_is_a_configuration() {
+    let example =
+        read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/systemd/agent.toml"));
+    let is_setting = |line: &&str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
+    let settings: Vec<&str> = example.lines().filter(is_setting).collect();
+    assert!(settings.len() >= 10, "the scan sees few: {settings:?}");
+    // These two are one setting.
+    for left_out in ["# exec = ", "# action = "] {
+        let scene = Scene::new();
+        for dir in ["work", "shop/.beads", "log"] {
+            fs::create_dir_all(scene.file(dir)).unwrap();
+        }
+        let in_force = |line: &str| match settings.contains(&line) && !line.starts_with(left_out) {
+            true => line[2..].to_owned(),
+            false => line.to_owned(),
+        };
+        let lines: Vec<String> = example.lines().map(in_force).collect();
+        let here = scene.repo.display().to_string();
+        let text =
+            lines.join("\n").replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
+        scene.write("agent.toml", &text);
+        let (code, printed, stderr) = run(&scene, &["--config", "agent.toml", "--print-config"], &[]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{text}");
+        assert!(printed.contains("log-keep = 3") && printed.contains("interval = \"1m\""), "{printed}");
+    }
+}
