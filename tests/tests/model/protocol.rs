@@ -1,0 +1,76 @@
+//! What is built, as switches: a mutant is the built protocol with one of them changed.
+
+/// How a file that may go is watched until it is deleted (`checker/src/take/lease.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// By a read lease.
+    Lease,
+    /// By its content and its times before and after: where no lease is to be had.
+    Comparison,
+    /// Not at all.
+    Nothing,
+}
+
+/// The rules that everybody who cooperates keeps. `true` everywhere is what is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocol {
+    /// Cycles and claims take the gate.
+    pub gate: bool,
+    /// A claim is linked, and its command started, after the gate was had; else without waiting for it.
+    pub claim_under_gate: bool,
+    /// The work of a cycle shares the gate, and keeps it shut when its agent is gone.
+    pub work_holds_gate: bool,
+    pub watch: Watch,
+    /// The lock is judged once more after the watch has begun.
+    pub second_judgement: bool,
+    /// What is stale is moved aside first; else it is unlinked by its path.
+    pub move_aside: bool,
+    /// So is one's own lock in a release.
+    pub release_moves_aside: bool,
+    /// What is aside is watched until every open that was looked up before has arrived.
+    pub grace: bool,
+    /// What cannot go back, because there is another lock by then, stays aside; else it is deleted.
+    pub stays_aside: bool,
+    /// A side file is deleted only when it is proved dead; else whoever finds one deletes it.
+    pub side_file_is_judged: bool,
+    /// After a removal everything is looked at again; else the removal itself is the answer.
+    pub look_again: bool,
+    /// A check without the gate looks at the lock, at the side name, and at the lock again; else once at the lock.
+    pub three_looks: bool,
+}
+
+impl Protocol {
+    pub const BUILT: Self = Self {
+        gate: true,
+        claim_under_gate: true,
+        work_holds_gate: true,
+        watch: Watch::Lease,
+        second_judgement: true,
+        move_aside: true,
+        release_moves_aside: true,
+        grace: true,
+        stays_aside: true,
+        side_file_is_judged: true,
+        look_again: true,
+        three_looks: true,
+    };
+
+    /// What is built, where a file system has no leases.
+    pub const WITHOUT_LEASES: Self = Self { watch: Watch::Comparison, ..Self::BUILT };
+
+    /// The words of the protocol and no more: read, find it dead, unlink; link; work.
+    pub const LITERAL: Self = Self {
+        gate: false,
+        claim_under_gate: false,
+        work_holds_gate: false,
+        watch: Watch::Nothing,
+        second_judgement: false,
+        move_aside: false,
+        release_moves_aside: false,
+        grace: false,
+        stays_aside: false,
+        side_file_is_judged: true,
+        look_again: false,
+        three_looks: false,
+    };
+}
