@@ -48,83 +48,83 @@ pub const LEASE_REFUSED: &str = "a lease is refused";
 pub const LEASE_TAKEN: &str = "a lease is taken by force";
 pub const LINK_FINDS_LOCK: &str = "a link finds a lock";
 
+/// What a property asks of a state.
+type Condition = fn(&System, &State) -> bool;
+
+fn always(name: &'static str, condition: Condition) -> Property<System> {
+    Property::always(name, condition)
+}
+
+fn sometimes(name: &'static str, condition: Condition) -> Property<System> {
+    Property::sometimes(name, condition)
+}
+
 pub fn all() -> Vec<Property<System>> {
     vec![
-        Property::<System>::always(NO_CYCLE_BESIDE, |_, state| {
+        always(NO_CYCLE_BESIDE, |_, state| {
             !(state.drained_commands() > 0 && state.has(|actor| actor.is_cycle()))
         }),
-        Property::<System>::always(NO_OVERLAP, |_, state| state.drained_commands() < 2),
-        Property::<System>::always(NO_CLAIM_BESIDE, |_, state| state.world.wrong != Some(Wrong::Claim)),
-        Property::<System>::always(NO_LOSS, |_, state| {
-            let has_name = |who| {
-                let named = state.world.files.iter().filter(|file| file.name.is_some());
-                named.clone().any(|file| file.content == Content::Of(who))
-            };
+        always(NO_OVERLAP, |_, state| state.drained_commands() < 2),
+        always(NO_CLAIM_BESIDE, |_, state| state.world.wrong != Some(Wrong::Claim)),
+        always(NO_LOSS, |_, state| {
+            let files = &state.world.files;
+            let has_name =
+                |who| files.iter().any(|file| file.name.is_some() && file.content == Content::Of(who));
             state.world.standing().members().all(has_name)
         }),
-        Property::<System>::always(CYCLE_SKIPS, |_, state| state.world.wrong != Some(Wrong::Cycle)),
-        Property::<System>::always(CHECK_SKIPS, |_, state| state.world.wrong != Some(Wrong::Check)),
-        Property::<System>::always(CHECK_CLEARS, |system, state| {
-            ending::one_check_clears(state, &system.protocol)
-        }),
-        Property::<System>::sometimes(CYCLE_RUNS, |_, state| {
-            state.has(|actor| matches!(actor, Actor::Agent(Agent::Working)))
-        }),
-        Property::<System>::sometimes(COMMAND_RUNS, |_, state| state.drained_commands() > 0),
-        Property::<System>::sometimes(CLAIM_DRAINS, |_, state| {
+        always(CYCLE_SKIPS, |_, state| state.world.wrong != Some(Wrong::Cycle)),
+        always(CHECK_SKIPS, |_, state| state.world.wrong != Some(Wrong::Check)),
+        always(CHECK_CLEARS, |system, state| ending::one_check_clears(state, &system.protocol)),
+        sometimes(CYCLE_RUNS, |_, state| state.has(|actor| matches!(actor, Actor::Agent(Agent::Working)))),
+        sometimes(COMMAND_RUNS, |_, state| state.drained_commands() > 0),
+        sometimes(CLAIM_DRAINS, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Waiting)))
                 && state.has(|actor| actor.is_cycle())
         }),
-        Property::<System>::sometimes(WORK_OUTLIVES_AGENT, |_, state| {
+        sometimes(WORK_OUTLIVES_AGENT, |_, state| {
             state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))
         }),
-        Property::<System>::sometimes(COMMAND_OUTLIVES_CLAIMER, |_, state| {
+        sometimes(COMMAND_OUTLIVES_CLAIMER, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Orphaned { runs: true })))
         }),
-        Property::<System>::sometimes(STALE_LOCK_REMOVED, |_, state| {
-            state.is_next(Next::Delete, Wanted::Dead)
-        }),
-        Property::<System>::sometimes(LOCK_RELEASED, |_, state| state.is_next(Next::Delete, Wanted::Mine)),
-        Property::<System>::sometimes(LOCK_PUT_BACK, |_, state| {
+        sometimes(STALE_LOCK_REMOVED, |_, state| state.is_next(Next::Delete, Wanted::Dead)),
+        sometimes(LOCK_RELEASED, |_, state| state.is_next(Next::Delete, Wanted::Mine)),
+        sometimes(LOCK_PUT_BACK, |_, state| {
             state.is_next(Next::MoveBack, Wanted::Dead) && state.has_names(false, true)
         }),
-        Property::<System>::sometimes(WAY_BACK_TAKEN, |_, state| {
+        sometimes(WAY_BACK_TAKEN, |_, state| {
             state.is_next(Next::MoveBack, Wanted::Dead) && state.has_names(true, true)
         }),
-        Property::<System>::sometimes(FOREIGN_FILE_MOVED, |_, state| {
+        sometimes(FOREIGN_FILE_MOVED, |_, state| {
             let moved = |(who, actor): (Who, &Actor)| {
                 actor.site().is_some_and(|site| site.next == Next::Compare)
                     && state.world.read(who).name != Some(Name::Aside)
             };
             (0..).zip(&state.actors).any(moved)
         }),
-        Property::<System>::sometimes(RECOVERY_DELETES, |_, state| {
-            state.is_next(Next::DeleteSide, Wanted::Dead)
-        }),
-        Property::<System>::sometimes(RECOVERY_PUTS_BACK, |_, state| {
+        sometimes(RECOVERY_DELETES, |_, state| state.is_next(Next::DeleteSide, Wanted::Dead)),
+        sometimes(RECOVERY_PUTS_BACK, |_, state| {
             state.is_next(Next::PutSideBack, Wanted::Dead) && state.has_names(false, true)
         }),
-        Property::<System>::sometimes(RECOVERY_EXCHANGES, |_, state| {
+        sometimes(RECOVERY_EXCHANGES, |_, state| {
             state.is_next(Next::Exchange, Wanted::Dead) && state.has_names(true, true)
         }),
-        Property::<System>::sometimes(LEASE_BROKEN, |_, state| {
-            state.world.files.iter().any(|file| !file.broken.is_empty())
-        }),
-        Property::<System>::sometimes(LEASE_REFUSED, |_, state| {
+        sometimes(LEASE_BROKEN, |_, state| state.world.files.iter().any(|file| !file.broken.is_empty())),
+        sometimes(LEASE_REFUSED, |_, state| {
             let refused = |(who, actor): (Who, &Actor)| {
                 actor.site().is_some_and(|site| site.next == Next::Lease)
                     && !state.world.read(who).writers().is_empty()
             };
             (0..).zip(&state.actors).any(refused)
         }),
-        Property::<System>::sometimes(LEASE_TAKEN, |_, state| {
+        sometimes(LEASE_TAKEN, |_, state| {
             let taken = |(who, actor): (Who, &Actor)| {
                 actor.site().is_some_and(|site| site.next == Next::WatchAside)
                     && !state.world.read(who).is_leased()
             };
             (0..).zip(&state.actors).any(taken)
         }),
-        Property::<System>::sometimes(LINK_FINDS_LOCK, |_, state| {
+        sometimes(LINK_FINDS_LOCK, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Linking)))
                 && state.world.at(Name::Lock).is_some()
         }),

@@ -172,7 +172,7 @@ impl Site {
             Next::JudgeSide => {
                 let content = world.read(who).content;
                 if self.may_go(content, who, world) || world.judge(content) == Verdict::Stale {
-                    world.begin_grace(who);
+                    world.begin_grace(who, protocol);
                     self.judged(content, Next::WatchSide)
                 } else {
                     self.to(Next::LookAtLock)
@@ -215,7 +215,7 @@ impl Site {
             },
             Next::Compare => match world.read(who).name {
                 Some(Name::Aside) => {
-                    world.begin_grace(who);
+                    world.begin_grace(who, protocol);
                     self.to(Next::WatchAside)
                 }
                 _ => self.to(Next::MoveBack),

@@ -131,8 +131,10 @@ impl World {
     }
 
     /// Begins the grace: what is compared at its end is what is seen now.
-    pub fn begin_grace(&mut self, who: Who) {
-        self.read_mut(who).unchanged.insert(who);
+    pub fn begin_grace(&mut self, who: Who, protocol: &Protocol) {
+        if protocol.watch == Watch::Comparison {
+            self.read_mut(who).unchanged.insert(who);
+        }
     }
 
     /// The grace may end: whatever was looked up before the file was moved has had the time to arrive. A lease sees
