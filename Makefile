@@ -11,11 +11,12 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test soak lint tools install uninstall
+.PHONY: help demo test model soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make soak   two agents, three people and claims for SOAK_MINUTES (5), with agents killed now and then'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
@@ -26,6 +27,10 @@ demo:
 
 test: tools
 	$(CARGO) test --locked --workspace
+
+# Prints each group with its states, and each counterexample. About a minute on one core.
+model:
+	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
 soak: export SOAK_MINUTES ?= 5
