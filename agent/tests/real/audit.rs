@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -230,17 +229,8 @@ fn a_full_disk_tears_one_line_and_no_other() {
         run "$DEAD"
         cp small/audit.jsonl seen
     "#;
-    let mut command = Command::new("unshare");
-    if !nix::unistd::geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
-    command.args(["--mount", "sh", "-c", script]).current_dir(&scene.repo).env_clear();
-    command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent")).env("DEAD", Holder::dead_pid().to_string());
-    let output = match command.output() {
-        Ok(output) if scene.file("codes").exists() => output,
-        // A machine without `unshare`, or one that mounts nothing for us.
-        other => return eprintln!("skipped: a full disk needs unshare and a mount of tmpfs: {other:?}"),
+    let Some(output) = scene.with_mounts(script, &[("DEAD", &Holder::dead_pid().to_string())]) else {
+        return;
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(read(&scene.file("codes")), "0\n0\n0\n", "{stderr}");

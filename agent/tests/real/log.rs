@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -158,18 +157,7 @@ fn a_full_disk_tears_one_line_and_no_other() {
         run c 5
         cp small/all.log seen
     "#;
-    let mut command = Command::new("unshare");
-    if !nix::unistd::geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
-    command.args(["--mount", "sh", "-c", script]).current_dir(&scene.repo).env_clear();
-    command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent"));
-    let output = match command.output() {
-        Ok(output) if scene.file("codes").exists() => output,
-        // A machine without `unshare`, or one that mounts nothing for us.
-        other => return eprintln!("skipped: a full disk needs unshare and a mount of tmpfs: {other:?}"),
-    };
+    let Some(output) = scene.with_mounts(script, &[]) else { return };
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(read(&scene.file("codes")), "0\n0\n0\n", "cycles go on without it: {stderr}");
     let said = read(&scene.file("said"));

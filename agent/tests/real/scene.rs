@@ -74,6 +74,25 @@ impl Scene {
         log_of(&self.dir)
     }
 
+    /// What a shell script prints with the agent as `$AGENT`, where it may mount. `None`, with a line, on a machine without
+    /// `unshare`, or where it has not written `codes`: nothing is mounted for us.
+    pub fn with_mounts(&self, script: &str, variables: &[(&str, &str)]) -> Option<Output> {
+        let mut command = Command::new("unshare");
+        if !nix::unistd::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        command.args(["--mount", "sh", "-c", script]).current_dir(&self.repo).env_clear();
+        command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent")).envs(variables.iter().copied());
+        match command.output() {
+            Ok(output) if self.file("codes").exists() => Some(output),
+            other => {
+                eprintln!("skipped: a full disk needs unshare and a mount of tmpfs: {other:?}");
+                None
+            }
+        }
+    }
+
     /// How often a line is in the log.
     pub fn count(&self, line: &str) -> usize {
         count_in(&self.dir, line)
