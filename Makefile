@@ -11,13 +11,14 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test model soak lint tools install uninstall
+.PHONY: help demo test model fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make soak   two agents, three people and claims for SOAK_MINUTES (5), with agents killed now and then'
+	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
 
@@ -36,6 +37,11 @@ model:
 soak: export SOAK_MINUTES ?= 5
 soak: tools
 	$(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
+
+# What reads hostile input, for FUZZ_SECONDS each; without cargo-fuzz or a compiler that lets it, at random.
+fuzz: export FUZZ_SECONDS ?= 30
+fuzz:
+	@scripts/fuzz.sh
 
 # Programs that some tests start. Never fails: a test whose program is missing says so and is skipped,
 # or fails where CI is set.

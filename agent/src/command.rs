@@ -176,7 +176,7 @@ fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
 }
 
 /// Every line of a stream until its end, as text, without its end; one that is too long in pieces.
-async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
+pub(crate) async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
     let mut buffer = Vec::with_capacity(LONGEST_LINE);
     while let Ok(1..) = stream.read_buf(&mut buffer).await {
         let mut rest = &buffer[..];

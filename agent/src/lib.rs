@@ -26,6 +26,8 @@ mod command;
 mod config;
 mod cycle;
 mod database;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod git;
 mod layer;
 mod log;

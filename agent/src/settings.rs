@@ -119,13 +119,18 @@ impl Settings {
         let agent = typed.agent.clone().over(file.agent.clone());
         let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
         let mut roots: Vec<PathBuf> = Vec::new();
-        for root in typed.roots.iter().map(|root| cwd.join(root)).chain(file.roots.iter().cloned()) {
+        for root in typed
+            .roots
+            .iter()
+            .map(|root| cwd.join(root))
+            .chain(file.roots.iter().map(|root| root.dir.clone()))
+        {
             if !roots.contains(&root) {
                 roots.push(root);
             }
         }
         for root in roots.iter().filter(|root| !known.contains(root)) {
-            is_directory(root)?;
+            is_directory(root).map_err(|what| file.wrong_root(root, 1, what))?;
         }
         let may_become_several = !roots.is_empty() || typed.config.is_some();
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -142,13 +147,13 @@ impl Settings {
     }
 }
 
-fn is_directory(root: &Path) -> Result<(), Failure> {
+fn is_directory(root: &Path) -> Result<(), String> {
     let what = match std::fs::metadata(root) {
         Ok(meta) if meta.is_dir() => return Ok(()),
         Ok(_) => "is not a directory".to_owned(),
         Err(error) => format!("cannot be reached: {}", system_words(&error)),
     };
-    Err(Failure::new(1, format!("the root {} {what}; name a directory to look below", shown(root))))
+    Err(format!("the root {} {what}; name a directory to look below", shown(root)))
 }
 
 /// The databases of the file with their own policies, then those of the command line that the file does not name.

@@ -32,6 +32,8 @@ mod envelope;
 mod environment;
 mod exit;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod ground;
 mod hint;
 mod hold;

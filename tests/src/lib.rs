@@ -6,6 +6,7 @@
 //! ([`skip`](mod@skip)); where `CI` is set it fails instead.
 
 pub mod binaries;
+pub mod hostile;
 pub mod process;
 pub mod scene;
 pub mod seed;

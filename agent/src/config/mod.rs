@@ -32,9 +32,16 @@ pub(crate) struct File {
     pub(crate) agent: AgentLayer,
     /// The defaults of every database.
     pub(crate) policy: PolicyLayer,
-    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) roots: Vec<Root>,
     pub(crate) databases: Vec<Section>,
     page: Page,
+}
+
+/// A directory of `root`.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub(crate) dir: PathBuf,
+    at: Range<usize>,
 }
 
 /// A `[[database]]`.
@@ -78,6 +85,14 @@ impl File {
         self.page.wrong(code, &section.at, what)
     }
 
+    /// What is wrong with a root, as a mistake in this file when it is from here.
+    pub(crate) fn wrong_root(&self, dir: &Path, code: u8, what: String) -> Failure {
+        match self.roots.iter().find(|root| root.dir == dir) {
+            Some(root) => self.page.wrong(code, &root.at, &what),
+            None => Failure::new(code, what),
+        }
+    }
+
     /// The line of a database, counted from 1.
     pub(crate) fn line(&self, section: &Section) -> usize {
         self.page.line(section.at.start)
@@ -97,8 +112,10 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
         audit: keys.take("audit", |value| keys::path(value, base))?,
         allow_foreign_owner: keys.take("allow-foreign-owner", keys::boolean)?,
     };
-    let root =
-        |value: &Spanned<DeValue<'_>>| keys::path(value.get_ref(), base).map_err(|what| (value.span(), what));
+    let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
+        Ok(dir) => Ok(Root { dir, at: value.span() }),
+        Err(what) => Err((value.span(), what)),
+    };
     file.roots = match keys.take_spanned("root") {
         Some(list) => {
             keys::list("root", list, "root = [\"/srv\"]")?.iter().map(root).collect::<Result<_, _>>()

@@ -95,7 +95,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
     assert_eq!((&file.policy, &file.agent), (&typed.policy, &typed.agent));
-    assert_eq!(file.roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
+    let roots: Vec<&Path> = file.roots.iter().map(|root| root.dir.as_path()).collect();
+    assert_eq!(roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
     assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
     let own = &file.databases[0].policy;
     assert_eq!((own.interval, own.debounce), (Some(Duration::from_millis(250)), None));

@@ -114,7 +114,7 @@ impl Line {
 
     /// The line of a file in this format, with its end. `seconds` is Unix time, `name` the database in a stream
     /// that several share, `dir` its directory.
-    pub(super) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
+    pub(crate) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
         match format {
             Format::Text => self.text(seconds, whose.name),
             Format::Json => self.json(seconds, whose.dir),
@@ -162,11 +162,11 @@ impl Line {
 
 /// Whose a line is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Whose<'a> {
+pub(crate) struct Whose<'a> {
     /// How the database is called in a text that several share.
-    pub(super) name: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
     /// Its directory, where the line is not everyone's.
-    pub(super) dir: Option<&'a str>,
+    pub(crate) dir: Option<&'a str>,
 }
 
 /// A JSON line: exactly these, in this order.

@@ -34,7 +34,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use layer::Message;
 use served::Served;
 
-pub(crate) use line::{Event, Format, Level, Line};
+pub(crate) use line::{Event, Format, Level, Line, Whose};
 pub(crate) use settings::{Settings, parse_keep, parse_size};
 
 /// Lines on their way to the disk before who logs has to wait.

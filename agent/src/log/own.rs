@@ -183,7 +183,7 @@ pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
 }
 
 /// The first line of each file.
-pub(super) fn header() -> Line {
+pub(crate) fn header() -> Line {
     said(Event::Header, Level::Info, format_args!("{}, times in UTC", this_agent()))
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn stopped() -> Line {
 }
 
 /// A line of what a cycle's command prints; never to be taken for one of the agent's own.
-pub(super) fn output(text: &str) -> Line {
+pub(crate) fn output(text: &str) -> Line {
     Line::new(Event::Output, Level::Info, of_command(text).into_owned())
 }
 

@@ -56,6 +56,13 @@ pub struct Log {
     until: Option<Moment>,
 }
 
+impl Log {
+    /// One log, all of it.
+    pub fn of(path: &Path) -> Self {
+        Self { files: vec![path.into()], since: None, until: None }
+    }
+}
+
 /// Reads every log and sums it up; one that cannot be read does not stop the others.
 pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();

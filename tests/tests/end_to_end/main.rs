@@ -6,6 +6,8 @@ mod drain;
 mod exit_codes;
 mod hold_and_check;
 mod log_report;
+mod namespaces;
+mod odd;
 mod racing_claims;
 mod resume;
 mod rows;

@@ -1,0 +1,50 @@
+//! What hostile input reaches, for our own tests and fuzz targets. No part of the API.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use beadlock_checker::Decision;
+use beadlock_checker::escape::escaped_path;
+
+use crate::log::{Format, Line, Whose, own};
+use crate::roots::Look;
+use crate::settings::Settings;
+use crate::{cli, command, config};
+
+/// What `--print-config` prints for the file at `path`, without a look below its roots; or the code and the words
+/// of the mistake. The one database of `cwd` is served where the file names none.
+///
+/// # Errors
+/// As the agent ends with them.
+pub fn print_config(cwd: &Path, path: &Path) -> Result<String, (u8, String)> {
+    let args = [OsString::from("beadlock-agent"), "--config".into(), path.into()];
+    let mut typed = cli::read(args).map_err(|_| (2, "the command line".to_owned()))?;
+    typed.environment.cwd = cwd.to_owned();
+    typed.environment.beads_dir = None;
+    let print = || config::print(&Settings::read(&typed, &[])?, cwd, &Look::default());
+    print().map_err(|failure| (failure.code, failure.to_string()))
+}
+
+/// The log of an agent whose cycles skipped for these reasons, and of one more in which a command printed `output`: in
+/// text and in JSON. `name` is what a log that several databases share calls this one.
+///
+/// # Errors
+/// When there is no runtime to read the output with.
+pub fn log(skips: &[Decision], output: &[u8], name: Option<&str>) -> std::io::Result<(String, String)> {
+    let mut lines = vec![own::header(), own::started()];
+    for decision in skips {
+        lines.push(own::skipped(decision));
+        lines.extend(decision.record().map(|record| own::held(record, decision.reason())));
+    }
+    lines.push(own::begun());
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(command::read_lines(output, |text| lines.push(own::output(text))));
+    lines.push(Line::from(&command::End::Complete));
+    let shown = name.map(|name| escaped_path(Path::new(name)));
+    let whose = Whose { name: shown.as_deref(), dir: name };
+    let written = |format| {
+        let at = |(second, line): (i64, &Line)| line.in_format(format, 1_767_225_600 + second, whose);
+        (0..).zip(&lines).map(at).collect()
+    };
+    Ok((written(Format::Text), written(Format::Json)))
+}
