@@ -105,7 +105,7 @@ fn a_lock_file() {
         "\"version\":[],",
         "\"beadlock\":{\"id\":\"\"},",
     ];
-    holds(20_000, documents(&WHOLE, &PIECES), hostile::record);
+    holds(10_000, documents(&WHOLE, &PIECES), hostile::record);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_configuration() {
         "h",
         "\u{feff}",
     ];
-    holds(5_000, documents(&WHOLE, &PIECES), hostile::config);
+    holds(2_000, documents(&WHOLE, &PIECES), hostile::config);
 }
 
 #[test]

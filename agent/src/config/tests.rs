@@ -266,6 +266,14 @@ fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
 }
 
 #[test]
+fn a_root_of_the_file_that_is_no_directory_is_said_with_its_place() {
+    let scene = Scene::new();
+    let failure = scene.settings(&[], "jobs = 1\nroot = ['a', 'nowhere']").map(drop).unwrap_err();
+    assert!(failure.message.starts_with("conf.toml:2:14: the root "), "{failure}");
+    assert_eq!(failure.code, 1);
+}
+
+#[test]
 fn what_is_no_configuration_is_said_in_one_line_and_keeps_nobody_waiting() {
     let scene = Scene::new();
     nix::unistd::mkfifo(&scene.dir.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
