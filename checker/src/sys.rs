@@ -190,7 +190,7 @@ pub struct Waiting {
 /// What pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of
 /// one thread may do in the child what is done here.
 pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
-    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.flatten().count() > 1) {
         return Err(Errno::EDEADLK.into());
     }
     let (go_reader, go) = pipe2(OFlag::O_CLOEXEC)?;

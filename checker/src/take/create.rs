@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstatat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
 use super::held::Held;
@@ -31,7 +31,7 @@ pub(super) struct Draft {
     file: File,
     name: Option<Named>,
     /// Keeps the inode, and can neither read nor write it.
-    pin: OwnedFd,
+    pin: (OwnedFd, Inode),
     /// The same of the directory: whatever can fail fails before the link.
     dir_pin: OwnedFd,
     json: String,
@@ -73,9 +73,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
         };
         self.sweep();
         match self.unnamed()? {
-            Some((file, pin)) => {
-                self.write(Draft { file, name: None, pin, dir_pin: self.pin_dir()?, json, record })
-            }
+            Some((file, pin)) => self.write(Draft {
+                file,
+                name: None,
+                pin: self.numbered(pin)?,
+                dir_pin: self.pin_dir()?,
+                json,
+                record,
+            }),
             None => self.named(json, record),
         }
     }
@@ -118,7 +123,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let named = Named { dir, name };
         let pin =
             openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
+        let pin = self.numbered(pin)?;
         self.write(Draft { file: File::from(fd), name: Some(named), pin, dir_pin, json, record })
+    }
+
+    /// With its number: a claim that cannot tell its own file must fail before the link.
+    fn numbered(&self, pin: OwnedFd) -> Result<(OwnedFd, Inode)> {
+        let stat = fstat(&pin).map_err(|errno| self.lock_error("look at the new file for", errno))?;
+        Ok((pin, Inode::of(&stat)))
     }
 
     pub(super) fn pin_dir(&self) -> Result<OwnedFd> {
@@ -188,8 +200,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let Draft { file, name: _, pin, dir_pin, json: _, record } = draft;
         drop(file);
         let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
-        let inode = Inode::of_open(&pin);
-        Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, (pin, inode), record)))
+        Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)))
     }
 
     fn link_named(&self, named: &Named) -> nix::Result<()> {
