@@ -9,6 +9,7 @@ use beadlock_checker::database::is_own_name;
 
 use super::repository::Repository;
 use super::{Order, Stop, typed, typed_all};
+use crate::watch::is_own_file;
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
 const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
@@ -36,7 +37,7 @@ impl Names {
         let path = Path::new(OsStr::from_bytes(path));
         let Ok(inside) = path.strip_prefix(&self.prefix) else { return false };
         let first = inside.components().next().is_some_and(|first| is_own_name(first.as_os_str()));
-        let is_agents = || self.own.iter().any(|own| own == path || is_older(path, own));
+        let is_agents = || self.own.iter().any(|own| is_own_file(path, own));
         first || is_agents() || is_of_sqlite(inside)
     }
 
@@ -78,12 +79,6 @@ fn is_or_are(paths: &str, count: usize) -> String {
 fn is_of_sqlite(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
     OF_SQLITE.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending))
-}
-
-/// `own.1`, and so on.
-fn is_older(path: &Path, own: &Path) -> bool {
-    let is_number = |text: &OsStr| text.as_bytes().iter().all(u8::is_ascii_digit);
-    path.extension().is_some_and(is_number) && path.with_extension("") == own
 }
 
 #[cfg(test)]

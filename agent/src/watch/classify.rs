@@ -30,15 +30,15 @@ pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, own: &[Pat
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => return None,
         _ if inside == Path::new("") => return is_gone.then_some(What::DirectoryGone),
         _ if inside == Path::new(LOCK) => return is_gone.then_some(What::LockGone),
-        _ if own.iter().any(|own| is_own(path, own)) => return None,
+        _ if own.iter().any(|own| is_own_file(path, own)) => return None,
         _ => {}
     }
     let first = inside.components().next()?;
     (!is_own_name(first.as_os_str())).then_some(What::Changed)
 }
 
-/// The file or an older one, which has a number at its end.
-fn is_own(path: &Path, own: &Path) -> bool {
+/// A file of the agent's own, or an older one of it, which has a number at its end.
+pub(crate) fn is_own_file(path: &Path, own: &Path) -> bool {
     path == own || (path.with_extension("") == own && path.extension().is_some_and(is_number))
 }
 

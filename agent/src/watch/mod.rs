@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
+pub(crate) use self::classify::is_own_file;
 use self::marker::Marker;
 pub(crate) use self::state::{Marks, News};
 use self::state::{Seen, Shared, State, lock};
