@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use beadlock_checker::Decision;
-use beadlock_checker::escape::escaped_path;
 
-use crate::log::{Format, Line, Whose, own};
+use crate::log::{Format, Line, Whose, named, own};
 use crate::roots::Look;
 use crate::settings::Settings;
 use crate::{cli, command, config};
@@ -40,7 +39,7 @@ pub fn log(skips: &[Decision], output: &[u8], name: Option<&str>) -> std::io::Re
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(command::read_lines(output, |text| lines.push(own::output(text))));
     lines.push(Line::from(&command::End::Complete));
-    let shown = name.map(|name| escaped_path(Path::new(name)));
+    let shown = name.map(|name| named(Path::new(name)));
     let whose = Whose { name: shown.as_deref(), dir: name };
     let written = |format| {
         let at = |(second, line): (i64, &Line)| line.in_format(format, 1_767_225_600 + second, whose);

@@ -203,5 +203,11 @@ pub(crate) fn shown(path: &Path) -> String {
     escaped_path(path)
 }
 
+/// How a database is called in a text that several share. Its first `: ` is the one behind it: a directory may have
+/// one in its name, and what stands behind that is no message.
+pub(crate) fn named(dir: &Path) -> String {
+    shown(dir).replace(": ", r":\u{20}")
+}
+
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::line::{Format, Line, Whose};
 use super::served::Served;
 use super::settings::Settings;
 use super::terminal::{self, Terminal};
-use super::{complain, own, shown};
+use super::{complain, named, own};
 
 /// Files kept open at once: a database that has nothing to say has no open file.
 const OPEN: usize = 32;
@@ -61,7 +61,7 @@ impl Router {
             To::All(_) => None,
         };
         let are_several = self.settings.may_become_several || self.served.are_several();
-        let name = dir.as_deref().filter(|_| are_several).map(shown);
+        let name = dir.as_deref().filter(|_| are_several).map(named);
         let dir = dir.as_deref().map(Path::to_string_lossy);
         let alone = Whose { name: None, dir: dir.as_deref() };
         let among_others = Whose { name: name.as_deref(), ..alone };

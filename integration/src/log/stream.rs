@@ -194,8 +194,10 @@ impl Stream {
             None => true,
         };
         if message.starts_with('/') && may_name {
-            // `DIR: message`, where the log is of several databases. A path may have a colon in it.
-            for (colon, _) in message.match_indices(": ") {
+            // `DIR: message`, where the log is of several databases. Only the agent sees to it that the first colon
+            // is the one.
+            let colons = if writer == Some(Writer::Agent) { 1 } else { usize::MAX };
+            for (colon, _) in message.match_indices(": ").take(colons) {
                 let (name, text) = (&message[..colon], &message[colon + 2..]);
                 let event = Event::parse(text, writer);
                 let is_known = self.names.contains_key(name);

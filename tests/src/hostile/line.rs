@@ -18,8 +18,7 @@ pub fn line(bytes: &[u8]) {
         Decision::Skip(Skip::Locked(Box::new(record.clone()), Reason::PidAlive)),
         Decision::Skip(Skip::CheckFailed { reason: Reason::Malformed, detail, record: None }),
     ];
-    // A path with a colon is no unambiguous name in a shared text; its JSON is.
-    let shared = format!("/{}", name.replace(['\0', '/', ':'], ""));
+    let shared = format!("/{}", name.replace(['\0', '/'], ""));
     for name in [None, Some(shared.as_str())] {
         let (text, json) = beadlock_agent::fuzzing::log(&skips, bytes, name).expect("a log");
         let printed = std::iter::repeat_n((), text.lines().count()).len();

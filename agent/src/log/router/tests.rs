@@ -204,3 +204,9 @@ fn a_terminal_gets_text() {
     let expected = format!("[1970-01-01 00:00:00] {}: x", escaped_path(&dirs[1]));
     assert_eq!(String::from_utf8_lossy(&seen[..length]).trim_end(), expected);
 }
+
+#[test]
+fn a_directory_speaks_no_message() {
+    assert_eq!(named(Path::new("/a: Sync cycle complete/.beads")), r"/a:\u{20}Sync cycle complete/.beads");
+    assert_eq!(named(Path::new("/a:b c/.beads")), "/a:b c/.beads");
+}

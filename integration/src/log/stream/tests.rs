@@ -191,16 +191,16 @@ fn a_log_of_several_databases_is_a_story_for_each() {
     let mut stream = hear(&[
         HEADER,
         START,
-        "[2026-02-01 10:00:00] /r/a: b/.beads: Starting sync cycle...",
+        r"[2026-02-01 10:00:00] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: Starting sync cycle...",
         "[2026-02-01 10:00:00] /r/c/.beads: Skipping database (locked by make: x)",
-        "[2026-02-01 10:00:01] /r/a: b/.beads: /usr/bin/make: failed: x",
+        r"[2026-02-01 10:00:01] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: /usr/bin/make: failed: x",
         "[2026-02-01 10:00:01] /usr/bin/make: nothing: y",
-        "[2026-02-01 10:00:02] /r/a: b/.beads: Sync cycle complete",
+        r"[2026-02-01 10:00:02] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: Sync cycle complete",
         "[2026-02-01 10:00:03] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3",
     ]);
     let stories = stream.finish(at("10:00:04"));
     let names: Vec<_> = stories.iter().map(|story| story.name.as_deref().unwrap()).collect();
-    assert_eq!(names, ["/r/a: b/.beads", "/r/c/.beads"]);
+    assert_eq!(names, [r"/r/a:\u{20}Resumed after 3 skips in 1s/.beads", "/r/c/.beads"]);
     assert_eq!((stories[0].counts.complete, stories[0].counts.failed, stories[1].counts.skips), (1, 0, 1));
     assert_eq!(rows(&stories[1]), ["make: x 1 1 3s 3s [0, 0, 0, 1, 0]"]);
     assert!(stories.iter().all(|story| matches!(story.state, State::Stopped(_))), "the stop is everyone's");
