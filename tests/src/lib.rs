@@ -6,6 +6,7 @@
 //! ([`skip`](mod@skip)); where `CI` is set it fails instead.
 
 pub mod binaries;
+pub mod dice;
 pub mod hostile;
 pub mod process;
 pub mod scene;
@@ -13,6 +14,7 @@ pub mod seed;
 pub mod skip;
 pub mod wait;
 
+pub use dice::Dice;
 pub use process::{Running, become_subreaper, dead_pid, reap, run, this_host};
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};

@@ -5,7 +5,6 @@
 
 mod claims;
 mod daemons;
-mod dice;
 mod ledger;
 mod people;
 mod verdict;

@@ -11,10 +11,10 @@ use beadlock_tests::Ended;
 
 use super::claims;
 use super::daemons::{Daemon, Kind};
-use super::dice::Dice;
 use super::ledger::Ledger;
 use super::people;
 use crate::bench::Bench;
+use beadlock_tests::Dice;
 
 /// The clones with a daemon.
 pub const SYNCED: [char; 2] = ['a', 'b'];

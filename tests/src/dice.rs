@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+/// A row of numbers that a seed and a name repeat.
 pub struct Dice(u64);
 
 impl Dice {
@@ -19,6 +20,12 @@ impl Dice {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % end
+    }
+
+    /// One of these, of which there is at least one.
+    pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        let index = usize::try_from(self.below(all.len() as u64)).expect("an index is a usize");
+        &all[index]
     }
 
     /// Sleeps for so many milliseconds.
