@@ -17,7 +17,7 @@ help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
-	@echo 'make soak   two agents, three people and claims for SOAK_MINUTES (5), with agents killed now and then'
+	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
@@ -34,9 +34,11 @@ model:
 	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
+# The second is in `make test` for a minute.
 soak: export SOAK_MINUTES ?= 5
 soak: tools
 	$(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
+	$(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture
 
 # What reads hostile input, for FUZZ_SECONDS each; without cargo-fuzz or a compiler that lets it, at random.
 fuzz: export FUZZ_SECONDS ?= 30

@@ -1,0 +1,42 @@
+//! What a process holds: its memory, descriptors and watches, as `/proc` has them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Resident, in KiB.
+    pub rss: u64,
+    pub fds: usize,
+    /// inotify watches, of all its descriptors.
+    pub watches: usize,
+}
+
+impl Pulse {
+    pub fn of(pid: i32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let rss = rss.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default();
+        let entries = |of: &str| fs::read_dir(format!("/proc/{pid}/{of}")).into_iter().flatten().flatten();
+        let watches = |entry: fs::DirEntry| {
+            let info = fs::read_to_string(entry.path()).unwrap_or_default();
+            info.lines().filter(|line| line.starts_with("inotify wd:")).count()
+        };
+        Self { rss, fds: entries("fd").count(), watches: entries("fdinfo").map(watches).sum() }
+    }
+
+    /// Between two cycles: the fewest descriptors until there are so few, or the time is over, with the
+    /// memory and watches of then.
+    pub fn at_rest(pid: i32, few: usize, bound: Duration) -> Self {
+        let begun = Instant::now();
+        let mut rest = Self::of(pid);
+        while rest.fds > few && begun.elapsed() < bound {
+            std::thread::sleep(Duration::from_millis(5));
+            let now = Self::of(pid);
+            if now.fds < rest.fds {
+                rest = now;
+            }
+        }
+        rest
+    }
+}
