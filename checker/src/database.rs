@@ -140,7 +140,13 @@ impl Database {
         }
         for above in environment.cwd.ancestors() {
             let dir = above.join(BEADS);
-            if dir.is_dir() {
+            let is_there = match is_directory(&dir) {
+                // It is nobody's who may not even look there.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
+                // A database further up is not the one that was meant.
+                looked => looked.map_err(|error| unreachable(&escaped_path(&dir), &error))?,
+            };
+            if is_there {
                 let shown = match above == environment.cwd {
                     true => PathBuf::from(BEADS),
                     false => dir.clone(),
@@ -182,7 +188,11 @@ pub(crate) fn directory_of_lock(parent: &Path, shown: &str) -> Result<PathBuf, N
         io::ErrorKind::NotADirectory => wrong("is not a directory"),
         _ => unreachable(shown, &error),
     })?;
-    if dir.is_dir() { Ok(dir) } else { Err(wrong("is not a directory")) }
+    match is_directory(&dir) {
+        Ok(true) => Ok(dir),
+        Ok(false) => Err(wrong("is not a directory")),
+        Err(error) => Err(unreachable(shown, &error)),
+    }
 }
 
 /// The directory at `absolute` without links.
@@ -195,7 +205,22 @@ fn directory(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
         io::ErrorKind::NotADirectory => not_a_directory(shown),
         _ => unreachable(shown, &error),
     })?;
-    if dir.is_dir() { Ok(dir) } else { Err(not_a_directory(shown)) }
+    match is_directory(&dir) {
+        Ok(true) => Ok(dir),
+        Ok(false) => Err(not_a_directory(shown)),
+        Err(error) => Err(unreachable(shown, &error)),
+    }
+}
+
+/// False when nothing is there, or something else.
+fn is_directory(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn not_a_directory(shown: &str) -> NoDatabase {
@@ -289,6 +314,16 @@ mod tests {
         let message = error.to_string();
         assert!(message.starts_with("no .beads here or above (looked in "), "{message}");
         assert!(message.ends_with("name one: beadlock hold path/.beads -- …"), "{message}");
+    }
+
+    #[test]
+    fn one_that_cannot_be_looked_at_is_not_passed_over() {
+        let (_keep, mut environment) = scene();
+        environment.cwd.push("repo/loop");
+        fs::create_dir(&environment.cwd).unwrap();
+        std::os::unix::fs::symlink(BEADS, environment.cwd.join(BEADS)).unwrap();
+        let error = Database::find(&environment).unwrap_err().to_string();
+        assert!(error.starts_with("cannot reach ") && error.contains("repo/loop/.beads: "), "{error}");
     }
 
     #[test]
