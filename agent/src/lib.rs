@@ -93,16 +93,25 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
+/// The system does not give what a daemon waits with.
+fn no_events(error: std::io::Error) -> std::io::Error {
+    let why = beadlock_checker::system_words(&error);
+    let message =
+        format!("no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`");
+    std::io::Error::new(error.kind(), message)
+}
+
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(no_events)?;
     // Before the first line: whoever has read it may send one.
     let signals = {
         let _context = runtime.enter();
-        Signals::new()?
+        Signals::new().map_err(no_events)?
     };
     let log = log::Log::open(settings.log.clone())?;
     let code =
