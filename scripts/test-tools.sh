@@ -20,6 +20,7 @@ mount mount
 python3 python3
 setpriv util-linux
 setsid util-linux
+strace strace
 unshare util-linux
 LIST
 

@@ -5,6 +5,7 @@
 //! ([`wait_until`]) and never for time alone. What a machine lacks is said in one line and skipped
 //! ([`skip`](mod@skip)); where `CI` is set it fails instead.
 
+pub mod alone;
 pub mod binaries;
 pub mod dice;
 pub mod hostile;

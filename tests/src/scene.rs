@@ -92,6 +92,12 @@ impl Scene {
             .expect("the gate is free")
     }
 
+    /// True when nobody has the gate.
+    pub fn gate_is_free(&self) -> bool {
+        let dir = File::open(self.beads()).expect("open .beads");
+        Flock::lock(dir, FlockArg::LockExclusiveNonblock).is_ok()
+    }
+
     /// The files of `.beads` by name, sorted: a leftover shows here.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.beads()).expect("list .beads");

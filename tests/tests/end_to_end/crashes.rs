@@ -3,9 +3,13 @@
 //! Each command is killed before each of its system calls that changes something (`stepped`), and at moments that
 //! nobody chose, alone and together with all that it has started.
 
+mod every_call;
+mod faults;
+mod power_cut;
 mod stepped;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use stepped::{Stepped, kill_at};
+use stepped::{Calls, Stepped, kill_at};
 
 /// Kills that come at a time, for each command.
 const MOMENTS: usize = 40;
@@ -27,12 +31,17 @@ const CALLS: usize = 400;
 
 /// A command, what is there before it, and how it is done again by whoever finds it undone.
 struct Case {
+    program: fn() -> PathBuf,
     /// What is there before; its answer are processes that live meanwhile.
     before: fn(&Scene) -> Vec<Running>,
     /// The words of the command, which may name what is there.
     words: fn(&Scene, &[Running]) -> Vec<String>,
     /// What somebody would type next, when the lock is still there and its process lives.
     again: Option<fn(&Scene) -> Vec<String>>,
+    /// It claims, and leaves no claim behind when it fails.
+    claims: bool,
+    /// It leaves a process behind that keeps the claim.
+    keeper: bool,
 }
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -82,18 +91,28 @@ fn break_it(_: &Scene) -> Vec<String> {
     words(&["break", "-q", "--holder", "elsewhere", "--even-if-live"])
 }
 
-const HOLD: Case = Case { before: nothing, words: |_, _| words(&["hold", "-q", "--", "true"]), again: None };
+const HOLD: Case = Case {
+    program: binaries::beadlock,
+    before: nothing,
+    words: |_, _| words(&["hold", "-q", "--", "true"]),
+    again: None,
+    claims: true,
+    keeper: false,
+};
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {
     before: script,
     words: |_, script| words(&["acquire", "-q", "--for", &script[0].pid().to_string()]),
-    again: None,
+    ..HOLD
 };
-const DETACH: Case = Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), again: None };
-const RELEASE: Case = Case { before: acquired, words: |scene, _| release(scene), again: Some(release) };
-const BREAK: Case = Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it) };
-const CYCLE: Case = Case { before: stale, words: |_, _| words(&["cycle", "-q", "--", "true"]), again: None };
-const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), again: None };
+const DETACH: Case =
+    Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), keeper: true, ..HOLD };
+const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), claims: false, ..HOLD };
+const CYCLE: Case = Case { words: |_, _| words(&["cycle", "-q", "--", "true"]), ..CHECK };
+const RELEASE: Case =
+    Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
+const BREAK: Case =
+    Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
 
 /// Runs `work`, and the other again and again until that has ended.
 fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
@@ -119,11 +138,43 @@ fn reap_holder(scene: &Scene) {
     }
 }
 
+/// The answer of kill(pid, 0): a zombie lives.
+fn lives(pid: i64) -> bool {
+    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
+}
+
+/// Whom the record there names, if it is whole.
+fn recorded(path: &Path) -> Option<i64> {
+    let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    record["pid"].as_i64()
+}
+
+/// As long as the recorded process lives, its record is at the path, or aside until the next check has put it back; and
+/// a command that runs has one. `left` are the threads that stand still.
+fn still_claimed(scene: &Scene, left: &[Pid], at: &str) {
+    let aside = scene.beads().join(".exclusive-lock.aside");
+    let there = [scene.lock(), aside].iter().find_map(|path| recorded(path));
+    let runs = |pid: &&Pid| {
+        let name = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        name.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("beadlock"))
+    };
+    // In a cycle it is the gate that keeps others out of a command's way.
+    let gate = scene.gate_is_free();
+    if let Some(command) = left.iter().find(runs).filter(|_| gate) {
+        assert!(there == Some(command.as_raw().into()), "{at}: {command} runs without a claim: {there:?}");
+    }
+    if let Some(pid) = there.filter(|pid| lives(*pid)) {
+        let ended = scene.run(&["check", "-q"]);
+        assert_eq!(ended.code, 4, "{at}: {ended:?}");
+        assert_eq!(recorded(&scene.lock()), Some(pid), "{at}: after a check beside {:?}", scene.names());
+    }
+}
+
 impl Case {
     /// A shell that does what `first` says and becomes the command then, whose output goes to the file `told`.
     fn command(&self, scene: &Scene, others: &[Running], first: &str) -> Command {
         let mut command = scene.shell(&format!("{first} exec \"$@\" > told 2> said"));
-        command.arg("sh").arg(binaries::beadlock()).args((self.words)(scene, others));
+        command.arg("sh").arg((self.program)()).args((self.words)(scene, others));
         command
     }
 
@@ -157,7 +208,8 @@ impl Case {
         let ended =
             beside(|| reap_holder(scene), || scene.run(&["hold", "-q", "--wait", "5s", "--", "true"]));
         assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
-        let kept = |name: &String| name.starts_with(".exclusive-lock.broken-");
+        let kept =
+            |name: &String| name.starts_with(".exclusive-lock.broken-") || name.starts_with("daemon.log");
         let names: Vec<String> = scene.names().into_iter().filter(|name| !kept(name)).collect();
         assert_eq!(names, ["issues.jsonl"], "{at}: left behind");
     }
@@ -177,9 +229,10 @@ impl Case {
                         let others = (self.before)(&scene);
                         let command = self.command(&scene, &others, "kill -STOP $$;");
                         let what = format!("before change {at} of {:?}", command.get_args());
-                        match kill_at(command, at) {
+                        match kill_at(command, at, Calls::Changes, |left| still_claimed(&scene, left, &what))
+                        {
                             Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
-                            Stepped::Ended(code) => {
+                            Stepped::Ended(code, _) => {
                                 assert_eq!(code, 0, "{what}: it ended by itself");
                                 ends.fetch_min(at, Ordering::Relaxed)
                             }

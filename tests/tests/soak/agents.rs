@@ -10,8 +10,10 @@ use nix::sys::signal::Signal;
 use super::actor::{Actor, kill_tree};
 use super::site::{Database, NAIVE, Site, WITNESS};
 
-/// How long a cycle of ours works, in milliseconds: up to this.
+/// How long a cycle of ours works, in milliseconds: up to this, or now and then so much longer that it outlives an agent
+/// that is killed, and meets the next one if the gate does not keep that out.
 const WORK: u64 = 60;
+const LONG_WORK: u64 = 1500;
 
 pub struct Agent {
     groups: [&'static str; 2],
@@ -31,7 +33,8 @@ impl Agent {
     pub fn start(&self, site: &Site) {
         let mut command = site.scene.command(binaries::agent());
         let ground = site.ground();
-        let work = format!("exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $(($$ % {WORK}))", ground.display());
+        let work = format!("exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $(($$ % 16 ? $$ % {WORK} : {LONG_WORK}))",
+            ground.display());
         command.args(["--interval", "10s", "--debounce", "100ms", "--jobs", "2", "--exec", &work]);
         for group in self.groups {
             command.arg("--root").arg(site.scene.path().join(group));

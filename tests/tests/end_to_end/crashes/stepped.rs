@@ -1,14 +1,14 @@
 //! A program that is killed before a certain one of its system calls: a crash that comes at the same place every time.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, gettid};
 
 /// The calls that change something which others see. To be killed between any two of the others leaves the same.
 const CHANGES: [libc::c_long; 18] = [
@@ -34,61 +34,190 @@ const CHANGES: [libc::c_long; 18] = [
 /// Of the commands of fcntl.
 const SET_LEASE: u64 = 1024;
 
+/// Before which of its calls it may be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// Those that change something.
+    Changes,
+    /// Every one.
+    All,
+}
+
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// It was killed before this call.
+    /// It was killed before this call: the program itself, or a process that it had forked.
     Killed,
-    /// It ended with this code before it came to that.
-    Ended(i32),
+    /// It ended with this code.
+    Ended(i32, Counted),
     /// Nobody may be stopped by us here.
     Impossible,
 }
 
-/// Runs a shell that stops itself and becomes a program then, and kills that before the `at`th of its calls that change
-/// something.
+/// The calls of a whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Those that were begun: before each of them it may be killed.
+    pub begun: usize,
+    /// Those that came back, and the `execve` of the program: what `strace -f -c` counts.
+    pub returned: usize,
+    /// Of these the ones of the program's first thread: what `strace -c` counts.
+    pub alone: usize,
+}
+
+/// Runs a shell that stops itself and becomes a program then. Of that and of all that it forks the `at`th call is not
+/// made: the process that is about to make it is killed. When the program has ended, what it has left behind stands
+/// still while `look` looks at it. Then it lives on, untraced: a kill of the program is none of its children.
 #[expect(clippy::zombie_processes, reason = "waitpid has the end of it")]
-pub fn kill_at(mut command: Command, at: usize) -> Stepped {
-    let mut child = command.spawn().expect("sh starts");
+pub fn kill_at(mut command: Command, at: usize, calls: Calls, look: impl FnOnce(&[Pid])) -> Stepped {
+    let child = command.spawn().expect("sh starts");
     let pid = Pid::from_raw(child.id().cast_signed());
     waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
-    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
+    let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACEVFORK
+        | Options::PTRACE_O_EXITKILL;
     if ptrace::seize(pid, options).is_err() {
         kill(pid, Signal::SIGKILL).expect("it is ours");
-        child.wait().expect("it ends");
+        waitpid(pid, None).expect("it ends");
         return Stepped::Impossible;
     }
     kill(pid, Signal::SIGCONT).expect("it is ours");
-    // Until it executes the program it is a shell.
-    let (mut executed, mut inside, mut seen) = (false, true, 0);
-    loop {
-        let status = waitpid(pid, Some(WaitPidFlag::__WALL)).expect("it is ours");
-        let pass_on = match status {
-            WaitStatus::Exited(_, code) => return Stepped::Ended(code),
-            WaitStatus::Signaled(_, signal, _) => return Stepped::Ended(128 + signal as i32),
-            WaitStatus::PtraceEvent(_, _, event) if event == libc::PTRACE_EVENT_EXEC => {
-                executed = true;
-                inside = true;
-                None
-            }
-            WaitStatus::PtraceSyscall(_) if executed => {
-                inside = !inside;
-                if inside && changes_something(pid) {
-                    seen += 1;
-                    if seen > at {
-                        kill(pid, Signal::SIGKILL).expect("it is ours");
-                        assert_eq!(child.wait().expect("it ends").signal(), Some(libc::SIGKILL));
-                        return Stepped::Killed;
+    let mut traced = Traced {
+        calls,
+        at,
+        counted: Counted::default(),
+        killed: false,
+        executed: false,
+        inside: HashMap::new(),
+    };
+    traced.inside.insert(pid, true);
+    let code = traced.run_to_the_end_of(pid);
+    let left = traced.freeze();
+    look(&left.iter().map(|(pid, _)| *pid).collect::<Vec<_>>());
+    for (pid, signal) in left {
+        // An error: it was killed meanwhile.
+        let _ = ptrace::detach(pid, signal);
+    }
+    if traced.killed { Stepped::Killed } else { Stepped::Ended(code, traced.counted) }
+}
+
+struct Traced {
+    calls: Calls,
+    at: usize,
+    counted: Counted,
+    killed: bool,
+    /// Until it executes the program it is a shell.
+    executed: bool,
+    /// The threads, and whether each is inside a call.
+    inside: HashMap<Pid, bool>,
+}
+
+impl Traced {
+    /// The code that the program ends with.
+    fn run_to_the_end_of(&mut self, program: Pid) -> i32 {
+        loop {
+            // Of this thread's children alone: other tests run beside it.
+            let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+            let status = waitpid(Pid::from_raw(-1), Some(flags)).expect("the program is ours");
+            let Some(pid) = status.pid() else { continue };
+            let pass_on = match status {
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                    self.inside.remove(&pid);
+                    match status {
+                        WaitStatus::Exited(_, code) if pid == program => return code,
+                        WaitStatus::Signaled(_, signal, _) if pid == program => return 128 + signal as i32,
+                        _ => continue,
                     }
                 }
-                None
-            }
-            WaitStatus::Stopped(_, signal) => Some(signal),
-            _ => None,
-        };
-        // An error: it was killed by somebody else, which the next round sees.
-        let _ = ptrace::syscall(pid, pass_on);
+                WaitStatus::PtraceEvent(_, _, event) => {
+                    if event == libc::PTRACE_EVENT_EXEC {
+                        self.executed = true;
+                        self.inside.insert(pid, true);
+                    }
+                    None
+                }
+                WaitStatus::PtraceSyscall(_) => {
+                    let inside = self.inside.entry(pid).or_insert(false);
+                    *inside = !*inside;
+                    let begins = *inside;
+                    if self.executed && !begins {
+                        self.counted.returned += 1;
+                        self.counted.alone += usize::from(pid == program);
+                    }
+                    if self.executed && begins && self.counts(pid) {
+                        self.counted.begun += 1;
+                        if self.counted.begun > self.at && !self.killed {
+                            self.killed = true;
+                            kill(pid, Signal::SIGKILL).expect("it is ours");
+                            continue;
+                        }
+                    }
+                    None
+                }
+                WaitStatus::Stopped(_, signal) => Some(signal),
+                _ => None,
+            };
+            self.inside.entry(pid).or_insert(false);
+            // An error: it was killed by somebody else, which the next round sees.
+            let _ = ptrace::syscall(pid, pass_on);
+        }
     }
+
+    fn counts(&self, pid: Pid) -> bool {
+        match self.calls {
+            Calls::All => true,
+            Calls::Changes => changes_something(pid),
+        }
+    }
+
+    /// The threads that live on, each of them stopped, and the signal that each is about to get.
+    ///
+    /// `inside` does not know them all: whoever is killed while another thread of it forks does not tell of the child,
+    /// which would stand still for as long as we live, with all that it has open. `/proc` has them.
+    fn freeze(&mut self) -> Vec<(Pid, Option<Signal>)> {
+        let mut left: HashMap<Pid, Option<Signal>> = HashMap::new();
+        let mut ended: HashSet<Pid> = HashSet::new();
+        loop {
+            let traced = traced_by(gettid());
+            let new: Vec<Pid> =
+                traced.into_iter().filter(|pid| !left.contains_key(pid) && !ended.contains(pid)).collect();
+            if new.is_empty() {
+                return left.into_iter().collect();
+            }
+            for pid in new {
+                let _ = ptrace::interrupt(pid);
+                match waitpid(pid, Some(WaitPidFlag::__WALL)) {
+                    Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => {
+                        ended.insert(pid);
+                    }
+                    Ok(WaitStatus::Stopped(_, signal)) => {
+                        left.insert(pid, Some(signal));
+                    }
+                    Ok(_) => {
+                        left.insert(pid, None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The threads that this one traces.
+fn traced_by(tracer: Pid) -> Vec<Pid> {
+    let numbers = |dir: &str| {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect::<Vec<_>>()
+    };
+    let line = format!("TracerPid:\t{tracer}");
+    let threads = numbers("/proc").into_iter().flat_map(|pid| numbers(&format!("/proc/{pid}/task")));
+    let is_traced = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|text| text == line)
+    };
+    threads.filter(is_traced).map(Pid::from_raw).collect()
 }
 
 /// What it is about to call; `running` or nothing when `/proc` does not say.

@@ -1,0 +1,291 @@
+//! Every command is killed before every system call, of the program, its threads and what it has forked; and every
+//! call to the file system fails once with each error ([`faults`](super::faults)).
+//!
+//! Each command has a PID namespace of its own, so its calls can be counted: our own stops and `strace -c` must count
+//! the same, and no call is overlooked. In `make test` some of the calls, another part each time; `make syscalls` takes
+//! each one. `SYSCALL_STRIDE` and `SYSCALL_SEED` repeat a run.
+
+use std::fmt;
+use std::fs;
+use std::iter::Sum;
+use std::ops::Add;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use beadlock_tests::alone::{Shard, shard, shards};
+use beadlock_tests::seed::Recipe;
+use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool};
+
+use super::stepped::{Calls, Counted, Stepped, kill_at};
+use super::{
+    ACQUIRE, BREAK, CHECK, CYCLE, Case, DETACH, HOLD, HOLD_STALE, RELEASE, script, still_claimed, words,
+};
+
+/// Processes that divide the work on a command.
+const SHARDS: usize = 2;
+/// Kills and faults for each command where no stride is asked for.
+const FEW: usize = 14;
+/// Runs that end undisturbed before the last call counts as passed: not every run is equally long.
+const LAST: usize = 3;
+/// Runs in which both must have counted the same at least once: threads wait for each other now and then.
+const COUNTS: usize = 20;
+/// How long a shard of a command may take; every call of the longest takes a few minutes.
+const BOUND: Duration = Duration::from_secs(1800);
+
+const AGENT: Case =
+    Case { program: binaries::agent, words: |_, _| words(&["--once", "--action", "none"]), ..CHECK };
+
+/// The shell recipe: it writes its lock in place, and works.
+const RECIPE: Case = Case {
+    program: || "/bin/sh".into(),
+    words: |_, _| vec!["-c".into(), format!("{}true", Recipe::any().create)],
+    ..HOLD
+};
+
+/// What was tried on a command, and how it went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Row {
+    calls: usize,
+    strace: usize,
+    killed: usize,
+    injected: usize,
+    failed: usize,
+}
+
+impl Row {
+    fn parse(line: &str) -> Option<Self> {
+        let numbers: Vec<usize> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [calls, strace, killed, injected, failed] = numbers[..] else { return None };
+        Some(Self { calls, strace, killed, injected, failed })
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { calls, strace, killed, injected, failed } = self;
+        write!(f, "{calls:>7} {strace:>9} {killed:>9} {injected:>8} {failed:>8}")
+    }
+}
+
+impl Add for Row {
+    type Output = Self;
+
+    /// The same command in another shard: it has as many calls there.
+    fn add(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.max(other.calls),
+            strace: self.strace.max(other.strace),
+            killed: self.killed + other.killed,
+            injected: self.injected + other.injected,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
+impl Sum for Row {
+    fn sum<I: Iterator<Item = Self>>(rows: I) -> Self {
+        rows.fold(Self::default(), Self::add)
+    }
+}
+
+fn asked(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Which of `all` are tried, from 0 on: an endless row when `all` is not known for certain.
+pub struct Chosen {
+    seed: usize,
+    shard: Shard,
+}
+
+impl Chosen {
+    pub fn of(&self, all: usize) -> impl Iterator<Item = usize> + use<> {
+        let stride = asked("SYSCALL_STRIDE").unwrap_or(all / FEW).max(1);
+        self.shard.part((self.seed % stride..).step_by(stride))
+    }
+}
+
+/// Tries `what`, which panics where something does not hold. Returns how many such there were, and says what.
+pub fn failures(what: impl FnOnce()) -> usize {
+    usize::from(catch_unwind(AssertUnwindSafe(what)).is_err())
+}
+
+impl Case {
+    /// The calls of one run that nobody disturbs, by our own count; None where nobody may be traced.
+    fn count(&self) -> Option<Counted> {
+        let scene = Scene::new();
+        let others = (self.before)(&scene);
+        // It stands for strace, which a walk through /proc would see.
+        let _strace = script(&scene);
+        let command = self.command(&scene, &others, "kill -STOP $$;");
+        match kill_at(command, usize::MAX, Calls::All, |_| ()) {
+            Stepped::Ended(0, counted) => Some(counted),
+            Stepped::Impossible => None,
+            other => panic!("undisturbed: {other:?}"),
+        }
+    }
+
+    /// The same by strace; None where it is missing. It would wait for a keeper as well, so beside one it counts what
+    /// the program's first thread does.
+    fn count_of_strace(&self) -> Option<usize> {
+        let strace = tool("strace")?;
+        let scene = Scene::new();
+        let others = (self.before)(&scene);
+        let mut command = scene.command(strace);
+        command.args((!self.keeper).then_some("-f")).args(["-c", "-U", "calls,name", "-o", "counts"]);
+        command.arg((self.program)()).args((self.words)(&scene, &others));
+        // A shell looks where it is, and ours has been told.
+        command.env("PWD", scene.path());
+        let ended = Ended::from(run(command));
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let counts = fs::read_to_string(scene.path().join("counts")).expect("counts");
+        let total = counts.lines().find(|line| line.ends_with("total")).expect("a total");
+        total.split_whitespace().next().and_then(|word| word.parse().ok())
+    }
+
+    /// The calls that are begun, and what both counts, which must agree, say of those that come back.
+    fn counted(&self) -> Option<(usize, usize)> {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        loop {
+            ours.push(self.count()?);
+            theirs.push(self.count_of_strace()?);
+            let agrees =
+                |ours: &&Counted| theirs.contains(if self.keeper { &ours.alone } else { &ours.returned });
+            if let Some(both) = ours.iter().find(agrees) {
+                return Some((both.begun, if self.keeper { both.alone } else { both.returned }));
+            }
+            assert!(ours.len() < COUNTS, "we have counted {ours:?}, and strace -c {theirs:?}");
+        }
+    }
+
+    /// How many kills there were, and how many of them left what must not be.
+    fn killed_at_every_call(&self, calls: usize, chosen: &Chosen) -> (usize, usize) {
+        let (mut killed, mut failed, mut ended) = (0, 0, 0);
+        for at in chosen.of(calls) {
+            failed += failures(|| {
+                let scene = Scene::new();
+                let others = (self.before)(&scene);
+                let command = self.command(&scene, &others, "kill -STOP $$;");
+                let what = format!("before call {at} of {:?}", command.get_args());
+                match kill_at(command, at, Calls::All, |left| still_claimed(&scene, left, &what)) {
+                    Stepped::Killed => killed += 1,
+                    Stepped::Ended(code, _) => {
+                        assert_eq!(code, 0, "{what}: it ended by itself");
+                        ended += 1;
+                    }
+                    Stepped::Impossible => panic!("{what}: nobody may trace it any more"),
+                }
+                self.recovers(&scene, others, &what);
+            });
+            if ended >= LAST {
+                break;
+            }
+        }
+        (killed, failed)
+    }
+
+    /// All that this process is to try.
+    fn tried(&self, shard: Shard) -> Option<Row> {
+        become_subreaper();
+        let (calls, strace) = self.counted()?;
+        let chosen = Chosen { seed: asked("SYSCALL_SEED").unwrap_or_default(), shard };
+        let (killed, failed) = self.killed_at_every_call(calls, &chosen);
+        let (injected, not_honest) = self.fails_at_every_call(&chosen)?;
+        Some(Row { calls, strace, killed, injected, failed: failed + not_honest })
+    }
+
+    /// The row of this command in the table, and what was said on the way; None where it cannot be tried, which is said.
+    #[track_caller]
+    fn row(&self, name: &str) -> Option<(Row, String)> {
+        if let Some(shard) = shard() {
+            match self.tried(shard) {
+                Some(row) => println!("row {row}"),
+                None => skip::cannot("nobody may trace a program here"),
+            }
+            return None;
+        }
+        static HEAD: Once = Once::new();
+        let seed = asked("SYSCALL_SEED").unwrap_or_else(|| std::process::id() as usize);
+        HEAD.call_once(|| {
+            eprintln!(
+                "SYSCALL_SEED={seed}\n{:<18} {:>7} {:>9} {:>9} {:>8} {:>8} {:>5}",
+                "command", "calls", "strace -c", "killed at", "injected", "failures", "s"
+            );
+        });
+        let begun = Instant::now();
+        let test = format!("crashes::every_call::{name}");
+        let ended = shards(&test, SHARDS, ("SYSCALL_SEED", seed.to_string()), BOUND)?;
+        let said = ended.iter().map(|ended| ended.err.as_str()).collect::<String>();
+        let row_of =
+            |ended: &Ended| ended.out.lines().find_map(|line| Row::parse(line.split_once("row ")?.1));
+        let Some(rows) = ended.iter().map(row_of).collect::<Option<Vec<Row>>>() else {
+            assert!(said.contains("skipped: "), "{said}");
+            eprint!("{said}");
+            return None;
+        };
+        let row: Row = rows.into_iter().sum();
+        eprintln!("{:<18} {row} {:>5.0}", name, begun.elapsed().as_secs_f32());
+        Some((row, said))
+    }
+
+    /// Nothing of it all may fail.
+    #[track_caller]
+    fn holds(&self, name: &str) {
+        let Some((row, said)) = self.row(name) else { return };
+        assert_eq!(row.failed, 0, "{name}: {said}");
+        assert!(row.killed >= FEW / 2 && row.injected >= FEW / 2, "{row:?}: this shows nothing");
+    }
+}
+
+#[test]
+fn hold() {
+    HOLD.holds("hold");
+}
+
+#[test]
+fn hold_stale() {
+    HOLD_STALE.holds("hold_stale");
+}
+
+#[test]
+fn acquire() {
+    ACQUIRE.holds("acquire");
+}
+
+#[test]
+fn acquire_detach() {
+    DETACH.holds("acquire_detach");
+}
+
+#[test]
+fn release() {
+    RELEASE.holds("release");
+}
+
+#[test]
+fn break_elsewhere() {
+    BREAK.holds("break_elsewhere");
+}
+
+#[test]
+fn cycle() {
+    CYCLE.holds("cycle");
+}
+
+#[test]
+fn check() {
+    CHECK.holds("check");
+}
+
+#[test]
+fn agent_once() {
+    AGENT.holds("agent_once");
+}
+
+/// The control: the same kills and faults, and what must not be is.
+#[test]
+fn shell_recipe() {
+    let Some((row, _)) = RECIPE.row("shell_recipe") else { return };
+    assert!(row.failed > 0, "a lock that is written in place was always whole: {row:?}");
+}

@@ -1,0 +1,166 @@
+//! A system call that fails: a clear error and the right exit code, and no claim is believed that is not on disk.
+//!
+//! strace makes the n-th call of a kind fail, counted from the first call that names the database on: what comes before
+//! is the dynamic loader's. In `make test` a part of the faults; `make syscalls` tries each one.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use beadlock_tests::{Ended, Scene, binaries, run, tool};
+
+use super::Case;
+use super::every_call::{Chosen, failures};
+
+/// The calls, and with which errors they can fail.
+const FAULTS: [(&str, &[&str]); 17] = [
+    ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS", "EINTR"]),
+    ("read", &["EIO", "EINTR"]),
+    ("pread64", &["EIO", "EINTR"]),
+    ("write", &["ENOSPC", "EIO", "EINTR"]),
+    ("fchmod", &["EIO", "EROFS", "EACCES"]),
+    ("fdatasync", &["EIO", "ENOSPC", "EROFS"]),
+    ("linkat", &["ENOSPC", "EIO", "EROFS", "EACCES"]),
+    ("renameat2", &["ENOSPC", "EIO", "EROFS", "EACCES"]),
+    ("unlinkat", &["EIO", "EROFS", "EACCES"]),
+    ("fcntl", &["EINTR", "ENOLCK", "EACCES", "EMFILE"]),
+    ("flock", &["EINTR", "ENOLCK", "EIO"]),
+    ("fstat", &["EIO", "EACCES"]),
+    ("newfstatat", &["EIO", "EACCES"]),
+    ("statx", &["EIO", "EACCES"]),
+    ("statfs", &["EIO", "EACCES"]),
+    ("getdents64", &["EIO"]),
+    ("ftruncate", &["EIO", "EROFS"]),
+];
+/// What DESIGN 8 knows, without the command line's; 126: the command cannot be executed.
+const CODES: [i32; 7] = [0, 1, 4, 5, 9, 125, 126];
+/// What an error names, one of them.
+const CULPRITS: [&str; 8] = [
+    ".beads",
+    "/proc",
+    "stdout",
+    "cannot be executed",
+    "the command's process",
+    "process that keeps the gate",
+    "the keeper",
+    "to wait with",
+];
+
+/// A kind of call, its error, and the how many-th of its kind it is.
+struct Fault {
+    call: &'static str,
+    error: &'static str,
+    at: usize,
+}
+
+impl Case {
+    /// Runs it under strace with these words, and its trace goes to the file `trace`.
+    fn traced(&self, scene: &Scene, strace: &Path, options: &[&str]) -> (Ended, String) {
+        let others = (self.before)(scene);
+        let words = (self.words)(scene, &others);
+        let mut command = scene.command(strace);
+        // It would wait for a keeper.
+        command.args((!self.keeper).then_some("-f"));
+        command.args(["-o", "trace"]).args(options).arg((self.program)());
+        // Said too: the words for people are looked at.
+        command.args(words.iter().filter(|word| *word != "-q"));
+        let ended = Ended::from(run(command));
+        let trace = fs::read_to_string(scene.path().join("trace")).unwrap_or_default();
+        let with_pid = |line: &str| format!("{}{line}\n", if self.keeper { "1 " } else { "" });
+        (ended, trace.lines().map(with_pid).collect())
+    }
+
+    /// What must hold whatever has failed.
+    fn honest(&self, scene: &Scene, ended: &Ended, at: &str) {
+        assert!(CODES.contains(&ended.code), "{at}");
+        assert!(!ended.err.contains("panicked"), "{at}");
+        // One line that names what it failed at; the line of a check that failed is the contract's.
+        let is_clear = |line: &str| {
+            line.contains("Skipping database (")
+                || ["beadlock: error: ", "beadlock-agent: "].iter().any(|start| line.starts_with(start))
+                    && CULPRITS.iter().any(|culprit| line.contains(culprit))
+        };
+        let said = [&ended.err, &ended.out, &scene.log()].map(|text| text.lines().any(is_clear));
+        assert!(ended.code == 0 || said.contains(&true), "{at}: no clear error");
+        let text = scene.lock_text();
+        let is_whole = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        assert!(!scene.lock().exists() || is_whole, "{at}: not whole");
+    }
+
+    /// Every fault from the first call on that names the database: what comes before is the dynamic loader's.
+    fn faults(&self, strace: &Path) -> Vec<Fault> {
+        let scene = Scene::new();
+        let (ended, trace) = self.traced(&scene, strace, &[]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let begun = trace.lines().filter_map(|line| {
+            let (pid, call) = line.split_once(' ')?;
+            Some((pid, call.trim_start().split_once('(')?))
+        });
+        let (program, _) = begun.clone().next().expect("a program");
+        // strace counts for each thread and process by itself.
+        let (mut first, mut last) = (HashMap::new(), HashMap::new());
+        let mut is_named = false;
+        for (pid, (call, words)) in begun {
+            is_named |= pid == program && call != "execve" && words.contains(".beads");
+            let of_this: &mut usize = last.entry((call, pid)).or_default();
+            *of_this += 1;
+            if pid == program && !is_named {
+                first.insert(call, *of_this);
+            }
+        }
+        let of = |call: &str| {
+            let counts = last.iter().filter(|((name, _), _)| *name == call);
+            first.get(call).map_or(1, |before| before + 1)
+                ..=counts.map(|(_, count)| *count).max().unwrap_or(0)
+        };
+        let errors = FAULTS.iter().flat_map(|(call, errors)| errors.iter().map(move |error| (*call, *error)));
+        errors.flat_map(|(call, error)| of(call).map(move |at| Fault { call, error, at })).collect()
+    }
+
+    /// How many faults there were, and after how many of them not all held; None where strace is missing.
+    pub fn fails_at_every_call(&self, chosen: &Chosen) -> Option<(usize, usize)> {
+        let strace = tool("strace")?;
+        let faults = self.faults(&strace);
+        let (mut injected, mut failed) = (0, 0);
+        for fault in chosen.of(faults.len()).map_while(|at| faults.get(at)) {
+            failed += failures(|| injected += usize::from(self.fails_at(&strace, fault)));
+        }
+        Some((injected, failed))
+    }
+
+    /// False when this run had no such call.
+    fn fails_at(&self, strace: &Path, fault: &Fault) -> bool {
+        let Fault { call, error, at } = fault;
+        let inject = format!("inject={call}:error={error}:when={at}");
+        let scene = Scene::new();
+        let log = scene.beads().join("daemon.log").display().to_string();
+        let mut options = vec!["-e", inject.as_str()];
+        if *call == "write" && (self.program)() == binaries::agent() {
+            // Its threads wake each other with a write that cannot fail.
+            options.extend(["-P", &log]);
+        }
+        let (ended, trace) = self.traced(&scene, strace, &options);
+        if !trace.contains("(INJECTED)") {
+            return false;
+        }
+        let what = format!("{inject}: {ended:?}, beside {:?}, {:?}", scene.names(), scene.lock_text());
+        fs::write(scene.path().join("told"), &ended.out).expect("write what it has told");
+        self.honest(&scene, &ended, &what);
+        if self.claims && ended.code != 0 {
+            // The command of a claim that failed has not run, and so nothing of it is there.
+            let has_run = trace.contains("execve(\"/usr/bin/true\"") && ended.code != 9;
+            assert!(!has_run, "{what}: it ran all the same");
+            let text = scene.lock_text();
+            let is_ours = !text.is_empty() && !text.contains("long gone");
+            assert!(!is_ours, "{what}: a claim that nobody believes");
+        }
+        if self.claims && ended.code == 0 {
+            let linked = trace.lines().any(|line| {
+                line.contains("linkat(") && line.contains("\".exclusive-lock\"") && line.contains("= 0")
+            });
+            assert!(linked || scene.lock().exists(), "{what}: believed, and not on disk");
+        }
+        self.recovers(&scene, Vec::new(), &what);
+        true
+    }
+}
