@@ -33,8 +33,10 @@ impl Agent {
     pub fn start(&self, site: &Site) {
         let mut command = site.scene.command(binaries::agent());
         let ground = site.ground();
-        let work = format!("exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $(($$ % 16 ? $$ % {WORK} : {LONG_WORK}))",
-            ground.display());
+        let work = format!(
+            "exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $(($$ % 16 ? $$ % {WORK} : {LONG_WORK}))",
+            ground.display()
+        );
         command.args(["--interval", "10s", "--debounce", "100ms", "--jobs", "2", "--exec", &work]);
         for group in self.groups {
             command.arg("--root").arg(site.scene.path().join(group));
