@@ -47,11 +47,17 @@ impl Default for Scene {
 impl Scene {
     /// A fresh one.
     pub fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// A fresh one in this directory: on the file system there.
+    pub fn below(dir: &Path) -> Self {
         // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
         use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
             .expect("default signals");
-        let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir().expect("a temporary directory");
+        let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir_in(dir);
+        let top = top.expect("a temporary directory");
         let scene = Self { top };
         fs::create_dir(scene.beads()).expect("create .beads");
         fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-1\"}\n").expect("write issues.jsonl");
