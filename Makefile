@@ -11,12 +11,13 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test model syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test model stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
+	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
@@ -33,6 +34,11 @@ test: tools
 # Prints each group with its states, and each counterexample. About a minute on one core.
 model:
 	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
+
+# Prints a table, ours and the obvious way in the same rounds. Some twenty minutes on two cores.
+stress: export STRESS_ROUNDS ?= 100000
+stress: tools
+	$(CARGO) test --locked --package beadlock-tests --test stress -- --nocapture --test-threads 1
 
 # Every call; in `make test` some of them, others each time. Prints one row for each command; the last one is the
 # control, which must fail. About a quarter of an hour on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.

@@ -8,7 +8,6 @@ mod hold_and_check;
 mod log_report;
 mod namespaces;
 mod odd;
-mod racing_claims;
 mod resume;
 mod rows;
 mod seed_document;

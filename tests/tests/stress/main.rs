@@ -1,0 +1,120 @@
+//! Eight contenders for one stale lock, again and again: claims, agents and checks, and writers that know nothing of
+//! the gate. No claim is lost, and no two are at work at once; in the same rounds the obvious way (read, judge, unlink)
+//! loses some, else this has shown nothing.
+//!
+//! Threads play most of it, through the library; the real programs play the same with kills.
+//!
+//! `STRESS_ROUNDS` says how many (`make stress`: 100,000), `STRESS_SEED` repeats the dice, though not the kernel's.
+
+mod cast;
+mod ground;
+mod moves;
+mod naive;
+mod ours;
+mod programs;
+mod report;
+mod round;
+mod witness;
+
+use std::path::Path;
+
+use beadlock_checker::take::Means;
+use beadlock_tests::{become_subreaper, binaries, skip};
+
+use programs::Troupe;
+use report::{print_head, print_row};
+use round::{Shown, Way};
+
+/// In `make test`.
+const FEW: usize = 1200;
+/// Rounds side by side: they mostly wait.
+const LANES: usize = 96;
+const LANES_OF_PROGRAMS: usize = 4;
+/// One round in so many is played again by programs, and in `make test` some more.
+const ROUNDS_A_PROGRAM: usize = 100;
+const FEW_OF_PROGRAMS: usize = 48;
+
+fn given(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn seed() -> u64 {
+    let seed = given("STRESS_SEED").unwrap_or_else(|| {
+        u64::from(std::process::id()) << 32
+            | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
+    });
+    println!("seed {seed} (STRESS_SEED repeats the dice)");
+    seed
+}
+
+fn rounds() -> usize {
+    given("STRESS_ROUNDS").map_or(FEW, |rounds| rounds as usize)
+}
+
+/// Plays each way on each file system and prints the table. The last way is the control: it must lose claims in 0.5 %
+/// of its rounds. The others lose nothing, let no two work at once, and leave nothing behind.
+fn compare<W: Copy + Send + Sync>(
+    ways: &[(&str, W)],
+    rounds: usize,
+    play: impl Fn(&Path, W, usize) -> Shown + Sync,
+) {
+    let each = rounds.div_ceil(2 * ground::ALL.len());
+    let mut wrong = Vec::new();
+    print_head();
+    let (mut of_control, mut lost_by_control) = (0, 0);
+    for ground in ground::ALL.into_iter().chain([ground::HERE]) {
+        if ground.name == ground::HERE.name && of_control > 0 {
+            break;
+        }
+        let all = |dir: &Path| {
+            let one = |(name, way): &(&str, W)| {
+                let shown = play(dir, *way, each);
+                print_row(ground.name, name, each, &shown);
+                shown
+            };
+            ways.iter().map(one).collect::<Vec<_>>()
+        };
+        let Some(shown) = ground.on(all) else { continue };
+        for (number, ((name, _), shown)) in ways.iter().zip(shown).enumerate() {
+            if number + 1 < ways.len() {
+                wrong.extend(shown.counts.wrong().map(|what| format!("{}, {name}: {what}", ground.name)));
+            } else {
+                of_control += each;
+                lost_by_control += shown.counts.lost.into_inner();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        of_control > 0 && lost_by_control * 200 >= of_control,
+        "the control lost {lost_by_control} in {of_control} rounds: this run has shown nothing"
+    );
+}
+
+#[test]
+fn no_claim_is_lost_where_the_obvious_way_loses_some() {
+    let (seed, rounds) = (seed(), rounds());
+    let ways = [
+        ("leases", Way::Ours(Means::BEST)),
+        ("no leases", Way::Ours(Means { leases: false, ..Means::BEST })),
+        ("read, judge, unlink", Way::Naive),
+    ];
+    compare(&ways, rounds, |dir, way, each| round::play(dir, way, each, LANES, seed));
+}
+
+#[test]
+fn no_program_loses_its_claim_where_scripts_lose_some() {
+    if ["flock", "setpriv"].iter().any(|name| skip::tool(name).is_none()) {
+        return;
+    }
+    become_subreaper();
+    // Built before anybody waits for them.
+    let _ = binaries::directory();
+    let (seed, rounds) = (seed(), (rounds() / ROUNDS_A_PROGRAM).max(FEW_OF_PROGRAMS));
+    let mut ways = vec![("programs", Troupe::Ours), ("scripts", Troupe::Naive)];
+    // The stale lock is made another user's.
+    if skip::root() {
+        ways.insert(1, ("programs, no leases", Troupe::WithoutLeases));
+    }
+    compare(&ways, rounds, |dir, troupe, each| programs::play(dir, troupe, each, LANES_OF_PROGRAMS, seed));
+}
