@@ -11,6 +11,7 @@
 mod broken;
 mod claim;
 mod held;
+mod lease;
 mod recovery;
 mod release;
 mod removal;
