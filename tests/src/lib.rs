@@ -13,6 +13,7 @@ pub mod process;
 pub mod scene;
 pub mod seed;
 pub mod skip;
+pub mod stepwise;
 pub mod wait;
 
 pub use dice::Dice;

@@ -84,8 +84,28 @@ pub enum Step {
     Absent,
     /// The complete record is on disk, without a name.
     Synced,
-    /// The lock is linked.
+    /// The lock is linked. This stays the last one: [`Step::ALL`] counts up to it.
     Linked,
+}
+
+impl Step {
+    /// Every one.
+    pub const ALL: [Self; Self::Linked as usize + 1] = [
+        Self::SideFound,
+        Self::SideJudged,
+        Self::Recovered,
+        Self::Judged,
+        Self::Leased,
+        Self::JudgedAgain,
+        Self::MovedAside,
+        Self::GraceOver,
+        Self::Deleted,
+        Self::Kept,
+        Self::MovingBack,
+        Self::Absent,
+        Self::Synced,
+        Self::Linked,
+    ];
 }
 
 /// Which mechanisms may be used. Whatever a kernel or file system refuses falls back by itself; tests take the

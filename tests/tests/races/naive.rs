@@ -1,0 +1,43 @@
+//! The control of the races: the ways that everybody writes first go through the same squares, and lose claims in those
+//! that are named here, and in no others.
+
+use beadlock_tests::stepwise::Operation;
+
+use crate::rule::CLAIMS;
+use crate::steps::{Broken, Table, play_all};
+
+/// Operation, step, who comes, and which of the sentences is not true then.
+const LOST: [(&str, &str, &str, usize); 15] = [
+    ("NaiveClaim", "Absent", "Claimer", 3),
+    ("NaiveClaim", "Absent", "WriterByRename", 0),
+    ("NaiveClaim", "Absent", "WriterInPlace", 0),
+    ("NaiveClaim", "Synced", "Crash", 5),
+    ("NaiveClaim", "Synced", "WriterByRename", 1),
+    ("NaiveClaim", "Synced", "WriterInPlace", 0),
+    ("NaiveRecovery", "SideFound", "WriterByRename", 0),
+    ("NaiveRecovery", "SideFound", "WriterInPlace", 0),
+    ("NaiveRelease", "Judged", "WriterByRename", 0),
+    ("NaiveRelease", "Judged", "WriterInPlace", 0),
+    ("NaiveRemoval", "Deleted", "WriterByRename", 2),
+    ("NaiveRemoval", "Deleted", "WriterInPlace", 2),
+    ("NaiveRemoval", "Judged", "Claimer", 3),
+    ("NaiveRemoval", "Judged", "WriterByRename", 0),
+    ("NaiveRemoval", "Judged", "WriterInPlace", 0),
+];
+
+#[test]
+fn the_naive_ways_lose_claims_where_they_are_known_to() {
+    let Table { squares, broken, .. } = play_all(&Operation::NAIVE, &["best"]);
+    let claims = broken.iter().filter_map(|Broken { square, sentence, .. }| {
+        let which = CLAIMS.iter().position(|claim| claim == sentence)?;
+        let [operation, intruder] = [format!("{:?}", square.operation), format!("{:?}", square.intruder)];
+        Some((operation, square.step.clone(), intruder, which))
+    });
+    let mut lost: Vec<_> = claims.collect();
+    lost.sort();
+    println!("races at every step, the naive ways: {squares} squares, {} lost", lost.len());
+    let known = LOST.map(|(operation, step, intruder, which)| {
+        (operation.to_owned(), step.to_owned(), intruder.to_owned(), which)
+    });
+    assert_eq!(lost, known);
+}

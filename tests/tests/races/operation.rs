@@ -1,0 +1,61 @@
+//! What an operation finds, and whose claims must stand after it.
+
+use std::fs;
+
+use beadlock_tests::stepwise::Operation;
+use beadlock_tests::{Scene, dead_pid, lock_text, this_host};
+
+/// A record of somebody who is alive: this test.
+pub fn live(holder: &str) -> String {
+    lock_text(holder, std::process::id().into(), &this_host())
+}
+
+fn dead(holder: &str) -> String {
+    lock_text(holder, dead_pid().into(), &this_host())
+}
+
+/// Lays out what the operation finds.
+pub fn prepare(operation: Operation, scene: &Scene) {
+    use Operation as Op;
+    let aside = scene.beads().join(".exclusive-lock.aside");
+    let (lock, aside_text) = match operation {
+        Op::Removal | Op::RemovalThatGivesWay | Op::Claim | Op::NaiveRemoval | Op::NaiveClaim => {
+            (Some(dead("long gone")), None)
+        }
+        Op::RecoveryOfADeadLock => (None, Some(dead("long gone"))),
+        Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => (None, Some(live("aside"))),
+        Op::RecoveryBesideADeadLock => (Some(dead("long gone")), Some(live("aside"))),
+        Op::Release | Op::NaiveRelease => (None, None),
+        Op::Break => (Some(lock_text("elsewhere", 4711, "another-host")), None),
+    };
+    if let Some(text) = lock {
+        scene.write_lock(text);
+    }
+    if let Some(text) = aside_text {
+        fs::write(aside, text).expect("write the side file");
+    }
+}
+
+/// Whose claims stand before it, or come in the middle of it by the operation's own story.
+pub fn standing_before(operation: Operation) -> &'static [&'static str] {
+    use Operation as Op;
+    match operation {
+        Op::RemovalThatGivesWay => &["first"],
+        Op::RecoveryOfAClaim | Op::RecoveryBesideADeadLock | Op::NaiveRecovery => &["aside"],
+        Op::Release | Op::NaiveRelease => &["ours"],
+        Op::ReleaseBesideAClaim => &["aside", "ours"],
+        Op::Break => &["elsewhere"],
+        Op::Removal | Op::RecoveryOfADeadLock | Op::Claim | Op::NaiveRemoval | Op::NaiveClaim => &[],
+    }
+}
+
+/// The claim that this operation is there to end, and the step from which on it is ended.
+pub fn ends(operation: Operation) -> Option<(&'static str, &'static str)> {
+    match operation {
+        Operation::Release | Operation::ReleaseBesideAClaim | Operation::NaiveRelease => {
+            Some(("ours", "Deleted"))
+        }
+        Operation::Break => Some(("elsewhere", "Kept")),
+        _ => None,
+    }
+}

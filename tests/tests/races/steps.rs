@@ -1,0 +1,106 @@
+//! Every operation at every hook point, with every intruder. The hook points are those that it comes to by itself.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use beadlock_checker::take::Step;
+use beadlock_tests::become_subreaper;
+use beadlock_tests::stepwise::Operation;
+
+use crate::course::{Course, play};
+use crate::intruder::Intruder;
+use crate::rule::broken_rule;
+
+/// Scenes side by side: they mostly wait.
+const LANES: usize = 8;
+
+/// One square of the table.
+#[derive(Debug, Clone)]
+pub struct Square {
+    pub operation: Operation,
+    means: &'static str,
+    /// Which of its steps, from 0, and what that is called.
+    at: usize,
+    pub step: String,
+    pub intruder: Intruder,
+}
+
+/// A square in which something that must hold does not.
+#[derive(Debug)]
+pub struct Broken {
+    pub square: Square,
+    /// What does not.
+    pub sentence: &'static str,
+    #[expect(dead_code, reason = "for who reads why a test has failed")]
+    course: Course,
+}
+
+/// What playing all squares has come to.
+pub struct Table {
+    pub squares: usize,
+    pub broken: Vec<Broken>,
+    /// All steps that were come to.
+    steps: BTreeSet<String>,
+}
+
+/// Plays every square of these operations.
+pub fn play_all(operations: &[Operation], means: &[&'static str]) -> Table {
+    become_subreaper();
+    let (mut courses, mut steps) = (Vec::new(), BTreeSet::new());
+    for &operation in operations {
+        for &means in means {
+            let (alone, _) = play(operation, means, None);
+            assert!(alone.left.is_empty(), "{operation:?}, {means}: {alone:?}");
+            steps.extend(alone.steps.iter().cloned());
+            courses.push((operation, means, alone));
+        }
+    }
+    let squares: Vec<_> =
+        courses.iter().flat_map(|(operation, means, alone)| squares(*operation, means, alone)).collect();
+    let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|threads| {
+        for _ in 0..LANES {
+            threads.spawn(|| {
+                while let Some((square, alone)) = squares.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = play_square(square, alone);
+                    broken.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+                }
+            });
+        }
+    });
+    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Table { squares: squares.len(), broken, steps }
+}
+
+/// The squares of an operation that takes this course when it is alone.
+fn squares<'a>(operation: Operation, means: &'static str, alone: &'a Course) -> Vec<(Square, &'a Course)> {
+    // Until somebody comes, a removal that gives way is any other.
+    let met = alone.steps.iter().position(|step| step == "JudgedAgain");
+    let first = met.filter(|_| operation == Operation::RemovalThatGivesWay).map_or(0, |at| at + 1);
+    let intruders = if means == "best" { &Intruder::ALL[..] } else { &Intruder::OF_THE_MEANS };
+    let at_a_step = |(at, step): (usize, &String)| {
+        let square = |&intruder| (Square { operation, means, at, step: step.clone(), intruder }, alone);
+        intruders.iter().map(square).collect::<Vec<_>>()
+    };
+    alone.steps.iter().enumerate().skip(first).flat_map(at_a_step).collect()
+}
+
+fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
+    let Square { operation, means, at, intruder, .. } = *square;
+    let (course, visit) = play(operation, means, Some((at, intruder)));
+    let visit = visit.unwrap_or_else(|| panic!("{square:?} was not reached: {course:?}"));
+    assert_eq!(course.steps[..=at], alone.steps[..=at], "{square:?}");
+    let sentence = broken_rule(operation, &visit, alone, &course)?;
+    Some(Broken { square: square.clone(), sentence, course })
+}
+
+#[test]
+fn nothing_is_lost_whoever_comes_at_whatever_step() {
+    let Table { squares, broken, steps } = play_all(&Operation::OURS, &["best", "portable"]);
+    let all: BTreeSet<_> = Step::ALL.iter().map(|step| format!("{step:?}")).collect();
+    assert_eq!(steps, all, "every step is come to, and none that is not in the list");
+    println!("races at every step: {squares} squares, {} lost", broken.len());
+    assert!(broken.is_empty(), "{} of {squares}: {broken:#?}", broken.len());
+    assert!(squares >= 400, "{squares} squares: that shows little");
+}
