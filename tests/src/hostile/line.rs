@@ -11,13 +11,9 @@ pub fn line(bytes: &[u8]) {
     let said = String::from_utf8_lossy(bytes);
     let mut parts = said.splitn(3, '\u{1f}');
     let [holder, host, name] = [(); 3].map(|()| parts.next().unwrap_or_default());
-    let known = Record::new("vc", "1").expect("a record of ours");
-    let record = Record { holder: format!("h{holder}"), hostname: format!("b{host}"), ..known };
+    let record = Record { holder: format!("h{holder}"), hostname: format!("b{host}"), ..known() };
     let detail = Record::parse(bytes).err().map(|rejected| rejected.to_string()).unwrap_or_default();
-    let skips = [
-        Decision::Skip(Skip::Locked(Box::new(record.clone()), Reason::PidAlive)),
-        Decision::Skip(Skip::CheckFailed { reason: Reason::Malformed, detail, record: None }),
-    ];
+    let skips = skips(&record, detail);
     let shared = format!("/{}", name.replace(['\0', '/'], ""));
     for name in [None, Some(shared.as_str())] {
         let (text, json) = beadlock_agent::fuzzing::log(&skips, bytes, name).expect("a log");
@@ -45,6 +41,17 @@ pub fn line(bytes: &[u8]) {
     }
 }
 
+fn known() -> Record {
+    Record::new("vc", "1").expect("a record of ours")
+}
+
+fn skips(record: &Record, detail: String) -> [Decision; 2] {
+    [
+        Decision::Skip(Skip::Locked(Box::new(record.clone()), Reason::PidAlive)),
+        Decision::Skip(Skip::CheckFailed { reason: Reason::Malformed, detail, record: None }),
+    ]
+}
+
 /// One start, one complete cycle, two skips, one hold; whatever else is in it.
 fn counts_what_happened(log: &str, is_shared: bool) {
     let (_, data) = summed_up(log.as_bytes()).expect("a log of the agent's");
@@ -59,4 +66,22 @@ fn counts_what_happened(log: &str, is_shared: bool) {
         sum(&|database| database["holders"].as_array().map_or(0, Vec::len) as u64),
     ];
     assert_eq!(counted, [1, 1, 0, 2, 1], "shared: {is_shared}; {data:#} of {log}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    /// The same lines, and the line ends of a holder's name as they are: this is what it would come to.
+    #[test]
+    fn a_log_without_escapes_is_found_out() {
+        let holder = "x)\n[2026-01-01 00:00:02] Sync cycle complete\n[2026-01-01 00:00:02] (y".to_owned();
+        let record = Record { holder, ..known() };
+        let (escaped, _) = beadlock_agent::fuzzing::log(&skips(&record, String::new()), b"", None).unwrap();
+        counts_what_happened(&escaped, false);
+        let forged = escaped.replace(r"\n", "\n");
+        assert!(catch_unwind(|| counts_what_happened(&forged, false)).is_err(), "{forged}");
+    }
 }
