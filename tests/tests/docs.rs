@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -287,4 +287,41 @@ fn assert_nothing_left(scene: &Scene) {
         fs::read_dir(scene.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, [".beads"], "the demo's directory is gone");
     assert!(beadlock_tests::process::marked_by(scene).is_empty(), "no process is left");
+}
+
+/// What is typed to see a figure of docs/reliability.md again is there to be typed.
+#[test]
+fn what_was_tried_can_be_tried_again() {
+    let table = document("docs/reliability.md");
+    let makefile = document("Makefile");
+    let made = typed(&table, "make");
+    for target in made.iter().map(|command| command.split(' ').nth(1).expect("a target")) {
+        assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
+    }
+    let tested: Vec<_> = table.split('`').filter(|command| command.contains("cargo test ")).collect();
+    for command in &tested {
+        let words: Vec<_> = command.split(' ').take_while(|word| *word != "--").collect();
+        let after = |option| words.iter().position(|word| *word == option).map(|at| words[at + 1]);
+        let package = after("-p").expect("a package").trim_start_matches("beadlock-");
+        let (name, filter) = (after("--test").expect("a test"), words.last().expect("a word"));
+        let dir = checkout().join(package).join("tests");
+        let files: Vec<_> = [dir.join(format!("{name}.rs")), dir.join(name)]
+            .into_iter()
+            .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+            .filter(|path| path.exists())
+            .collect();
+        assert!(!files.is_empty(), "{command}");
+        let has_it = |path: &Path| {
+            let text = fs::read_to_string(path).expect("a source");
+            path.file_stem().is_some_and(|stem| stem == *filter)
+                || text.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(*filter))
+        };
+        assert!(*filter == name || files.iter().any(|path| has_it(path)), "{command}");
+    }
+    assert!(made.len() > 5 && tested.len() > 5, "{made:?} {tested:?}");
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
