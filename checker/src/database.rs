@@ -140,13 +140,7 @@ impl Database {
         }
         for above in environment.cwd.ancestors() {
             let dir = above.join(BEADS);
-            let is_there = match is_directory(&dir) {
-                // It is nobody's who may not even look there.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
-                // A database further up is not the one that was meant.
-                looked => looked.map_err(|error| unreachable(&escaped_path(&dir), &error))?,
-            };
-            if is_there {
+            if is_meant(&dir)? {
                 let shown = match above == environment.cwd {
                     true => PathBuf::from(BEADS),
                     false => dir.clone(),
@@ -209,6 +203,27 @@ fn directory(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
         Ok(true) => Ok(dir),
         Ok(false) => Err(not_a_directory(shown)),
         Err(error) => Err(unreachable(shown, &error)),
+    }
+}
+
+/// Whether a database is to be looked for no further up than `dir`. Only where there is nothing, or something else, or
+/// where nobody may even look, it is: who put a link there meant what it leads to.
+fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
+    let shown = escaped_path(dir);
+    let leads_nowhere = |error: io::Error| {
+        let message =
+            format!("{shown} is a link that leads nowhere ({}); mend it, or name another", words(&error));
+        NoDatabase::new(Kind::Io, message)
+    };
+    match fs::symlink_metadata(dir) {
+        Ok(meta) if meta.is_symlink() => Ok(fs::metadata(dir).map_err(leads_nowhere)?.is_dir()),
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+                Ok(false)
+            }
+            _ => Err(unreachable(&shown, &error)),
+        },
     }
 }
 
@@ -319,11 +334,20 @@ mod tests {
     #[test]
     fn one_that_cannot_be_looked_at_is_not_passed_over() {
         let (_keep, mut environment) = scene();
-        environment.cwd.push("repo/loop");
-        fs::create_dir(&environment.cwd).unwrap();
-        std::os::unix::fs::symlink(BEADS, environment.cwd.join(BEADS)).unwrap();
-        let error = Database::find(&environment).unwrap_err().to_string();
-        assert!(error.starts_with("cannot reach ") && error.contains("repo/loop/.beads: "), "{error}");
+        let repo = environment.cwd.join("repo");
+        for (name, target) in [("loop", BEADS), ("nowhere", "/nowhere/.beads"), ("file", "../file/x")] {
+            environment.cwd = repo.join(name);
+            fs::create_dir(&environment.cwd).unwrap();
+            fs::write(environment.cwd.join("x"), "").unwrap();
+            std::os::unix::fs::symlink(target, environment.cwd.join(BEADS)).unwrap();
+            match Database::find(&environment) {
+                Ok(found) => assert!(name == "file" && found.dir == repo.join(BEADS), "{name}: {found:?}"),
+                Err(error) => {
+                    let words = format!("repo/{name}/.beads is a link that leads nowhere (");
+                    assert!(error.to_string().contains(&words), "{error}");
+                }
+            }
+        }
     }
 
     #[test]

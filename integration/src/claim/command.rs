@@ -124,7 +124,7 @@ pub struct Child(pub i32);
 impl Drop for Child {
     fn drop(&mut self) {
         if tree::ending(self.0).is_none() {
-            // It has not executed. Its pipe is closed, but it may be stopped.
+            // It has not executed, and may be stopped: it would not notice that its pipe is closed.
             let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
         }
         tree::reap(self.0);

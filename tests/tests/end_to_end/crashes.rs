@@ -188,7 +188,11 @@ impl Case {
         assert!(!scene.lock().exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
         let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
         if let Some(id) = told.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")) {
-            // Whoever was told the id has a claim, however the teller ended.
+            // Whoever was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
+            let aside = scene.beads().join(".exclusive-lock.aside");
+            let is_in = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(id));
+            let is_there = [scene.lock(), aside].iter().any(is_in);
+            assert!(self.keeper || is_there, "{at}: told of a claim that is not there: {:?}", scene.names());
             let ended = scene.run(&["release", "-q", "--id", id]);
             assert_eq!(ended.code, 0, "{at}: {ended:?}");
         }

@@ -2,18 +2,22 @@
 //! control.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use beadlock_checker::process::Stat;
 use beadlock_tests::binaries;
+use beadlock_tests::wait::PATIENCE;
 use nix::sys::signal::Signal;
 
-use super::actor::{Actor, kill_tree};
+use super::actor::{Actor, children, kill_tree};
 use super::site::{Database, NAIVE, Site, WITNESS};
 
-/// How long a cycle of ours works, in milliseconds: up to this, or now and then so much longer that it outlives an agent
-/// that is killed, and meets the next one if the gate does not keep that out.
+/// How long a cycle of ours works, in milliseconds: up to this, or, where somebody waits for it, so much longer that it
+/// outlives an agent that is killed, and meets whoever comes next if the gate does not keep that out.
 const WORK: u64 = 60;
-const LONG_WORK: u64 = 1500;
+const LONG_WORK: u64 = 5000;
 
 pub struct Agent {
     groups: [&'static str; 2],
@@ -33,9 +37,12 @@ impl Agent {
     pub fn start(&self, site: &Site) {
         let mut command = site.scene.command(binaries::agent());
         let ground = site.ground();
+        let long = self.long_work_is_wanted(site);
         let work = format!(
-            "exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $(($$ % 16 ? $$ % {WORK} : {LONG_WORK}))",
-            ground.display()
+            "millis=$(($$ % {WORK})); [ ! -e '{long}' ] || ! rm '{long}' 2>/dev/null || millis={LONG_WORK}\n\
+             exec '{WITNESS}' cycle '{}' \"$BEADS_DIR\" $millis",
+            ground.display(),
+            long = long.display()
         );
         command.args(["--interval", "10s", "--debounce", "100ms", "--jobs", "2", "--exec", &work]);
         for group in self.groups {
@@ -46,6 +53,11 @@ impl Agent {
             command.stderr(talk);
             command
         }));
+    }
+
+    /// The file that makes its next cycle a long one.
+    fn long_work_is_wanted(&self, site: &Site) -> PathBuf {
+        site.ground().join(format!("long-{}", self.groups.concat()))
     }
 
     /// 0: it does not run.
@@ -78,12 +90,50 @@ impl Agent {
             if dice.below(2) == 0 {
                 kill_tree(self.pid());
                 site.count("kills: agent, all below it");
+                drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
             } else {
+                fs::write(self.long_work_is_wanted(site), "").expect("ask for long work");
+                let works = long_works(self.pid(), site);
+                drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
                 site.count("kills: agent, alone");
+                works.iter().for_each(|beads| comes_by(beads, site));
             }
-            drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
             self.start(site);
         }
+    }
+}
+
+/// Where a long cycle of this agent works; waits for one, though not for ever.
+fn long_works(agent: i32, site: &Site) -> Vec<String> {
+    let beads = |work: &Stat| {
+        let line = fs::read_to_string(format!("/proc/{}/cmdline", work.pid)).unwrap_or_default();
+        let words: Vec<_> = line.split_terminator('\0').collect();
+        let [WITNESS, "cycle", _, beads, millis] = words[..] else { return None };
+        (millis == LONG_WORK.to_string()).then(|| beads.to_owned())
+    };
+    let begun = Instant::now();
+    loop {
+        let runners = children(agent);
+        let works: Vec<_> =
+            runners.iter().flat_map(|runner| children(runner.pid)).filter_map(|work| beads(&work)).collect();
+        if !works.is_empty() || site.is_over() || begun.elapsed() > PATIENCE {
+            return works;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Another cycle where a killed agent's work goes on: the gate must still be shut, or the two meet.
+fn comes_by(beads: &str, site: &Site) {
+    let ground = site.ground().display().to_string();
+    let words = ["cycle", "--json", beads, "--", WITNESS, "cycle", &ground, beads, "0"];
+    let mut cycle = Actor::start(site.scene.beadlock(&words));
+    let said = cycle.line();
+    // Exit 0: that work has ended meanwhile, or the witnesses have met.
+    match cycle.wait().code() {
+        Some(4) if said.contains("in progress") => site.count("kept out by the work of a killed agent"),
+        Some(0 | 4) => {}
+        code => site.wrong(format!("a cycle in {beads}: {code:?}, {said}")),
     }
 }
 

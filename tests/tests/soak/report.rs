@@ -78,6 +78,9 @@ impl Report {
                 return Some(format!("a kill of {kind}"));
             }
         }
+        if !site.counts().contains_key("kept out by the work of a killed agent") {
+            return Some("work that outlives its agent".to_owned());
+        }
         (self.skips == 0 || self.removed == 0 || self.never_served > 0)
             .then(|| "skips, removals and a cycle of each".to_owned())
     }
