@@ -2,9 +2,10 @@
 
 CARGO ?= cargo
 
-# Two cores, so that a build or a test run leaves the rest of the machine alone.
+# Two cores, so that a build or a test run leaves the rest of the machine alone; most of what a test does is to wait, so
+# they are enough for four at once.
 export CARGO_BUILD_JOBS ?= 2
-export RUST_TEST_THREADS ?= 2
+export RUST_TEST_THREADS ?= 4
 
 # Where `make install` puts things; DESTDIR stands in front of it, for packages.
 PREFIX ?= /usr/local
