@@ -9,6 +9,7 @@ mod power_cut;
 mod stepped;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -124,9 +125,10 @@ fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let result = work();
+        // Also after a panic: the other would go on for ever.
+        let result = catch_unwind(AssertUnwindSafe(work));
         done.store(true, Ordering::Relaxed);
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
