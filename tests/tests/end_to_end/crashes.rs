@@ -30,6 +30,9 @@ const LANES: usize = 4;
 /// More calls that change something than any of the commands makes.
 const CALLS: usize = 400;
 
+/// What runs under a claim or in a cycle, long enough to outlive whoever has started it.
+const COMMAND: &str = "sleep";
+
 /// A command, what is there before it, and how it is done again by whoever finds it undone.
 struct Case {
     program: fn() -> PathBuf,
@@ -95,7 +98,7 @@ fn break_it(_: &Scene) -> Vec<String> {
 const HOLD: Case = Case {
     program: binaries::beadlock,
     before: nothing,
-    words: |_, _| words(&["hold", "-q", "--", "true"]),
+    words: |_, _| words(&["hold", "-q", "--", COMMAND, "0.1"]),
     again: None,
     claims: true,
     keeper: false,
@@ -109,7 +112,7 @@ const ACQUIRE: Case = Case {
 const DETACH: Case =
     Case { before: stale, words: |_, _| words(&["acquire", "-q", "--detach"]), keeper: true, ..HOLD };
 const CHECK: Case = Case { before: stale, words: |_, _| words(&["check", "-q"]), claims: false, ..HOLD };
-const CYCLE: Case = Case { words: |_, _| words(&["cycle", "-q", "--", "true"]), ..CHECK };
+const CYCLE: Case = Case { words: |_, _| words(&["cycle", "-q", "--", COMMAND, "0.1"]), ..CHECK };
 const RELEASE: Case =
     Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
 const BREAK: Case =

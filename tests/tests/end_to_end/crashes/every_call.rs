@@ -34,7 +34,7 @@ const COUNTS: usize = 20;
 const BOUND: Duration = Duration::from_secs(1800);
 
 const AGENT: Case =
-    Case { program: binaries::agent, words: |_, _| words(&["--once", "--action", "none"]), ..CHECK };
+    Case { program: binaries::agent, words: |_, _| words(&["--once", "--exec", "sleep 0.1"]), ..CHECK };
 
 /// The shell recipe: it writes its lock in place, and works.
 const RECIPE: Case = Case {
