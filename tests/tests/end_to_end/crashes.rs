@@ -42,6 +42,8 @@ struct Case {
     words: fn(&Scene, &[Running]) -> Vec<String>,
     /// What somebody would type next, when the lock is still there and its process lives.
     again: Option<fn(&Scene) -> Vec<String>>,
+    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out.
+    code: i32,
     /// It claims, and leaves no claim behind when it fails.
     claims: bool,
     /// It leaves a process behind that keeps the claim.
@@ -100,6 +102,7 @@ const HOLD: Case = Case {
     before: nothing,
     words: |_, _| words(&["hold", "-q", "--", COMMAND, "0.1"]),
     again: None,
+    code: 0,
     claims: true,
     keeper: false,
 };
@@ -117,6 +120,11 @@ const RELEASE: Case =
     Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
 const BREAK: Case =
     Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
+
+const CHECK_REFUSED: Case = Case { before: acquired, code: 4, ..CHECK };
+const CYCLE_REFUSED: Case = Case { words: CYCLE.words, ..CHECK_REFUSED };
+const HOLD_REFUSED: Case =
+    Case { words: |_, _| words(&["hold", "-q", "--no-wait", "--", COMMAND, "0.1"]), ..CHECK_REFUSED };
 
 /// Runs `work`, and the other again and again until that has ended.
 fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
@@ -242,7 +250,7 @@ impl Case {
                         {
                             Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
                             Stepped::Ended(code, _) => {
-                                assert_eq!(code, 0, "{what}: it ended by itself");
+                                assert_eq!(code, self.code, "{what}: it ended by itself");
                                 ends.fetch_min(at, Ordering::Relaxed)
                             }
                             Stepped::Impossible => {
@@ -270,7 +278,7 @@ impl Case {
         let command = self.command(&scene, &others, "");
         let begun = Instant::now();
         let ended = Ended::from(run(command));
-        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(ended.code, self.code, "{ended:?}");
         let whole = begun.elapsed().min(Duration::from_secs(1));
         drop(others);
         let next = AtomicUsize::new(0);

@@ -19,7 +19,8 @@ use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool};
 
 use super::stepped::{Calls, Counted, Stepped, kill_at};
 use super::{
-    ACQUIRE, BREAK, CHECK, CYCLE, Case, DETACH, HOLD, HOLD_STALE, RELEASE, script, still_claimed, words,
+    ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED, HOLD_STALE,
+    RELEASE, script, still_claimed, words,
 };
 
 /// Processes that divide the work on a command.
@@ -120,7 +121,7 @@ impl Case {
         let _strace = script(&scene);
         let command = self.command(&scene, &others, "kill -STOP $$;");
         match kill_at(command, usize::MAX, Calls::All, |_| ()) {
-            Stepped::Ended(0, counted) => Some(counted),
+            Stepped::Ended(code, counted) if code == self.code => Some(counted),
             Stepped::Impossible => None,
             other => panic!("undisturbed: {other:?}"),
         }
@@ -138,7 +139,7 @@ impl Case {
         // A shell looks where it is, and ours has been told.
         command.env("PWD", scene.path());
         let ended = Ended::from(run(command));
-        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(ended.code, self.code, "{ended:?}");
         let counts = fs::read_to_string(scene.path().join("counts")).expect("counts");
         let total = counts.lines().find(|line| line.ends_with("total")).expect("a total");
         total.split_whitespace().next().and_then(|word| word.parse().ok())
@@ -166,16 +167,18 @@ impl Case {
             failed += failures(|| {
                 let scene = Scene::new();
                 let others = (self.before)(&scene);
+                let lock = scene.lock_text();
                 let command = self.command(&scene, &others, "kill -STOP $$;");
                 let what = format!("before call {at} of {:?}", command.get_args());
                 match kill_at(command, at, Calls::All, |left| still_claimed(&scene, left, &what)) {
                     Stepped::Killed => killed += 1,
                     Stepped::Ended(code, _) => {
-                        assert_eq!(code, 0, "{what}: it ended by itself");
+                        assert_eq!(code, self.code, "{what}: it ended by itself");
                         ended += 1;
                     }
                     Stepped::Impossible => panic!("{what}: nobody may trace it any more"),
                 }
+                assert!(self.code == 0 || scene.lock_text() == lock, "{what}: it touched a live lock");
                 self.recovers(&scene, others, &what);
             });
             if ended >= LAST {
@@ -244,6 +247,11 @@ fn hold() {
 }
 
 #[test]
+fn hold_refused() {
+    HOLD_REFUSED.holds("hold_refused");
+}
+
+#[test]
 fn hold_stale() {
     HOLD_STALE.holds("hold_stale");
 }
@@ -274,8 +282,18 @@ fn cycle() {
 }
 
 #[test]
+fn cycle_refused() {
+    CYCLE_REFUSED.holds("cycle_refused");
+}
+
+#[test]
 fn check() {
     CHECK.holds("check");
+}
+
+#[test]
+fn check_refused() {
+    CHECK_REFUSED.holds("check_refused");
 }
 
 #[test]

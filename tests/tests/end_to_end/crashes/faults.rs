@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use beadlock_tests::{Ended, Scene, binaries, run, tool};
+use beadlock_tests::{Ended, Running, Scene, binaries, run, tool};
 
 use super::every_call::{Chosen, failures};
 use super::power_cut::calls;
@@ -62,10 +62,9 @@ fn has_run(trace: &str) -> bool {
 }
 
 impl Case {
-    /// Runs it under strace with these words, and its trace goes to the file `trace`.
-    fn traced(&self, scene: &Scene, strace: &Path, options: &[&str]) -> (Ended, String) {
-        let others = (self.before)(scene);
-        let words = (self.words)(scene, &others);
+    /// Runs it under strace with these words beside those `others`, and its trace goes to the file `trace`.
+    fn traced(&self, scene: &Scene, others: &[Running], strace: &Path, options: &[&str]) -> (Ended, String) {
+        let words = (self.words)(scene, others);
         let mut command = scene.command(strace);
         // It would wait for a keeper.
         command.args((!self.keeper).then_some("-f"));
@@ -98,10 +97,14 @@ impl Case {
     /// Every fault from the first call on that names the database: what comes before is the dynamic loader's.
     fn faults(&self, strace: &Path) -> Vec<Fault> {
         let scene = Scene::new();
-        let (ended, trace) = self.traced(&scene, strace, &[]);
-        assert_eq!(ended.code, 0, "{ended:?}");
+        let (ended, trace) = self.traced(&scene, &(self.before)(&scene), strace, &[]);
+        assert_eq!(ended.code, self.code, "{ended:?}");
         let has_command = trace.lines().next().is_some_and(|program| program.contains(COMMAND));
-        assert_eq!(has_run(&trace), has_command, "a command that ran is not seen, or another is: {trace}");
+        assert_eq!(
+            has_run(&trace),
+            has_command && self.code == 0,
+            "a command that ran is not seen, or another is: {trace}"
+        );
         let begun = trace.lines().filter_map(|line| {
             let (pid, call) = line.split_once(' ')?;
             Some((pid, call.trim_start().split_once('(')?))
@@ -149,7 +152,9 @@ impl Case {
             // Its threads wake each other with a write that cannot fail.
             options.extend(["-P", &log]);
         }
-        let (ended, trace) = self.traced(&scene, strace, &options);
+        let others = (self.before)(&scene);
+        let lock = scene.lock_text();
+        let (ended, trace) = self.traced(&scene, &others, strace, &options);
         if !trace.contains("(INJECTED)") {
             return false;
         }
@@ -169,7 +174,15 @@ impl Case {
             });
             assert!(linked || scene.lock().exists(), "{what}: believed, and not on disk");
         }
-        self.recovers(&scene, Vec::new(), &what);
+        if self.code != 0 {
+            assert!(ended.code != 0 && !has_run(&trace), "{what}: a live lock did not keep it out");
+            assert_eq!(scene.lock_text(), lock, "{what}: it touched a live lock");
+        }
+        if !self.claims && ended.code == 0 {
+            assert!(!scene.lock().exists(), "{what}: it said that the way is free, and the lock is there");
+        }
+        // The others live until here: a release that lied has left a live lock.
+        self.recovers(&scene, others, &what);
         true
     }
 }
