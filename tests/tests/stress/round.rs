@@ -75,27 +75,35 @@ fn play_lane(dir: &Path, way: Way, rounds: Rounds, seed: u64, (counts, moves): (
             threads.spawn(move || {
                 for round in rounds {
                     start.wait();
-                    let contend = || contend(dir, way, seed, round, contender, witness);
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(contend)) {
-                        // Whatever else it is has been said by the panic itself.
-                        let counted = if panic.is::<Crash>() { &counts.crashes } else { &counts.broken };
-                        counted.fetch_add(1, SeqCst);
-                    }
+                    to_the_barrier(counts, || contend(dir, way, seed, round, contender, witness));
                     end.wait();
                 }
             });
         }
         for round in rounds {
-            let cast = cast_of(seed, round, way);
-            fs::write(dir.join(".exclusive-lock"), lock_text("crashed", DEAD, &this_host()))
-                .expect("write the stale lock");
-            witness.begin(cast.iter().filter(|role| !matches!(role, Role::Cycle | Role::Check)).count());
+            to_the_barrier(counts, || {
+                let cast = cast_of(seed, round, way);
+                witness.begin(cast.iter().filter(|role| !matches!(role, Role::Cycle | Role::Check)).count());
+                fs::write(dir.join(".exclusive-lock"), lock_text("crashed", DEAD, &this_host()))
+                    .expect("write the stale lock");
+            });
             start.wait();
             end.wait();
-            settle(dir, way, &witness);
-            moves.count();
+            to_the_barrier(counts, || {
+                settle(dir, way, &witness);
+                moves.count();
+            });
         }
     });
+}
+
+/// Does this, and counts a panic: whoever waits at a barrier for this thread would wait for ever.
+fn to_the_barrier(counts: &Counts, work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+        // Whatever else it is has been said by the panic itself.
+        let counted = if panic.is::<Crash>() { &counts.crashes } else { &counts.broken };
+        counted.fetch_add(1, SeqCst);
+    }
 }
 
 fn cast_of(seed: u64, round: usize, way: Way) -> Cast {

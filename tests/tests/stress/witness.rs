@@ -57,13 +57,17 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// Forgets the round that was.
+    /// Forgets the round that was. In any case: daemons ask until nobody has a claim to make.
+    ///
+    /// # Panics
+    ///
+    /// When somebody is still at work.
     pub fn begin(&self, claiming: usize) {
-        let at_work = [&self.commands, &self.cycles].map(|count| count.load(SeqCst));
-        assert_eq!(at_work, [0, 0], "the last round is not over");
         self.overwriting.store(false, SeqCst);
         self.claims_of_writers().clear();
         self.claiming.store(claiming, SeqCst);
+        let at_work = [&self.commands, &self.cycles].map(|count| count.load(SeqCst));
+        assert_eq!(at_work, [0, 0], "the last round is not over");
     }
 
     /// A command that somebody has claimed for.
