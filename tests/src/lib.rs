@@ -9,6 +9,7 @@ pub mod alone;
 pub mod binaries;
 pub mod dice;
 pub mod hostile;
+pub mod over;
 pub mod process;
 pub mod scene;
 pub mod seed;
@@ -17,6 +18,7 @@ pub mod stepwise;
 pub mod wait;
 
 pub use dice::Dice;
+pub use over::OverAtLast;
 pub use process::{Running, become_subreaper, dead_pid, reap, run, this_host};
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};

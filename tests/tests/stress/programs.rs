@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Dice, Ended, Running, Scene, binaries, lock_text, run, this_host, wait_until};
+use beadlock_tests::{
+    Dice, Ended, OverAtLast, Running, Scene, binaries, lock_text, run, this_host, wait_until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -108,6 +110,7 @@ impl Round<'_> {
             if let Some(role) = writer {
                 threads.spawn(move || naive::write(&scene.beads(), round, role, witness, &mut writing));
             }
+            let _over = OverAtLast(&over);
             threads.spawn(|| {
                 while !over.load(SeqCst) {
                     self.reap_holder();
@@ -118,7 +121,6 @@ impl Round<'_> {
                 .map(|number| self.start(number, wait, &mut dice))
                 .collect();
             self.direct(players, wait, &mut dice);
-            over.store(true, SeqCst);
         });
         self.settle(writer.is_some());
     }
