@@ -96,7 +96,7 @@ fn play(
     let all_are_synced = || are_synced(steady) && are_synced(mortal);
     for agent in [steady, mortal] {
         agent.start(site);
-        wait_until(PATIENCE * 2, "a first cycle of each of its databases", || are_synced(agent));
+        wait_until(PATIENCE * 4, "a first cycle of each of its databases", || are_synced(agent));
     }
     let start = Pulse::at_rest(steady.pid(), 0, Duration::from_secs(3));
     let pid = steady.pid();
