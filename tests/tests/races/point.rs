@@ -58,14 +58,16 @@ pub struct Stopped {
     child: Child,
     /// Who stands still: the program, or the process of its command.
     traced: Pid,
+    /// The program has been waited for behind the child's back: its PID is anybody's.
+    is_reaped: bool,
 }
 
 impl Stopped {
     /// Runs a shell that stops itself and becomes `beadlock hold` then, up to this point. None where nobody may be traced.
     pub fn before(point: Point, mut command: Command) -> Option<Self> {
         let child = command.stdout(Stdio::null()).spawn().expect("sh starts");
-        let mut stopped = Self { traced: pid_of(&child), child };
-        waitpid(stopped.traced, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
+        let mut stopped = Self { traced: pid_of(&child), child, is_reaped: false };
+        stopped.next_status(WaitPidFlag::WUNTRACED, point);
         let mut options =
             Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
         if point == Point::Execute {
@@ -84,8 +86,7 @@ impl Stopped {
         // Until it executes the program it is a shell.
         let (mut executed, mut inside, mut seen) = (false, true, 0);
         loop {
-            let status = waitpid(self.traced, Some(WaitPidFlag::__WALL)).expect("it is ours");
-            let pass_on = match status {
+            let pass_on = match self.next_status(WaitPidFlag::__WALL, point) {
                 WaitStatus::PtraceEvent(_, _, event) if event == libc::PTRACE_EVENT_EXEC => {
                     (executed, inside) = (true, true);
                     None
@@ -108,14 +109,21 @@ impl Stopped {
                     }
                     None
                 }
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
-                    panic!("it ended before it came to {point:?}: {status:?}")
-                }
                 WaitStatus::Stopped(_, signal) => Some(signal),
                 _ => None,
             };
             ptrace::syscall(self.traced, pass_on).expect("it is stopped");
         }
+    }
+
+    /// What comes next of who is traced, which must not be its end.
+    fn next_status(&mut self, flags: WaitPidFlag, point: Point) -> WaitStatus {
+        let status = waitpid(self.traced, Some(flags)).expect("it is ours");
+        if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+            self.is_reaped = self.traced == pid_of(&self.child);
+            panic!("it ended before it came to {point:?}: {status:?}");
+        }
+        status
     }
 
     /// The PID of `beadlock hold`.
@@ -146,8 +154,10 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.is_reaped {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
