@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, Scene, wait_until};
 
-use crate::kernel::{is_being_broken, number, waiters};
+use crate::kernel::{is_being_broken, name_in_locks, waiters};
 use crate::operation::live;
 use crate::standing::{contents, holder};
 
@@ -130,13 +130,13 @@ pub fn claim_by_rename(scene: &Scene, holder: &str) {
 /// It has written when this returns, or stands still in its `open` because of somebody's lease.
 fn write_in_place(scene: &Scene) -> JoinHandle<()> {
     let lock = scene.lock();
-    let before = number(&lock);
+    let before = name_in_locks(&lock);
     let writer = std::thread::spawn({
         let lock = lock.clone();
         move || fs::write(lock, live("naive")).expect("write the lock")
     });
     wait_until(PATIENCE, "the writer has written, or waits for a lease", || {
-        writer.is_finished() || before.is_some_and(is_being_broken)
+        writer.is_finished() || before.as_deref().is_some_and(is_being_broken)
     });
     writer
 }
