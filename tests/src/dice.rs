@@ -14,6 +14,17 @@ impl Dice {
         Self(mixed | 1)
     }
 
+    /// The seed of a run: what this environment variable says, else one that no other run has. Printed, to be repeated.
+    pub fn seed(variable: &str) -> u64 {
+        let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| {
+            u64::from(std::process::id()) << 32
+                | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
+        });
+        println!("seed {seed} ({variable} repeats the dice)");
+        seed
+    }
+
     /// A number from 0 up to, not including, this.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;

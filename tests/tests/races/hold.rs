@@ -1,5 +1,5 @@
-//! `beadlock hold` stops before its fork, the gate, the link, before it lets the gate go and the command execute, before
-//! that executes, and before the release. Somebody comes; then it goes on, or never does.
+//! `beadlock hold` stops before its fork, the gate, the link, before it lets the gate go and the command execute,
+//! before that executes, and before the release. Somebody comes; then it goes on, or never does.
 
 use std::fs;
 use std::process::Command;
@@ -226,7 +226,8 @@ fn a_claim_is_safe_whoever_comes_at_whatever_point() {
     }
 }
 
-/// The control: the same claim without the gate and the link, as a shell script makes it, between its look and its write.
+/// The control: the same claim without the gate and the link, as a shell script makes it, between its look and its
+/// write.
 #[test]
 fn a_claim_by_the_lock_file_alone_loses_to_whoever_comes_before_it_writes() {
     let lost: Vec<_> = Intruder::ALL.into_iter().filter(|&intruder| loses_by_script(intruder)).collect();

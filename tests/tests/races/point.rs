@@ -63,7 +63,8 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Runs a shell that stops itself and becomes `beadlock hold` then, up to this point. None where nobody may be traced.
+    /// Runs a shell that stops itself and becomes `beadlock hold` then, up to this point. None where nobody may be
+    /// traced.
     pub fn before(point: Point, mut command: Command) -> Option<Self> {
         let child = command.stdout(Stdio::null()).spawn().expect("sh starts");
         let mut stopped = Self { traced: pid_of(&child), child, is_reaped: false };

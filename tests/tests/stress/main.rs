@@ -19,7 +19,7 @@ mod witness;
 use std::path::Path;
 
 use beadlock_checker::take::Means;
-use beadlock_tests::{become_subreaper, binaries, skip};
+use beadlock_tests::{Dice, become_subreaper, binaries, skip};
 
 use programs::Troupe;
 use report::{print_head, print_row};
@@ -34,21 +34,8 @@ const LANES_OF_PROGRAMS: usize = 4;
 const ROUNDS_A_PROGRAM: usize = 100;
 const FEW_OF_PROGRAMS: usize = 48;
 
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn seed() -> u64 {
-    let seed = given("STRESS_SEED").unwrap_or_else(|| {
-        u64::from(std::process::id()) << 32
-            | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
-    });
-    println!("seed {seed} (STRESS_SEED repeats the dice)");
-    seed
-}
-
 fn rounds() -> usize {
-    given("STRESS_ROUNDS").map_or(FEW, |rounds| rounds as usize)
+    std::env::var("STRESS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(FEW)
 }
 
 /// Plays each way on each file system and prints the table. The last way is the control: it must lose claims in 0.5 %
@@ -93,7 +80,7 @@ fn compare<W: Copy + Send + Sync>(
 
 #[test]
 fn no_claim_is_lost_where_the_obvious_way_loses_some() {
-    let (seed, rounds) = (seed(), rounds());
+    let (seed, rounds) = (Dice::seed("STRESS_SEED"), rounds());
     let ways = [
         ("leases", Way::Ours(Means::BEST)),
         ("no leases", Way::Ours(Means { leases: false, ..Means::BEST })),
@@ -110,7 +97,8 @@ fn no_program_loses_its_claim_where_scripts_lose_some() {
     become_subreaper();
     // Built before anybody waits for them.
     let _ = binaries::directory();
-    let (seed, rounds) = (seed(), (rounds() / ROUNDS_A_PROGRAM).max(FEW_OF_PROGRAMS));
+    let seed = Dice::seed("STRESS_SEED");
+    let rounds = (rounds() / ROUNDS_A_PROGRAM).max(FEW_OF_PROGRAMS);
     let mut ways = vec![("programs", Troupe::Ours), ("scripts", Troupe::Naive)];
     // The stale lock is made another user's.
     if skip::root() {

@@ -1,6 +1,7 @@
-//! The table, a row as soon as it is known: of each way, how many rounds and claims there were, how many of these were lost, how often two
-//! commands were at work at once (`doubles`) or a cycle beside a claim (`beside`), how often a lock was set `aside` and
-//! put `back`, how many contenders were `killed`, and after how many rounds something was `left` behind.
+//! The table, a row as soon as it is known: of each way, how many rounds and claims there were, how many of these
+//! were lost, how often two commands were at work at once (`doubles`) or a cycle beside a claim (`beside`), how
+//! often a lock was set `aside` and put `back`, how many contenders were `killed`, and after how many rounds
+//! something was `left` behind.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

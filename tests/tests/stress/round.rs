@@ -158,7 +158,8 @@ fn settle(dir: &Path, way: Way, witness: &Witness<'_>) {
     let lock = dir.join(".exclusive-lock");
     let claims = witness.claims_of_writers();
     let next_check = || {
-        // A program that is just being started has what was open here for a moment longer, so asked until it is answered.
+        // A program that is just being started has what was open here for a moment longer, so asked until it is
+        // answered.
         wait_until(PATIENCE, "an answer of the next check", || {
             way == Way::Naive || should_skip_database(dir) != Decision::Skip(Skip::InProgress)
         });
