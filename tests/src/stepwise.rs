@@ -30,6 +30,8 @@ pub enum Operation {
     NaiveClaim,
     /// Control: finds its own, unlinks.
     NaiveRelease,
+    /// Control of the grace: moves a dead lock aside, compares it at once, unlinks.
+    RemovalWithoutGrace,
 }
 
 use Operation as Op;
@@ -52,6 +54,7 @@ impl Operation {
 
     /// The one that is called so.
     pub fn named(name: &str) -> Option<Self> {
-        Self::OURS.into_iter().chain(Self::NAIVE).find(|operation| format!("{operation:?}") == name)
+        let mut all = Self::OURS.into_iter().chain(Self::NAIVE).chain([Op::RemovalWithoutGrace]);
+        all.find(|operation| format!("{operation:?}") == name)
     }
 }

@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Operation::NaiveRemoval
         | Operation::NaiveRecovery
         | Operation::NaiveClaim
-        | Operation::NaiveRelease => naively(operation, Path::new(dir)),
+        | Operation::NaiveRelease
+        | Operation::RemovalWithoutGrace => naively(operation, Path::new(dir)),
         _ => by_the_protocol(operation, means, Path::new(dir)),
     };
     println!("done {}", answer.unwrap_or_else(|error| format!("Error: {error}")));
@@ -119,6 +120,19 @@ fn naively(operation: Operation, dir: &Path) -> Result<String, Box<dyn Error>> {
             fs::remove_file(place.path())?;
             stop(Step::Deleted);
             "Released".to_owned()
+        }
+        Operation::RemovalWithoutGrace => {
+            let before = fs::read(place.path())?;
+            stop(Step::Judged);
+            fs::rename(place.path(), place.aside())?;
+            stop(Step::MovedAside);
+            if fs::read(place.aside())? != before {
+                fs::rename(place.aside(), place.path())?;
+                return Ok("Refused".to_owned());
+            }
+            fs::remove_file(place.aside())?;
+            stop(Step::Deleted);
+            "Free".to_owned()
         }
         _ => match verdict() {
             Verdict::Stale(_) => {

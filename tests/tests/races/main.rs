@@ -7,6 +7,7 @@
 //! course.rs     the course that an operation takes
 //! operation.rs  what an operation finds, and who must be there after it
 //! actor.rs      the process that makes its steps, one at a time
+//! grace.rs      a writer that had the lock open before it was moved aside
 //! intruder.rs   who comes in between
 //! rule.rs       what must hold then
 //! standing.rs   whose claims stand, by what the next checks say
@@ -19,6 +20,7 @@
 mod actor;
 mod course;
 mod drain;
+mod grace;
 mod hold;
 mod intruder;
 mod kernel;

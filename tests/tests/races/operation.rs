@@ -19,9 +19,12 @@ pub fn prepare(operation: Operation, scene: &Scene) {
     use Operation as Op;
     let aside = scene.beads().join(".exclusive-lock.aside");
     let (lock, aside_text) = match operation {
-        Op::Removal | Op::RemovalThatGivesWay | Op::Claim | Op::NaiveRemoval | Op::NaiveClaim => {
-            (Some(dead("long gone")), None)
-        }
+        Op::Removal
+        | Op::RemovalThatGivesWay
+        | Op::Claim
+        | Op::NaiveRemoval
+        | Op::NaiveClaim
+        | Op::RemovalWithoutGrace => (Some(dead("long gone")), None),
         Op::RecoveryOfADeadLock => (None, Some(dead("long gone"))),
         Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => (None, Some(live("aside"))),
         Op::RecoveryBesideADeadLock => (Some(dead("long gone")), Some(live("aside"))),
@@ -45,7 +48,12 @@ pub fn standing_before(operation: Operation) -> &'static [&'static str] {
         Op::Release | Op::NaiveRelease => &["ours"],
         Op::ReleaseBesideAClaim => &["aside", "ours"],
         Op::Break => &["elsewhere"],
-        Op::Removal | Op::RecoveryOfADeadLock | Op::Claim | Op::NaiveRemoval | Op::NaiveClaim => &[],
+        Op::Removal
+        | Op::RecoveryOfADeadLock
+        | Op::Claim
+        | Op::NaiveRemoval
+        | Op::NaiveClaim
+        | Op::RemovalWithoutGrace => &[],
     }
 }
 
