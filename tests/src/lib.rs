@@ -19,7 +19,7 @@ pub mod wait;
 
 pub use dice::Dice;
 pub use over::OverAtLast;
-pub use process::{Running, become_subreaper, dead_pid, reap, run, this_host};
+pub use process::{Running, become_subreaper, dead_pid, reap, reap_all, run, this_host};
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};
 pub use wait::wait_until;

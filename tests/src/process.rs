@@ -114,6 +114,16 @@ pub fn become_subreaper() {
     nix::sys::prctl::set_child_subreaper(true).expect("any process may be a subreaper");
 }
 
+/// Takes away every child that has ended, for a test that starts thousands and waits for none: a walk through `/proc` takes the
+/// longer the more of them are left.
+pub fn reap_all() {
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            return;
+        }
+    }
+}
+
 /// Waits until an orphan that fell to us has ended, and reaps it.
 ///
 /// # Panics

@@ -14,13 +14,13 @@ mod report;
 mod rounds;
 mod site;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
 use beadlock_tests::seed::Recipe;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{become_subreaper, binaries, wait_until};
+use beadlock_tests::{Dice, OverAtLast, become_subreaper, binaries, wait_until};
 
 use agents::Agent;
 use pulse::Pulse;
@@ -36,23 +36,6 @@ const LAST: Duration = Duration::from_secs(14);
 /// would show.
 const FLAT: u64 = 4 * 1024;
 
-/// Ends the reaper also when the rest has panicked.
-struct OverAtLast<'a>(&'a AtomicBool);
-
-impl Drop for OverAtLast<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or_else(|| {
-        u64::from(std::process::id()) << 32
-            | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
-    })
-}
-
 fn length() -> Duration {
     let number = |name: &str| std::env::var(name).ok()?.parse::<f64>().ok();
     let minutes = number("SOAK_MINUTES").map(|minutes| minutes * 60.0);
@@ -63,8 +46,7 @@ fn length() -> Duration {
 fn two_hundred_databases_among_holders_of_every_kind() {
     let _ = binaries::directory();
     let begun = Instant::now();
-    let site = Site::new(seed());
-    println!("seed {} (SOAK_SEED repeats it, roughly)", site.seed);
+    let site = Site::new(Dice::seed("SOAK_SEED"));
     become_subreaper();
     let recipe = Recipe::any();
     let steady = Agent::serving(["a", "b"]);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::alone::{Shard, shard, shards};
 use beadlock_tests::seed::Recipe;
-use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool};
+use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, run, skip, tool};
 
 use super::stepped::{Calls, Counted, Stepped, kill_at};
 use super::{
@@ -169,6 +169,7 @@ impl Case {
     fn killed_at_every_call(&self, calls: usize, chosen: &Chosen) -> (usize, usize) {
         let (mut killed, mut failed, mut ended) = (0, 0, 0);
         for at in chosen.of(calls) {
+            reap_all();
             failed += failures(|| {
                 let scene = Scene::new();
                 let others = (self.before)(&scene);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use beadlock_tests::{Ended, Running, Scene, binaries, run, tool};
+use beadlock_tests::{Ended, Running, Scene, binaries, reap_all, run, tool};
 
 use super::every_call::{Chosen, failures};
 use super::power_cut::calls;
@@ -136,6 +136,7 @@ impl Case {
         let faults = self.faults(&strace);
         let (mut injected, mut failed) = (0, 0);
         for fault in chosen.of(faults.len()).map_while(|at| faults.get(at)) {
+            reap_all();
             failed += failures(|| injected += usize::from(self.fails_at(&strace, fault)));
         }
         Some((injected, failed))

@@ -12,16 +12,10 @@ mod world;
 
 use std::time::Duration;
 
+use beadlock_tests::Dice;
+
 use daemons::Kind;
 use world::World;
-
-fn seed() -> u64 {
-    let given = std::env::var("SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or_else(|| {
-        u64::from(std::process::id()) << 32
-            | u64::from(jiff::Timestamp::now().subsec_nanosecond().cast_unsigned())
-    })
-}
 
 /// None in `make test`.
 fn soak() -> Option<Duration> {
@@ -32,7 +26,7 @@ fn soak() -> Option<Duration> {
 #[test]
 fn two_agents_and_three_people_converge() {
     let (length, kills) = soak().map_or((Duration::from_secs(20), false), |length| (length, true));
-    let world = World::new(Kind::Git, seed());
+    let world = World::new(Kind::Git, Dice::seed("SOAK_SEED"));
     world.run(length, kills);
     let settled = world.settle(Duration::from_secs(60));
     let wrong = verdict::wrong(&world, settled);
@@ -45,7 +39,7 @@ fn two_agents_and_three_people_converge() {
 /// What the test above is worth: with a daemon that does not ask, and syncs as one usually writes it, it fails.
 #[test]
 fn a_naive_daemon_is_found_out() {
-    let world = World::new(Kind::Naive, seed());
+    let world = World::new(Kind::Naive, Dice::seed("SOAK_SEED"));
     world.run(soak().map_or(Duration::from_secs(6), |_| Duration::from_secs(30)), false);
     let settled = world.settle(Duration::from_secs(2));
     let wrong = verdict::wrong(&world, settled);

@@ -33,7 +33,6 @@ impl World {
     pub fn new(kind: Kind, seed: u64) -> Self {
         // Built before the clock runs.
         let _ = beadlock_tests::binaries::directory();
-        println!("seed {seed} (SOAK_SEED repeats it, roughly)");
         let bench = Bench::named("a");
         let a = bench.here().to_path_buf();
         crate::bench::write(&a.join(".gitattributes"), ".beads/shared.jsonl merge=union\n");
