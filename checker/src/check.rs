@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
 use crate::look::Judged;
-use crate::place::Place;
+use crate::place::{Names, Place};
 use crate::read::{self, Sight};
 use crate::take::{Settled, Site, failed_to};
 use crate::verdict::{Decision, Proceed, Reason, Skip};
@@ -44,19 +44,23 @@ impl Options {
 /// }
 /// ```
 pub fn should_skip_database(dir: impl AsRef<Path>) -> Decision {
-    check(&Place::beads(dir.as_ref()), &Options::default())
+    decide(dir.as_ref(), &Names::BEADS, &Options::default())
 }
 
 /// [`should_skip_database`] for any lock file, with options.
 pub fn check(place: &Place, options: &Options) -> Decision {
-    let site = |gate| Site::new(gate, options).with_names(place.names());
-    match plain(place, options) {
+    decide(place.dir(), place.names(), options)
+}
+
+fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
+    let site = |gate| Site::new(gate, options).with_names(names);
+    match plain(dir, names, options) {
         Plain::Decided(decision) => decision,
-        Plain::NeedsGate(stale) => match Gate::take_within(place.dir(), GATE_PATIENCE) {
+        Plain::NeedsGate(stale) => match Gate::take_within(dir, GATE_PATIENCE) {
             Ok(Some(gate)) if options.dry_run => site(&gate).foresee(),
             Ok(Some(gate)) => site(&gate).settle().into(),
             Ok(None) => Decision::Skip(Skip::InProgress),
-            Err(error) => no_gate(place, stale, &error),
+            Err(error) => no_gate(names, stale, &error),
         },
     }
 }
@@ -70,12 +74,11 @@ enum Plain {
 
 /// The looks of a check that has no gate: absent, no side file, still absent is "no lock", nothing less is
 /// (a lock that somebody has just claimed may be aside for a moment: MODEL V5).
-fn plain(place: &Place, options: &Options) -> Plain {
-    let (lock, aside) = (place.path(), place.aside());
-    let side_file = || read::exists_at(nix::fcntl::AT_FDCWD, &aside);
+fn plain(dir: &Path, names: &Names, options: &Options) -> Plain {
+    let side_file = || read::exists_in(dir, names.aside());
     let mut seen_absent = false;
     loop {
-        let judged = match read::open_path(&lock) {
+        let judged = match read::open_in(dir, names.lock()) {
             Sight::Absent if seen_absent => return Plain::Decided(Decision::Proceed(Proceed::NoLock)),
             Sight::Absent => match side_file() {
                 Ok(true) => return Plain::NeedsGate(None),
@@ -107,9 +110,9 @@ fn plain(place: &Place, options: &Options) -> Plain {
 }
 
 /// Without the gate nothing is removed.
-fn no_gate(place: &Place, record: Option<Box<Record>>, error: &Error) -> Decision {
+fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decision {
     let why = if error.means_no_gate() { "no gate".to_owned() } else { error.to_string() };
-    let detail = failed_to(record.is_some(), place.names(), &why);
+    let detail = failed_to(record.is_some(), names, &why);
     Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
 }
 
@@ -172,10 +175,9 @@ impl Cycle {
                 return Entered::Skipped(Skip::unreadable(error).into());
             }
             Err(error) => {
-                let place = Place::beads(dir);
-                let decision = match plain(&place, &options) {
+                let decision = match plain(dir, &Names::BEADS, &options) {
                     Plain::Decided(decision) => decision,
-                    Plain::NeedsGate(stale) => no_gate(&place, stale, &error),
+                    Plain::NeedsGate(stale) => no_gate(&Names::BEADS, stale, &error),
                 };
                 (Err(error), decision)
             }

@@ -1,7 +1,7 @@
 //! Facts: all that a judgement may know, gathered here and passed in (DESIGN 2). The only clock of the project.
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::SystemTime;
 use std::{fs, io, iter};
 
@@ -39,6 +39,12 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// None of them, for who needs none.
+    fn not_asked() -> Arc<Self> {
+        static NOT_ASKED: LazyLock<Arc<Ids>> = LazyLock::new(Arc::default);
+        Arc::clone(&NOT_ASKED)
+    }
+
     /// Of this process. Read once: none of them changes while a process lives.
     pub fn current() -> Arc<Self> {
         static CURRENT: OnceLock<Arc<Ids>> = OnceLock::new();
@@ -83,8 +89,17 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
-pub fn hostname() -> Option<String> {
-    hostname::get().ok()?.into_string().ok().filter(|name| !name.is_empty())
+pub fn hostname() -> Option<Arc<str>> {
+    /// Asked for each time, since it may change; copied only when it has.
+    static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
+    let system = nix::sys::utsname::uname().ok()?;
+    let name = system.nodename().to_str().filter(|name| !name.is_empty())?;
+    // Not waited for: whoever has it in another thread may be forked away from it.
+    let Ok(mut last) = LAST.try_lock() else { return Some(Arc::from(name)) };
+    if last.as_deref() != Some(name) {
+        *last = Some(Arc::from(name));
+    }
+    last.clone()
 }
 
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.
@@ -117,7 +132,7 @@ pub struct Facts {
     /// The wall clock.
     pub now: StartedAt,
     /// This machine's host name.
-    pub hostname: Option<String>,
+    pub hostname: Option<Arc<str>>,
     /// This machine, boot and namespaces.
     pub ids: Arc<Ids>,
     /// What became of the recorded process.
@@ -144,7 +159,7 @@ impl Facts {
     pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
-            (None, Depth::Protocol) => Arc::default(),
+            (None, Depth::Protocol) => Ids::not_asked(),
             _ => Ids::current(),
         };
         let mut facts = Self { now: now(), hostname, ids, liveness: Liveness::NotAsked, proof: None };
@@ -233,7 +248,7 @@ impl Record {
         let record = Self {
             holder: holder.to_owned(),
             pid: i64::from(pid),
-            hostname: hostname().unwrap_or_default(),
+            hostname: hostname().map(|name| name.to_string()).unwrap_or_default(),
             started_at: now(),
             version: version.to_owned(),
             beadlock: Some(Mark {

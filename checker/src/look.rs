@@ -107,6 +107,7 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
     pub detail: String,
+    /// Not looked for where only the protocol is asked.
     pub id: Option<String>,
     pub facts: Option<Facts>,
 }
@@ -114,10 +115,8 @@ pub(crate) struct Judged {
 impl Judged {
     /// Reads and judges an open lock file that lies on the same file system as `dir`.
     pub(crate) fn of(file: &LockFile, dir: impl AsFd, depth: Depth, reap_proven_dead: bool) -> Self {
-        match file.read() {
-            Ok(bytes) => Self::of_bytes(&bytes, dir, depth, reap_proven_dead),
-            Err(words) => Self::unreadable(words),
-        }
+        let judged = file.see(|bytes| Self::of_bytes(bytes, dir, depth, reap_proven_dead));
+        judged.unwrap_or_else(Self::unreadable)
     }
 
     /// Judges the content of a lock file.
@@ -126,8 +125,9 @@ impl Judged {
             Ok(record) => {
                 let facts = Facts::about(&record, dir, depth);
                 let verdict = beads::judge(&record, &facts, reap_proven_dead);
-                let id = record.beadlock.as_ref().map(|mark| mark.id.clone());
-                let id = id.or_else(|| (depth != Depth::Protocol).then(|| digest_id(bytes)));
+                let name =
+                    || record.beadlock.as_ref().map_or_else(|| digest_id(bytes), |mark| mark.id.clone());
+                let id = (depth != Depth::Protocol).then(name);
                 Self { verdict, record: Some(record), detail: String::new(), id, facts: Some(facts) }
             }
             Err(rejected) => {

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread::sleep;
@@ -17,6 +18,12 @@ use crate::error::words;
 
 /// The longest lock file that is read.
 pub(crate) const LIMIT: usize = 64 * 1024;
+
+/// A record of ours has some 500 bytes; what is shorter than this is read onto the stack.
+const USUAL: usize = 1024;
+
+/// Paths up to this length are put together on the stack.
+const USUAL_PATH: usize = 512;
 
 /// For how long a file that somebody has under a write lease is tried again.
 const LEASE_PATIENCE: Duration = Duration::from_millis(50);
@@ -63,14 +70,16 @@ pub(crate) struct LockFile {
 
 /// Opens the lock file `name` in the directory `dir`, or at the path `name` when `dir` is the working directory.
 pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight {
-    let deadline = Instant::now() + LEASE_PATIENCE;
+    let mut deadline = None;
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     loop {
         return match openat(dir.as_fd(), name, flags, Mode::empty()) {
             Ok(fd) => LockFile::opened(File::from(fd)),
             Err(Errno::ENOENT) => Sight::Absent,
             Err(Errno::EINTR) => continue,
-            Err(Errno::EAGAIN) if Instant::now() < deadline => {
+            Err(Errno::EAGAIN)
+                if Instant::now() < *deadline.get_or_insert_with(|| Instant::now() + LEASE_PATIENCE) =>
+            {
                 sleep(Duration::from_millis(5));
                 continue;
             }
@@ -80,6 +89,45 @@ pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight
             Err(errno) => Sight::Unreadable(words(&errno.into())),
         };
     }
+}
+
+/// Calls with `dir/name`, which is put together without the heap where it is short enough.
+///
+/// # Errors
+/// EINVAL when the directory has a NUL in its name.
+pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> T) -> nix::Result<T> {
+    let (dir, name) = (dir.as_os_str().as_bytes(), name.to_bytes_with_nul());
+    let slash: &[u8] = if dir.is_empty() || dir.ends_with(b"/") { b"" } else { b"/" };
+    let parts = [dir, slash, name];
+    let length = dir.len() + slash.len() + name.len();
+    let mut usual = [0; USUAL_PATH];
+    let mut long = Vec::new();
+    let path = if let Some(path) = usual.get_mut(..length) {
+        let mut rest = &mut *path;
+        for part in parts {
+            let (mine, others) = rest.split_at_mut(part.len());
+            mine.copy_from_slice(part);
+            rest = others;
+        }
+        &*path
+    } else {
+        long.extend(parts.into_iter().flatten());
+        &long
+    };
+    CStr::from_bytes_with_nul(path).map(call).map_err(|_| Errno::EINVAL)
+}
+
+/// Opens the lock file `name` in `dir`, a path from the working directory.
+pub(crate) fn open_in(dir: &Path, name: &CStr) -> Sight {
+    with_path(dir, name, open_path).unwrap_or_else(|errno| Sight::Unreadable(words(&errno.into())))
+}
+
+/// Whether anything has this name in `dir`, a path from the working directory. Never opens it.
+///
+/// # Errors
+/// As [`exists_at`].
+pub(crate) fn exists_in(dir: &Path, name: &CStr) -> nix::Result<bool> {
+    with_path(dir, name, |path| exists_at(nix::fcntl::AT_FDCWD, path))?
 }
 
 /// Opens the lock file at `path`.
@@ -118,30 +166,55 @@ impl LockFile {
         }
     }
 
-    /// The whole content as it is now.
+    /// Shows `see` the whole content as it is now. A record of the usual size is not copied to the heap.
     ///
     /// # Errors
     /// Words: what reading said, or that it is larger than 64 KiB.
+    pub(crate) fn see<T>(&self, see: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
+        let mut usual = [0; USUAL];
+        match self.fill(&mut usual, 0)? {
+            USUAL => self.rest_after(usual.to_vec()).map(|bytes| see(&bytes)),
+            filled => Ok(see(&usual[..filled])),
+        }
+    }
+
+    /// The whole content as it is now.
+    ///
+    /// # Errors
+    /// As [`LockFile::see`].
     pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
+        self.see(<[u8]>::to_vec)
+    }
+
+    /// The content, whose first bytes these are.
+    fn rest_after(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+        let filled = bytes.len();
+        bytes.resize(LIMIT + 1, 0);
+        let filled = filled + self.fill(&mut bytes[filled..], filled)?;
+        if filled > LIMIT {
+            return Err("it is larger than 64 KiB".to_owned());
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Reads on from `start` until the end of the file or of `bytes`; how many there were.
+    fn fill(&self, bytes: &mut [u8], start: usize) -> Result<usize, String> {
         let size = usize::try_from(self.stat.st_size).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; size.min(LIMIT) + 1];
         let mut filled = 0;
-        loop {
-            match self.file.read_at(&mut bytes[filled..], filled as u64) {
+        while filled < bytes.len() {
+            match self.file.read_at(&mut bytes[filled..], (start + filled) as u64) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(words(&error)),
             }
-            if filled > LIMIT {
-                return Err("it is larger than 64 KiB".to_owned());
-            }
-            if filled == bytes.len() {
-                bytes.resize((filled * 2).min(LIMIT) + 1, 0);
+            // Less than was asked for, and all that there was a moment ago: that was the end.
+            if start + filled == size && filled < bytes.len() {
+                break;
             }
         }
-        bytes.truncate(filled);
-        Ok(bytes)
+        Ok(filled)
     }
 
     /// Which file it is.
@@ -163,6 +236,5 @@ impl AsFd for LockFile {
 
 /// `dir/name` for [`open_path`].
 pub(crate) fn join(dir: &Path, name: &CStr) -> std::path::PathBuf {
-    use std::os::unix::ffi::OsStrExt;
     dir.join(std::ffi::OsStr::from_bytes(name.to_bytes()))
 }

@@ -18,7 +18,7 @@ use beadlock_checker::{
 };
 
 fn hostname() -> String {
-    hostname::get().unwrap().into_string().unwrap()
+    nix::unistd::gethostname().unwrap().into_string().unwrap()
 }
 
 fn write_lock(dir: &Path, pid: u32) {

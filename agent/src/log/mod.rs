@@ -181,7 +181,7 @@ pub(crate) fn output(database: usize, text: &str) {
 
 /// Version, PID and host.
 pub(crate) fn this_agent() -> String {
-    let host = facts::hostname().unwrap_or_else(|| "unknown".to_owned());
+    let host = facts::hostname().unwrap_or_else(|| "unknown".into());
     format!(
         "beadlock-agent {}, PID {}, host {}",
         env!("CARGO_PKG_VERSION"),

@@ -47,6 +47,8 @@ pub use entry::{Entry, Event, Outcome};
 pub use failed::Failed;
 pub use file::Audit;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::facts;
@@ -59,7 +61,7 @@ pub struct Author {
     version: &'static str,
     uid: u32,
     user: Option<String>,
-    hostname: Option<String>,
+    hostname: Option<Arc<str>>,
 }
 
 impl Author {

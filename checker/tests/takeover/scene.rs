@@ -76,7 +76,7 @@ impl Database {
 }
 
 pub fn record(holder: &str, pid: u32) -> String {
-    let host = hostname::get().unwrap().into_string().unwrap();
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     format!(r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
 }
 

@@ -155,7 +155,7 @@ fn summed_up(
         all_outside: stream.lines.all == 0 && stream.lines.outside > 0,
         target,
         file: path.as_deref().map(quoted_path),
-        host: facts::hostname(),
+        host: facts::hostname().map(|name| name.to_string()),
         writer: stream.writer,
         no_times: stream.has_no_times(),
     };

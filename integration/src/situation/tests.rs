@@ -22,7 +22,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Look {
     let proof = Proof { local_file_system: true, start_ticks: Some(1000), ..Proof::default() };
     let mut facts = Facts {
         now: now(),
-        hostname: some("vm"),
+        hostname: Some("vm".into()),
         ids: Arc::new(ids),
         liveness: Liveness::Alive,
         proof: Some(proof),

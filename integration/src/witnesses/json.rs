@@ -39,7 +39,7 @@ impl Witnesses<'_> {
             "kill": kill_word(facts.liveness),
             "kill_here": kill_word(self.asked),
             "command_now": self.command_now(),
-            "host": { "record": record.hostname, "here": facts.hostname, "same": facts.is_same_host(record) },
+            "host": { "record": record.hostname, "here": facts.hostname.as_deref(), "same": facts.is_same_host(record) },
             "machine": sameness(facts.other_machine(record)),
             "boot": sameness(facts.other_boot(record)),
             "pid_namespace": { "record": record.pid_ns(), "here": facts.ids.pid_ns, "processes": members },

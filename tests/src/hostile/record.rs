@@ -31,7 +31,7 @@ pub fn record(bytes: &[u8]) {
         let now = record.started_at;
         let facts = Facts {
             now,
-            hostname: Some(HOST.to_owned()),
+            hostname: Some(HOST.into()),
             ids: Arc::new(Ids { machine_id: None, boot_id: None, pid_ns: None, time_ns: None }),
             liveness,
             proof: None,

@@ -103,7 +103,7 @@ mod tests {
             time_ns: mark.time_ns,
         };
         let now = StartedAt(jiff::SignedDuration::from_secs(1_761_393_700));
-        Facts { now, hostname: Some("Dev-Machine".to_owned()), ids: Arc::new(ids), liveness, proof: None }
+        Facts { now, hostname: Some("Dev-Machine".into()), ids: Arc::new(ids), liveness, proof: None }
     }
 
     /// Every row of the table in DESIGN 4 that has a valid record.

@@ -2,9 +2,10 @@
 //! case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
 //! UTF-8 reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Mark, Record, Rejected, StartedAt};
@@ -35,15 +36,16 @@ impl Record {
             version: String::new(),
             beadlock: None,
         };
-        let value = syntax_of(&text)?;
-        match Kind::of(value.get()) {
-            Kind::Null => {}
-            Kind::Object => {
-                for (key, value) in members(value)? {
-                    record.set(&key, value.get())?;
-                }
-            }
-            kind => return Err(malformed(format!("must be an object, not {kind}"))),
+        let kind = Kind::of(text.trim_ascii_start());
+        let read = match kind {
+            Kind::Object => members(&text, |key, value| record.set(key, value)),
+            _ => syntax_of(&text).map(|_| Ok(())),
+        };
+        // What is no JSON at all is called so, whatever is wrong before that.
+        match (read.map_err(|error| no_json(&text, &error))?, kind) {
+            (Err(rejected), _) => return Err(rejected),
+            (Ok(()), Kind::Object | Kind::Null) => {}
+            (Ok(()), kind) => return Err(malformed(format!("must be an object, not {kind}"))),
         }
         record.validate()?;
         Ok(record)
@@ -57,9 +59,9 @@ impl Record {
         let Some(field) = Field::named(key) else { return Ok(()) };
         match (field, Kind::of(value)) {
             (_, Kind::Null) => {}
-            (Field::Holder, Kind::String) => self.holder = unquoted(value)?,
-            (Field::Hostname, Kind::String) => self.hostname = unquoted(value)?,
-            (Field::Version, Kind::String) => self.version = unquoted(value)?,
+            (Field::Holder, Kind::String) => self.holder = unquoted(value)?.into_owned(),
+            (Field::Hostname, Kind::String) => self.hostname = unquoted(value)?.into_owned(),
+            (Field::Version, Kind::String) => self.version = unquoted(value)?.into_owned(),
             (Field::Pid, Kind::Number) => {
                 let no_integer = |_| malformed(format!("pid must be an integer, not {}", shown(value)));
                 self.pid = value.parse().map_err(no_integer)?;
@@ -107,11 +109,13 @@ impl Field {
             '\u{212a}' => 'k',
             c => c.to_ascii_lowercase(),
         };
-        Self::ALL.into_iter().find(|field| key.chars().map(folded).eq(field.name().chars()))
+        let exact = Self::ALL.into_iter().find(|field| key == field.name());
+        exact.or_else(|| Self::ALL.into_iter().find(|field| key.chars().map(folded).eq(field.name().chars())))
     }
 }
 
 /// What a JSON value is, by its first character.
+#[derive(Clone, Copy)]
 enum Kind {
     Null,
     Boolean,
@@ -148,16 +152,25 @@ impl fmt::Display for Kind {
 }
 
 /// Every byte that is not part of a UTF-8 character becomes one U+FFFD, as in Go.
-fn text(bytes: &[u8]) -> String {
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
-    text
+    Cow::Owned(text)
 }
 
 fn nests_too_deeply(text: &str) -> bool {
+    // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
+    let opened =
+        |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));
+    if text.as_bytes().chunks(255).map(|part| usize::from(opened(part))).sum::<usize>() <= NESTING {
+        return false;
+    }
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
     for byte in text.bytes() {
         match byte {
@@ -177,51 +190,57 @@ fn nests_too_deeply(text: &str) -> bool {
 }
 
 /// The one value that the text is, its syntax checked to the last character.
-fn syntax_of(text: &str) -> Result<&RawValue, Rejected> {
-    serde_json::from_str(text).map_err(|error| {
-        // serde_json takes the end of the text after `-`, `1.` or `1e` for a wrong character: the end it is
-        // when one more digit makes another end of it.
-        let with_digit = || serde_json::from_str::<&RawValue>(&format!("{text}0")).err();
-        let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
-        if is_cut_off { malformed("unexpected EOF") } else { malformed(format!("not JSON: {error}")) }
-    })
+fn syntax_of(text: &str) -> serde_json::Result<&RawValue> {
+    serde_json::from_str(text)
 }
 
-/// The members of an object, in order, keys decoded.
-fn members(object: &RawValue) -> Result<Vec<(String, &RawValue)>, Rejected> {
-    let Members(members) = serde_json::from_str(object.get()).map_err(not_json)?;
-    members.into_iter().map(|(key, value)| Ok((unquoted(key.get())?, value))).collect()
+/// Why a text is no JSON.
+fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
+    // Once more as a whole: where the fault lies does not depend on what was wanted of it.
+    let whole = syntax_of(text).err();
+    let error = whole.as_ref().unwrap_or(error);
+    // serde_json takes the end of the text after `-`, `1.` or `1e` for a wrong character: the end it is when one more
+    // digit makes another end of it.
+    let with_digit = || syntax_of(&format!("{text}0")).err();
+    let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
+    if is_cut_off { malformed("unexpected EOF") } else { malformed(format!("not JSON: {error}")) }
 }
 
-struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+/// Shows `set` the members of the object that the text is, in order, keys decoded, up to the first that it rejects.
+/// The syntax is checked to the last character all the same.
+fn members(
+    text: &str,
+    set: impl FnMut(&str, &str) -> Result<(), Rejected>,
+) -> serde_json::Result<Result<(), Rejected>> {
+    struct Each<F>(F);
 
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
+    impl<'de, F: FnMut(&str, &str) -> Result<(), Rejected>> Visitor<'de> for Each<F> {
+        type Value = Result<(), Rejected>;
 
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
 
-        deserializer.deserialize_map(Collect)
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = Ok(());
+            while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+                if all.is_ok() {
+                    all = unquoted(key.get()).and_then(|key| (self.0)(&key, value.get()));
+                }
+            }
+            Ok(all)
+        }
     }
+
+    let mut json = serde_json::Deserializer::from_str(text);
+    let all = json.deserialize_map(Each(set))?;
+    json.end()?;
+    Ok(all)
 }
 
 /// The characters of a string literal. Half a surrogate pair becomes one U+FFFD, as in Go; serde_json refuses it
 /// in a string, and hands it on in three bytes when asked for bytes.
-fn unquoted(literal: &str) -> Result<String, Rejected> {
+fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
     struct Lenient;
 
     impl Visitor<'_> for Lenient {
@@ -242,7 +261,12 @@ fn unquoted(literal: &str) -> Result<String, Rejected> {
         }
     }
 
-    serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient).map_err(not_json)
+    // Its syntax is checked: without a backslash it stands for itself.
+    if let Some(plain) = literal.get(1..literal.len() - 1).filter(|inner| !inner.contains('\\')) {
+        return Ok(Cow::Borrowed(plain));
+    }
+    let text = serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient).map_err(not_json)?;
+    Ok(Cow::Owned(text))
 }
 
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
