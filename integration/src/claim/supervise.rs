@@ -172,9 +172,12 @@ impl Running {
         came.passed_on || came.from_terminal.is_some_and(is_near)
     }
 
-    /// What lives of the tree of a command that has ended. The tree's end is not believed by one scan of all processes:
-    /// one may be born while it goes on.
+    /// What lives of the tree of a command that has ended. Mostly nothing, and then our own children tell it, however
+    /// many processes there are. The tree's end is not believed by one scan of them all: one may be born while it goes on.
     fn left(&self, must_be_sure: bool) -> Vec<Stat> {
+        if let Some(none) = self.tree.orphans(self.pid).filter(Vec::is_empty) {
+            return none;
+        }
         let all = process::all();
         tree::reap_orphans_of(&all, self.pid);
         let left = self.tree.living_of(all);
