@@ -83,6 +83,9 @@ struct Cli {
     /// Start cycles by the clock alone; for tests and for finding faults
     #[arg(long, hide = true)]
     no_watch: bool,
+    /// Start the first cycles of all databases at once, however many there are; for tests and for finding faults
+    #[arg(long, hide = true)]
+    no_spread: bool,
 }
 
 /// An action by its name.
@@ -112,6 +115,8 @@ pub(crate) struct Typed {
     pub(crate) config: Option<PathBuf>,
     pub(crate) print_config: bool,
     pub(crate) mode: Mode,
+    /// Whether the first cycles of many databases are spread over the interval.
+    pub(crate) spreads: bool,
     pub(crate) agent: AgentLayer,
     pub(crate) policy: PolicyLayer,
     /// The audit file of the tools beside us, for where ours is named nowhere.
@@ -148,6 +153,7 @@ fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {
             (false, true) => Mode::Clock,
             (false, false) => Mode::Watch,
         },
+        spreads: !(cli.once || cli.no_spread),
         agent: AgentLayer {
             jobs: cli.jobs,
             log_file: cli.log_file,

@@ -1,4 +1,7 @@
 //! One cycle: the gate, the check, the command, the end (DESIGN 5). Nothing of it blocks the scheduler.
+//!
+//! It has two halves. The check is short and blocks; it is made in a thread for that, however much work there is. The work
+//! is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +18,7 @@ use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::database::Told;
 use crate::git::{self, Word};
-use crate::log::{self, own};
+use crate::log::{self, Line, own};
 use crate::owner::Owners;
 use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
@@ -68,49 +71,48 @@ pub(crate) enum Outcome {
     Skipped(Decision),
 }
 
-/// One cycle of a database, from the gate to the gate. `told` is what its log knows already.
-pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) -> Outcome {
-    let Subject { number, database, policy, .. } = subject;
+/// What a check has come to.
+pub(crate) enum Checked {
+    /// The cycle has ended with it.
+    Ended(Outcome),
+    /// The database is free, its gate is ours, and there is work to do.
+    Free(Cycle),
+}
+
+/// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in a
+/// file system that does not answer for ever. `told` is what the log of the database knows already.
+pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
+    let Subject { number, database, policy, common } = subject;
     let number = *number;
-    let entered = blocking(work, subject, |work, Subject { number, database, policy, common }| {
-        // Here, and not only when it was found: what lies there now may be another's.
-        common.owners.check(database)?;
-        // Before the check: what comes after it must be seen.
-        work.watch.ensure(*number, &database.dir);
-        Ok(Cycle::enter_with(&database.dir, &policy.check()))
-    });
-    let entered = match entered.await {
-        None => return Outcome::Failed,
-        Some(Err(why)) => {
-            if told.not_serving.as_ref() != Some(&why) {
-                log::announce(own::not_serving(&database.dir, &why));
-                told.not_serving = Some(why);
-            }
-            return Outcome::Failed;
+    // Here, and not only when it was found: what lies there now may be another's.
+    if let Err(why) = common.owners.check(database) {
+        if told.not_serving.as_ref() != Some(&why) {
+            log::announce(own::not_serving(&database.dir, &why));
+            told.not_serving = Some(why);
         }
-        Some(Ok(entered)) => entered,
-    };
+        return Checked::Ended(Outcome::Failed);
+    }
     told.not_serving = None;
-    let cycle = match entered {
+    // Before the check: what comes after it must be seen.
+    work.watch.ensure(number, &database.dir);
+    let cycle = match Cycle::enter_with(&database.dir, &policy.check()) {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            for line in told.streak.skipped(&decision, now, policy.interval) {
-                log::line(number, line);
-            }
+            log::lines(number, told.streak.skipped(&decision, now, policy.interval));
             let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
                 && told.streak.is_news(&decision, now, patience)
             {
                 work.trail.blocked(number, database, skip);
             }
-            return Outcome::Skipped(decision);
+            return Checked::Ended(Outcome::Skipped(decision));
         }
     };
     if let Some(error) = cycle.no_gate() {
         if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
             log::line(number, own::no_database(error));
-            return Outcome::Failed;
+            return Checked::Ended(Outcome::Failed);
         }
         if !std::mem::replace(&mut told.no_gate, true) {
             log::line(number, own::no_gate(error));
@@ -119,13 +121,34 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) ->
     if let Some(removed) = cycle.decision().removed() {
         log::line(number, own::removed_stale(cycle.decision()));
         work.trail.removed(number, database, removed);
-        blocking(work, subject, |work, subject| work.watch.forget_lock_gone(&subject.database.dir)).await;
+        work.watch.forget_lock_gone(&database.dir);
     }
-    if let Some(line) = told.streak.resumed(Instant::now()) {
-        log::line(number, line);
+    if policy.action != Action::None {
+        return Checked::Free(cycle);
     }
-    log::line(number, own::begun());
-    let (end, is_whole) = match &policy.action {
+    let mut lines = begin(told);
+    lines.push((&End::Complete).into());
+    log::lines(number, lines);
+    cycle.leave();
+    Checked::Ended(Outcome::Complete)
+}
+
+/// Watches a database before its first cycle. Blocks, as [`check`].
+pub(crate) fn watch(work: &Work, Subject { number, database, common, .. }: &Subject) {
+    if common.owners.check(database).is_ok() {
+        work.watch.ensure(*number, &database.dir);
+    }
+}
+
+fn begin(told: &mut Told) -> Vec<Line> {
+    told.streak.resumed(Instant::now()).into_iter().chain([own::begun()]).collect()
+}
+
+/// The second half: the work, under the gate that the check has taken.
+pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
+    let number = subject.number;
+    log::lines(number, begin(told));
+    let (end, is_whole) = match &subject.policy.action {
         Action::None => (End::Complete, true),
         Action::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);

@@ -4,8 +4,9 @@
 //! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check; what is claimed is
 //! left alone, and the log says so.
 //!
-//! One task owns all state ([`scheduler`]); cycles run beside it, at most `--jobs` at once; a database that waits
-//! costs a timer and a watch, no thread and no open file.
+//! One task owns all state ([`scheduler`]). Checks are made beside it, by as many threads as there are processors, and never wait for
+//! anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch, no thread and no open file.
+//! With the threads of the scheduler, the log and the watcher an idle agent has at most four more than processors.
 //!
 //! # Limits
 //! - What changes below a database while its own cycle is at work is taken for the cycle's: the tick is the net.
@@ -106,7 +107,8 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // One thread: what blocks is done in others ([`scheduler`]), and to wake them costs more than most cycles do.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(no_events)?;
     // Before the first line: whoever has read it may send one.
     let signals = {

@@ -80,6 +80,8 @@ pub(crate) struct Settings {
     /// How the databases below the roots are served.
     pub(crate) defaults: Arc<Policy>,
     pub(crate) mode: Mode,
+    /// Whether the first cycles of many databases are spread over the interval.
+    pub(crate) spreads: bool,
     pub(crate) jobs: NonZeroUsize,
     pub(crate) log: log::Settings,
     pub(crate) audit: Option<PathBuf>,
@@ -139,6 +141,7 @@ impl Settings {
             roots,
             defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
             mode: typed.mode,
+            spreads: typed.spreads,
             jobs: agent.jobs.unwrap_or_else(processors),
             log: log::Settings { may_become_several, ..agent.log() },
             audit: agent.audit.or_else(|| typed.audit_of_all.clone()),

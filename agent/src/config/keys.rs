@@ -25,8 +25,8 @@ pub(super) const OF_AGENT: [&str; 8] =
     ["jobs", "log-file", "log-format", "log-size", "log-keep", "audit", "root", "allow-foreign-owner"];
 
 /// The options that are no keys.
-pub(super) const OF_COMMAND_LINE: [&str; 7] =
-    ["config", "print-config", "once", "no-watch", "help", "version", "db"];
+pub(super) const OF_COMMAND_LINE: [&str; 8] =
+    ["config", "print-config", "once", "no-watch", "no-spread", "help", "version", "db"];
 
 /// A name that is nearer to the one that is written is meant (as the command line has it).
 const NEAR: f64 = 0.7;

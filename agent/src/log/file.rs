@@ -46,7 +46,7 @@ impl LogFile {
         Self { dir, name, limits, open: None, is_failing: false, is_stuck: false }
     }
 
-    /// Appends a line, to a new file after its header. Returns what is wrong and what to do, each said only once for as
+    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said only once for as
     /// long as it stays wrong.
     pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
         let mut complaints = Vec::new();
@@ -105,7 +105,7 @@ impl LogFile {
             _ if open.is_torn => "\n".to_owned(),
             _ => String::new(),
         };
-        // One write a line, so that two agents never mix theirs.
+        // One write, so that two agents never mix their lines.
         let bytes = [front.as_bytes(), line.as_bytes()].concat();
         let written = open.file.write(&bytes)?;
         if written < bytes.len() {
@@ -132,13 +132,14 @@ impl LogFile {
             let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
             openat(&dir, self.name.as_os_str(), flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
-        let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
+        let append = OFlag::O_APPEND | OFlag::O_CREAT;
+        // For reading too, to see its last line; who may only write it writes without looking.
+        let file = open(OFlag::O_RDWR | append).or_else(|_| open(OFlag::O_WRONLY | append))?;
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        // Another descriptor for a moment: who may only write it writes without looking.
-        let is_torn = meta.len() > 0 && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
+        let is_torn = meta.len() > 0 && is_torn(&file, meta.len());
         self.open = Some(Open { dir, file, inode: (meta.dev(), meta.ino()), is_torn });
         Ok(meta.len())
     }

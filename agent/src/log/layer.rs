@@ -12,13 +12,13 @@ use tracing_subscriber::layer::Context;
 use super::Desk;
 use super::line::Line;
 
-/// A line of the database with this number, or everyone's, on its way: an event with the line as JSON in it.
-pub(super) fn put(database: Option<usize>, line: &Line) {
-    let line = serde_json::to_string(line).unwrap_or_default();
-    tracing::info!(db = database, line);
+/// Lines of the database with this number, or everyone's, on their way: an event with the lines as JSON in it.
+pub(super) fn put(database: Option<usize>, lines: &[Line]) {
+    let lines = serde_json::to_string(lines).unwrap_or_default();
+    tracing::info!(db = database, lines);
 }
 
-/// Hands every line to the worker, as a [`Message`].
+/// Hands what was said together to the worker, as a [`Message`].
 pub(super) struct Lines {
     desk: Desk,
 }
@@ -33,20 +33,20 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let Some(line) = fields.line else { return };
+        let Some(lines) = fields.lines else { return };
         let to = match fields.database {
             Some(number) => To::One(number),
             None => To::All(self.desk.served.now()),
         };
         let seconds = facts::now().0.as_secs();
-        self.desk.send(&Message::Line { to, seconds, line });
+        self.desk.send(&Message::Lines { to, seconds, lines });
     }
 }
 
 #[derive(Default)]
 struct Fields {
     database: Option<u32>,
-    line: Option<Line>,
+    lines: Option<Vec<Line>>,
 }
 
 impl Visit for Fields {
@@ -57,8 +57,8 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "line" {
-            self.line = serde_json::from_str(value).ok();
+        if field.name() == "lines" {
+            self.lines = serde_json::from_str(value).ok();
         }
     }
 
@@ -68,11 +68,12 @@ impl Visit for Fields {
 /// What the worker is told, in the order in which it happened. It takes bytes only.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Message {
-    Line {
+    /// What was said together is written together.
+    Lines {
         to: To,
         /// Unix time.
         seconds: i64,
-        line: Line,
+        lines: Vec<Line>,
     },
     /// The database with this number has come or gone.
     Turned(u32),

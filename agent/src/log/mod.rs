@@ -154,12 +154,19 @@ pub(crate) fn configure(settings: Settings) -> io::Result<()> {
 
 /// One line of the agent's own in the log of a database, by its number.
 pub(crate) fn line(database: usize, line: impl Into<Line>) {
-    layer::put(Some(database), &line.into());
+    lines(database, vec![line.into()]);
+}
+
+/// Lines of the agent's own in the log of a database, of one moment and in this order: written at once.
+pub(crate) fn lines(database: usize, lines: Vec<Line>) {
+    if !lines.is_empty() {
+        layer::put(Some(database), &lines);
+    }
 }
 
 /// One line of the agent's own in the log of every database that is served.
 pub(crate) fn line_to_all(line: impl Into<Line>) {
-    layer::put(None, &line.into());
+    layer::put(None, &[line.into()]);
 }
 
 /// One line of the agent's own for whoever is there to read it: in every log, and on stderr, where a terminal sees the
@@ -176,7 +183,7 @@ pub(crate) fn announce(line: Line) {
 
 /// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.
 pub(crate) fn output(database: usize, text: &str) {
-    layer::put(Some(database), &own::output(text));
+    layer::put(Some(database), &[own::output(text)]);
 }
 
 /// Version, PID and host.

@@ -42,7 +42,7 @@ impl Router {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Line { to, seconds, line } => self.deliver(&to, seconds, &line),
+            Message::Lines { to, seconds, lines } => self.deliver(&to, seconds, &lines),
             Message::Turned(number) => self.forget(Some(number)),
             Message::Configured => {
                 self.settings = self.served.settings();
@@ -55,7 +55,7 @@ impl Router {
         }
     }
 
-    fn deliver(&mut self, to: &To, seconds: i64, line: &Line) {
+    fn deliver(&mut self, to: &To, seconds: i64, lines: &[Line]) {
         let dir = match to {
             To::One(number) => self.served.dir(*number),
             To::All(_) => None,
@@ -71,24 +71,27 @@ impl Router {
             To::One(number) => (vec![Some(*number)], alone),
             To::All(numbers) => (numbers.iter().copied().map(Some).collect(), alone),
         };
-        let text = line.in_format(format, seconds, whose);
+        let in_format = |format, whose| -> Vec<String> {
+            lines.iter().map(|line| line.in_format(format, seconds, whose)).collect()
+        };
+        let text = in_format(format, whose).concat();
         let header = || own::header().in_format(format, seconds, Whose::default());
         let mut is_in_a_log = false;
         for key in keys {
             is_in_a_log |= self.write(key, &text, header);
         }
-        let shown = || line.in_format(Format::Text, seconds, among_others);
+        let shown = || in_format(Format::Text, among_others);
         match &mut self.terminal {
-            Some(terminal) => terminal.show(&shown()),
+            Some(terminal) => shown().iter().for_each(|line| terminal.show(line)),
             // There is no database yet that it could be told in.
             None if !is_in_a_log && terminal::has_room(io::stderr()) => {
-                let _ = io::stderr().write_all(shown().as_bytes());
+                let _ = io::stderr().write_all(shown().concat().as_bytes());
             }
             None => {}
         }
     }
 
-    /// False: there is no such log.
+    /// Appends whole lines. False: there is no such log.
     fn write(&mut self, key: Key, line: &str, header: impl FnOnce() -> String) -> bool {
         let Some(path) = self.path(key) else { return false };
         let is_served = key.is_none_or(|number| self.served.is_served(number));

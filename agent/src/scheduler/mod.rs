@@ -1,15 +1,22 @@
 //! The one task that owns all state: which database is due when, which cycles run, when to end.
 //!
-//! A database is waiting (it has a timer), ready (it is in the queue), or running (its cycle is a task). What
-//! makes it due while its cycle runs is looked at when that has ended.
+//! A database is waiting (it has a timer), due or ready (it is in a queue), or running. What makes it due while its cycle runs is
+//! looked at when that has ended.
+//!
+//! A cycle is a check, and then the work ([`cycle`]). Who is due is checked at once ([`checks`]): whatever others are at
+//! work on, a lock is seen, and the log has its line. Who is found free goes to work, or, when there are `--jobs` at it already, lets the
+//! gate go, is ready, and is checked again when it is its turn: nobody holds a gate to wait.
 
+mod checks;
 mod reload;
 mod serving;
 mod signals;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use beadlock_checker::database::Database;
 use beadlock_checker::{Reason, Verdict};
@@ -18,11 +25,12 @@ use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
+use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
 use crate::cli::Typed;
-use crate::cycle::{self, Common, Outcome, Subject, Work};
+use crate::cycle::{self, Checked, Common, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
@@ -43,8 +51,14 @@ pub(crate) struct Scheduler {
     /// Gone, and still watched.
     forgotten: Vec<(usize, Arc<Database>)>,
     timers: DelayQueue<usize>,
+    /// To be checked.
+    due: VecDeque<usize>,
+    /// Found free when there was nobody to do the work.
     ready: VecDeque<usize>,
-    running: JoinSet<(Outcome, Told)>,
+    checks: Checks<(Checked, Told)>,
+    /// Those ready that are being checked again: for each a job is kept.
+    turns: HashSet<usize>,
+    working: JoinSet<(Outcome, Told)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
     is_ending: bool,
@@ -66,7 +80,9 @@ struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Waiting(Option<Key>),
+    /// In one of the two queues.
     Ready,
+    /// It is being checked, or at work.
     Running,
 }
 
@@ -94,8 +110,11 @@ impl Scheduler {
             next_number: 0,
             forgotten: Vec::new(),
             timers: DelayQueue::new(),
+            due: VecDeque::new(),
             ready: VecDeque::new(),
-            running: JoinSet::new(),
+            checks: Checks::new(available_parallelism().map_or(1, NonZeroUsize::get)),
+            turns: HashSet::new(),
+            working: JoinSet::new(),
             tasks: HashMap::new(),
             is_ending: false,
             said,
@@ -117,9 +136,10 @@ impl Scheduler {
             notify::ready(self.served());
         }
         loop {
-            self.start_ready();
+            self.start_due();
             let is_done = self.settings.mode == Mode::Once && !self.search.is_awaited();
-            if self.running.is_empty() && (self.is_ending || is_done) {
+            let is_idle = self.working.is_empty() && self.checks.is_idle();
+            if is_idle && (self.is_ending || is_done) {
                 return self.code;
             }
             tokio::select! {
@@ -130,14 +150,15 @@ impl Scheduler {
                     signals::Told::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
-                Some(task) = self.running.join_next_with_id() => self.ended(task),
+                Some(task) = self.working.join_next_with_id() => self.worked(task),
+                (number, answer) = self.checks.answer() => self.checked(number, answer),
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),
                 news = self.work.watch.news() => self.heard(news),
                 Some(number) = next_due(&mut self.timers) => {
                     if let Some(entry) = self.databases.get_mut(&number) {
                         entry.state = State::Ready;
-                        self.ready.push_back(number);
+                        self.due.push_back(number);
                     }
                 }
                 () = pending() => {}
@@ -145,44 +166,94 @@ impl Scheduler {
         }
     }
 
-    fn start_ready(&mut self) {
-        while self.running.len() < self.settings.jobs.get()
+    fn start_due(&mut self) {
+        while let Some(number) = self.due.pop_front() {
+            self.check(number);
+        }
+        while self.has_a_job()
             && let Some(number) = self.ready.pop_front()
         {
-            let Some(entry) = self.databases.get_mut(&number) else { continue };
-            entry.state = State::Running;
-            // What happened while it was in the queue, this cycle serves.
-            entry.take_marks(&self.work);
-            entry.due.begun(Instant::now(), entry.subject.policy.interval);
-            let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
-            let mut told = std::mem::take(&mut entry.told);
-            let task = self.running.spawn(async move {
-                let outcome = cycle::run(&work, &subject, &mut told).await;
-                (outcome, told)
-            });
-            self.tasks.insert(task.id(), number);
+            self.turns.insert(number);
+            self.check(number);
         }
     }
 
-    fn ended(&mut self, task: Result<(Id, (Outcome, Told)), JoinError>) {
-        let (id, outcome) = match task {
-            Ok((id, (outcome, told))) => (id, Some((outcome, told))),
+    fn has_a_job(&self) -> bool {
+        self.working.len() + self.turns.len() < self.settings.jobs.get()
+    }
+
+    fn check(&mut self, number: usize) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        entry.state = State::Running;
+        // What happened while it was in the queue, this cycle serves.
+        entry.take_marks(&self.work);
+        entry.due.begun(Instant::now(), entry.subject.policy.interval);
+        let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
+        let mut told = std::mem::take(&mut entry.told);
+        self.checks.put(number, move || (cycle::check(&work, &subject, &mut told), told));
+    }
+
+    fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
+        let is_its_turn = self.turns.remove(&number);
+        let Some((checked, told)) = answer else {
+            log::line(number, own::fault());
+            return self.ended(number, &Outcome::Failed);
+        };
+        let may_work = is_its_turn || self.ready.is_empty() && self.has_a_job();
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        match checked {
+            Checked::Ended(outcome) => {
+                entry.told = told;
+                self.ended(number, &outcome);
+            }
+            Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
+                let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
+                let mut told = told;
+                let task = self.working.spawn(async move {
+                    let outcome = cycle::run(&work, &subject, &mut told, cycle).await;
+                    (outcome, told)
+                });
+                self.tasks.insert(task.id(), number);
+            }
+            Checked::Free(cycle) => {
+                cycle.leave();
+                entry.told = told;
+                if self.is_ending || entry.is_leaving {
+                    // It has not run.
+                    self.ended(number, &Outcome::Failed);
+                } else {
+                    entry.state = State::Ready;
+                    self.ready.push_back(number);
+                }
+            }
+        }
+    }
+
+    fn worked(&mut self, task: Result<(Id, (Outcome, Told)), JoinError>) {
+        let (id, answer) = match task {
+            Ok((id, answer)) => (id, Some(answer)),
             Err(error) => (error.id(), None),
         };
         let Some(number) = self.tasks.remove(&id) else { return };
-        let Some(entry) = self.databases.get_mut(&number) else { return };
-        let outcome = match outcome {
+        match answer {
             Some((outcome, told)) => {
-                entry.told = told;
-                outcome
+                if let Some(entry) = self.databases.get_mut(&number) {
+                    entry.told = told;
+                }
+                self.ended(number, &outcome);
             }
             None => {
                 log::line(number, own::fault());
-                Outcome::Failed
+                self.ended(number, &Outcome::Failed);
             }
-        };
+        }
+    }
+
+    /// A cycle has ended: when does the next one come?
+    fn ended(&mut self, number: usize, outcome: &Outcome) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
         if self.settings.mode == Mode::Once {
-            self.code = self.code.max(exit_code(&outcome));
+            self.code = self.code.max(exit_code(outcome));
         }
         if entry.is_leaving {
             self.forget(number);
@@ -192,7 +263,7 @@ impl Scheduler {
         let now = Instant::now();
         let marks = entry.take_marks(&self.work);
         let policy = &entry.subject.policy;
-        let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        let is_busy = matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         // A command that takes a lock and drops it must not make this spin.
         if is_busy || marks.lock_gone {
             entry.due.again_soon(now, policy.interval);
@@ -234,7 +305,7 @@ impl Scheduler {
                 self.timers.remove(&key);
             }
             entry.state = State::Ready;
-            self.ready.push_back(number);
+            self.due.push_back(number);
             return;
         }
         match key {
@@ -246,14 +317,17 @@ impl Scheduler {
     /// No new cycles; those that run, end.
     fn end(&mut self, signal: &str) {
         self.is_ending = true;
-        if self.settings.mode == Mode::Once && !self.ready.is_empty() {
+        let left = self.due.len() + self.ready.len() + self.checks.clear();
+        if self.settings.mode == Mode::Once && left > 0 {
             self.code = self.code.max(1); // Not every cycle ran.
         }
+        self.due.clear();
         self.ready.clear();
+        self.turns.clear();
         self.timers.clear();
-        log::line_to_all(own::ending(signal, self.running.len()));
+        log::line_to_all(own::ending(signal, self.working.len()));
         if self.settings.mode != Mode::Once {
-            notify::stopping(self.running.len());
+            notify::stopping(self.working.len());
         }
     }
 }

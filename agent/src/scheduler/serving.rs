@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use beadlock_checker::database::Database;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{Entry, Scheduler, State};
-use crate::cycle::Subject;
+use crate::cycle::{self, Subject};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify;
@@ -19,6 +20,12 @@ use crate::settings::{Mode, Policy};
 
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
+
+/// So many new databases have their first cycles at once; of more each has its place in the interval.
+const AT_ONCE: usize = 64;
+
+/// Places are whole multiples of this: to wake up costs more than a check, so some are made together.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// What is different now.
 #[derive(Debug, Default)]
@@ -68,7 +75,7 @@ impl Scheduler {
         }
     }
 
-    /// Serves the databases that there are now. A new one is due at once; one that has gone ends with its running cycle;
+    /// Serves the databases that there are now. A new one is due at once, of many ([`AT_ONCE`]) each in its turn; one that has gone ends with its running cycle;
     /// what did not change runs on.
     pub(super) fn serve(&mut self) -> Changes {
         let mut changes = Changes::default();
@@ -79,13 +86,14 @@ impl Scheduler {
         let there: Vec<(Database, Arc<Policy>)> =
             named.chain(found).map(|(database, policy)| (database.clone(), Arc::clone(policy))).collect();
         let mut dirs = HashSet::new();
+        let mut added = Vec::new();
         for (database, policy) in there {
             if !dirs.insert(database.dir.clone()) {
                 continue;
             }
             match numbers.get(&database.dir) {
                 Some(number) => self.keep(*number, database, policy, &mut changes),
-                None => changes.new.push(self.add(database, policy)),
+                None => added.push(self.add(database, policy)),
             }
         }
         for (dir, number) in numbers {
@@ -93,6 +101,8 @@ impl Scheduler {
                 changes.gone.push((number, dir));
             }
         }
+        self.spread(&added);
+        changes.new.extend(added);
         changes.gone.sort_unstable();
         self.unwatch_forgotten();
         changes
@@ -107,13 +117,31 @@ impl Scheduler {
         let entry = Entry {
             subject,
             due: Due::new(Instant::now()),
-            state: State::Ready,
+            state: State::Waiting(None),
             told: Told::default(),
             is_leaving: false,
         };
         self.databases.insert(number, entry);
-        self.ready.push_back(number);
         number
+    }
+
+    /// The first cycles of new databases: at once, or spread over the interval when there are many. They are watched from
+    /// now on in any case, so that a lock that goes away need not wait for the first cycle.
+    fn spread(&mut self, added: &[usize]) {
+        let are_spread = self.settings.spreads && added.len() > AT_ONCE;
+        let mut watched = Vec::new();
+        for (place, number) in added.iter().enumerate() {
+            if are_spread && let Some(entry) = self.databases.get_mut(number) {
+                let wait = place_in(entry.subject.policy.interval, place, added.len());
+                entry.due = Due::new(Instant::now() + wait);
+                watched.push(entry.subject.clone());
+            }
+            self.wait(*number);
+        }
+        if !watched.is_empty() {
+            let work = Arc::clone(&self.work);
+            spawn_blocking(move || watched.iter().for_each(|subject| cycle::watch(&work, subject)));
+        }
     }
 
     fn keep(&mut self, number: usize, database: Database, policy: Arc<Policy>, changes: &mut Changes) {
@@ -146,7 +174,10 @@ impl Scheduler {
         let Some(entry) = self.databases.remove(&number) else { return };
         match entry.state {
             State::Waiting(Some(key)) => drop(self.timers.remove(&key)),
-            State::Ready => self.ready.retain(|ready| *ready != number),
+            State::Ready => {
+                self.due.retain(|due| *due != number);
+                self.ready.retain(|ready| *ready != number);
+            }
             State::Waiting(None) | State::Running => {}
         }
         self.forgotten.push((number, entry.subject.database));
@@ -165,5 +196,28 @@ impl Scheduler {
                 work.watch.unwatch(number, &database.dir);
             }
         });
+    }
+}
+
+/// The place of one of `count` in an interval.
+fn place_in(interval: Duration, place: usize, count: usize) -> Duration {
+    let steps = interval.as_nanos() * place as u128 / count.max(1) as u128 / TOGETHER.as_nanos();
+    TOGETHER.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_spread_evenly_over_the_interval() {
+        let minute = Duration::from_secs(60);
+        let places: Vec<u128> =
+            (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
+        assert_eq!((places[0], places[9_999]), (0, 59_900));
+        assert!(places.is_sorted());
+        let most = (0..600).map(|at| places.iter().filter(|place| **place == at * 100).count()).max();
+        assert!(most <= Some(17), "{most:?} at once");
+        assert_eq!(place_in(Duration::from_millis(50), 99, 100), Duration::ZERO, "a short one has no room");
     }
 }

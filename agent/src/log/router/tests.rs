@@ -26,12 +26,12 @@ fn shared(path: &Path) -> Settings {
 
 impl Router {
     fn say(&mut self, database: u32, text: &str) {
-        self.take(Message::Line { to: To::One(database), seconds: 0, line: own::output(text) });
+        self.take(Message::Lines { to: To::One(database), seconds: 0, lines: vec![own::output(text)] });
     }
 
     fn say_to_all(&mut self, text: &str) {
         let to = To::All(self.served.now());
-        self.take(Message::Line { to, seconds: 0, line: own::output(text) });
+        self.take(Message::Lines { to, seconds: 0, lines: vec![own::output(text)] });
     }
 
     fn turn(&mut self, database: u32) {
@@ -81,7 +81,7 @@ fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
     let everyone = To::All(router.served.now());
     router.say(0, "first");
     router.served.unserve(0);
-    router.take(Message::Line { to: everyone, seconds: 0, line: own::output("said before") });
+    router.take(Message::Lines { to: everyone, seconds: 0, lines: vec![own::output("said before")] });
     router.say(0, "in flight");
     router.turn(0);
     router.say_to_all("said after");
