@@ -20,7 +20,7 @@ help:
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
-	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed'
+	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
@@ -48,11 +48,12 @@ syscalls: tools
 	$(CARGO) test --locked --package beadlock-tests --test end_to_end every_call -- --nocapture
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
-# The second is in `make test` for a minute.
+# The second is in `make test` for a minute, the third for half of one.
 soak: export SOAK_MINUTES ?= 5
 soak: tools
 	$(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
 	$(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture
+	$(CARGO) test --locked --package beadlock-tests --test ten_thousand -- --nocapture
 
 # What reads hostile input, for FUZZ_SECONDS each; without cargo-fuzz or a compiler that lets it, at random.
 fuzz: export FUZZ_SECONDS ?= 30

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Holder, Scene, read, wait_until};
+use crate::scene::{Holder, Scene, count_in, read, wait_until};
+use beadlock_checker::Gate;
 use nix::sys::signal::Signal;
 
 const STARTING: &str = "Starting sync cycle...";
@@ -244,6 +245,57 @@ fn a_lock_that_goes_while_its_database_is_in_the_queue_is_one_cycle() {
     wait_until("its turn", || ran("other/ran") == 2);
     std::thread::sleep(Duration::from_millis(400));
     assert_eq!(ran("other/ran"), 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn a_work_that_hangs_delays_no_check_of_others() {
+    let scene = Scene::new();
+    let [slow, claimed, free] = ["slow", "claimed", "free"].map(|name| scene.database(name));
+    let me = std::process::id();
+    scene.lock("vc-executor", me);
+    fs::copy(scene.lock_file(), claimed.join(".exclusive-lock")).unwrap();
+    let exec = "case $BEADS_DIR in */slow/.beads) while ! test -e ../go; do sleep 0.01; done;; esac";
+    let dbs = ["--db", "slow/.beads", "--db", "claimed/.beads", "--db", "free/.beads"];
+    let args = [&dbs[..], &["--jobs", "1", "--interval", "100ms", "--exec", exec]].concat();
+    let agent = scene.start(&args);
+    wait_until("the work that hangs", || count_in(&slow, "Starting sync cycle...") == 1);
+    let skips = || count_in(&claimed, "Skipping database (locked by vc-executor)");
+    let before = skips();
+    wait_until("checks of another", || skips() >= before + 5);
+    assert_eq!(count_in(&slow, "Sync cycle complete"), 0, "it still hangs");
+    assert!(count_in(&free, "Sync cycle complete") <= 1, "there is one job");
+    // Who waits for the job does not keep the gate.
+    wait_until("a claim of who waits", || Gate::try_take(&free).unwrap().is_some());
+    scene.write("go", "");
+    wait_until("everybody's turn", || count_in(&free, "Sync cycle complete") >= 2);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_watched_any_more_has_its_cycles_by_the_clock() {
+    let scene = Scene::new();
+    let dirs = ["a", "b", "c", "d"].map(|name| scene.database(name));
+    let args: Vec<String> = dirs.iter().map(|dir| format!("--db {}", dir.display())).collect();
+    let limited = "echo 3 > /proc/sys/user/max_inotify_watches && exec \"$AGENT\"";
+    let script = format!("{limited} --interval 200ms --action none {}", args.join(" "));
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", &script]).current_dir(&scene.repo).env_clear();
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent"));
+    command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    let probe = "echo 3 > /proc/sys/user/max_inotify_watches";
+    let mut unshare = std::process::Command::new("unshare");
+    let probe = unshare.args(["--user", "--map-root-user", "sh", "-c", probe]).output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        eprintln!("skipped: a low limit of watches needs unshare and a user namespace");
+        return;
+    }
+    let agent = scene.start_command(command);
+    let said = "Cannot watch for changes (the limit of inotify watches is reached; raise \
+                fs.inotify.max_user_watches); cycles start by the clock";
+    wait_until("it is said", || dirs.iter().all(|dir| count_in(dir, said) == 1));
+    wait_until("cycles of all", || dirs.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 5));
+    assert!(dirs.iter().all(|dir| count_in(dir, said) == 1), "once");
     assert_eq!(agent.stop(), Some(0));
 }
 

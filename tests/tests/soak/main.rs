@@ -9,7 +9,6 @@
 mod actor;
 mod agents;
 mod holders;
-mod pulse;
 mod report;
 mod rounds;
 mod site;
@@ -20,10 +19,9 @@ use std::time::{Duration, Instant};
 use beadlock_tests::process::marked_by;
 use beadlock_tests::seed::Recipe;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Dice, OverAtLast, become_subreaper, binaries, wait_until};
+use beadlock_tests::{Dice, OverAtLast, Pulse, become_subreaper, binaries, wait_until};
 
 use agents::Agent;
-use pulse::Pulse;
 use report::Report;
 use site::{Database, Site};
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 
-use super::pulse::Pulse;
 use super::site::{NAIVE, Site};
+use beadlock_tests::Pulse;
 
 /// What is known when all is over.
 pub struct Report {

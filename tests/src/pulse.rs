@@ -1,18 +1,23 @@
-//! What a process holds: its memory, descriptors and watches, as `/proc` has them.
+//! What a process holds: its memory, descriptors, threads and watches, as `/proc` has them.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
+/// All of it at one moment; nothing for a process that has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// Resident, in KiB.
     pub rss: u64,
+    /// Open descriptors.
     pub fds: usize,
+    /// Threads.
+    pub threads: usize,
     /// inotify watches, of all its descriptors.
     pub watches: usize,
 }
 
 impl Pulse {
+    /// Now.
     pub fn of(pid: i32) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -22,7 +27,8 @@ impl Pulse {
             let info = fs::read_to_string(entry.path()).unwrap_or_default();
             info.lines().filter(|line| line.starts_with("inotify wd:")).count()
         };
-        Self { rss, fds: entries("fd").count(), watches: entries("fdinfo").map(watches).sum() }
+        let [fds, threads] = ["fd", "task"].map(|of| entries(of).count());
+        Self { rss, fds, threads, watches: entries("fdinfo").map(watches).sum() }
     }
 
     /// Between two cycles: the fewest descriptors until there are so few, or the time is over, with the

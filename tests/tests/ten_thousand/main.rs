@@ -1,0 +1,101 @@
+//! One agent for 10,000 databases, and claims of some of them all the time: whoever is skipped resumes at once when the claim ends,
+//! which the clock would be too late for, and the agent holds no more of anything than at its start.
+//!
+//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice.
+
+mod database;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Dice, Pulse, Scene, binaries, wait_until};
+
+use database::Database;
+
+/// Databases, where the machine allows so many watches.
+const DATABASES: usize = 10_000;
+/// Claims at once.
+const CLAIMERS: usize = 8;
+/// How long after a claim's end its database may take to resume: less than half of the interval of a minute, so that the
+/// clock would be too late for most.
+const BOUND: Duration = Duration::from_secs(25);
+/// What the memory may have grown by after the first third of the time, in KiB, beside what the logs of databases that had no line
+/// before cost.
+const FLAT: u64 = 4 * 1024;
+/// The most memory that an agent for so many may have, in KiB.
+const MEMORY: u64 = 60 * 1024;
+
+fn number(name: &str) -> Option<f64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn length() -> Duration {
+    let minutes = number("SOAK_MINUTES").map(|minutes| minutes * 60.0);
+    Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(30.0).max(10.0))
+}
+
+/// So many that they and everything else can be watched.
+fn how_many() -> usize {
+    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
+    let limit: usize = limit.trim().parse().unwrap_or(0);
+    let count = DATABASES.min(limit / 2);
+    if count < DATABASES {
+        println!("{count} databases only: fs.inotify.max_user_watches is {limit}");
+    }
+    count
+}
+
+#[test]
+fn ten_thousand_databases_and_no_missed_resume() {
+    let _ = binaries::directory();
+    let seed = number("SOAK_SEED").map_or_else(|| u64::from(std::process::id()), |seed| seed as u64);
+    println!("seed {seed} (SOAK_SEED repeats it, roughly)");
+    let scene = Scene::new();
+    let ground = scene.path().join("ground");
+    let databases: Vec<Database> = (0..how_many()).map(|number| Database::new(&ground, number)).collect();
+    let args = ["--root", "ground", "--interval", "60s", "--debounce", "50ms", "--action", "none"];
+    let mut agent = scene.start_agent(&args);
+    let pid = agent.pid();
+    wait_until(PATIENCE * 4, "every database is watched", || Pulse::of(pid).watches >= databases.len());
+    let begun = Instant::now();
+    let end = begun + length();
+    let waits = Mutex::new(Vec::new());
+    let threads_allowed = std::thread::available_parallelism().map_or(1, usize::from) + 4;
+    let (warm, last) = std::thread::scope(|scope| {
+        for claimer in 0..CLAIMERS {
+            let (databases, waits) = (&databases, &waits);
+            scope.spawn(move || {
+                let mut dice = Dice::new(seed, &claimer.to_string());
+                // To each claimer its own.
+                let own: Vec<&Database> = databases.iter().skip(claimer).step_by(CLAIMERS).collect();
+                while Instant::now() < end {
+                    let wait = dice.one_of(&own).is_claimed_and_resumes(&mut dice, BOUND);
+                    waits.lock().unwrap().push(wait);
+                }
+            });
+        }
+        std::thread::sleep((end - begun) / 3);
+        let warm = Pulse::of(pid);
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        (warm, Pulse::at_rest(pid, 0, Duration::from_secs(3)))
+    });
+    let mut waits = waits.into_inner().unwrap();
+    waits.sort_unstable();
+    let [median, longest] = [waits[waits.len() / 2], waits[waits.len() - 1]].map(|wait| wait.as_millis());
+    let cycles: usize = databases.iter().map(|it| it.count("Sync cycle complete")).sum();
+    println!("{} claims, resumed after {median} ms, at most {longest} ms; {cycles} cycles", waits.len());
+    println!("a third through {warm:?}\nat the end {last:?}");
+    assert!(agent.is_running(), "the agent has ended");
+    assert!(waits.len() >= CLAIMERS * 5, "too few claims to show anything");
+    assert!(last.rss <= MEMORY, "more memory than 60 MiB");
+    let grown = last.rss.saturating_sub(warm.rss);
+    let new_logs = databases.len() as u64 / 2; // Half a KiB each, at most once.
+    assert!(grown <= FLAT + new_logs, "the memory has grown by {grown} KiB");
+    assert!(last.watches >= databases.len(), "watches are lost");
+    // 32 logs are kept open, each with its directory.
+    assert!(last.fds <= 64 + 32, "open files per database");
+    wait_until(PATIENCE, "the threads that helped have ended", || Pulse::of(pid).threads <= threads_allowed);
+    agent.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(agent.wait(PATIENCE).success());
+}
