@@ -1,7 +1,7 @@
 //! One cycle: the gate, the check, the command, the end (DESIGN 5). Nothing of it blocks the scheduler.
 //!
-//! It has two halves. The check is short and blocks; it is made in a thread for that, however much work there is. The work
-//! is long; so many at once as there are jobs.
+//! It has two halves. The check is short and blocks; it is made in a thread for that, however much work there is. The
+//! work is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
 use std::io;
@@ -79,8 +79,8 @@ pub(crate) enum Checked {
     Free(Cycle),
 }
 
-/// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in a
-/// file system that does not answer for ever. `told` is what the log of the database knows already.
+/// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in
+/// a file system that does not answer for ever. `told` is what the log of the database knows already.
 pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;

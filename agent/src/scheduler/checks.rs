@@ -2,8 +2,8 @@
 //!
 //! A check takes microseconds and many are due together, so as many threads as there are processors go through them
 //! one after the other, and wait for nobody's work. A check can also hang, in a file system that does not answer. When
-//! checks are waiting and none has ended for [`PATIENCE`], one more thread helps, for as long as the hanging one hangs. So what hangs
-//! costs a thread each and nobody else's cycle; the bound is tokio's, 512 threads.
+//! checks are waiting and none has ended for [`PATIENCE`], one more thread helps, for as long as the hanging one hangs.
+//! So what hangs costs a thread each and nobody else's cycle; the bound is tokio's, 512 threads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -196,7 +196,7 @@ mod tests {
         let (begin, begun) = mpsc::channel();
         checks.put(0, move || {
             let _ = begin.send(());
-            drop(hanging.recv());
+            let _ = hanging.recv();
         });
         begun.recv().unwrap();
         (1..10).for_each(|number| checks.put(number, || ()));

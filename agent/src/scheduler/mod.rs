@@ -1,11 +1,12 @@
 //! The one task that owns all state: which database is due when, which cycles run, when to end.
 //!
-//! A database is waiting (it has a timer), due or ready (it is in a queue), or running. What makes it due while its cycle runs is
-//! looked at when that has ended.
+//! A database is waiting (it has a timer), due (it is in the queue), or running (it is being checked, or at work). What
+//! makes it due while its cycle runs is looked at when that has ended.
 //!
 //! A cycle is a check, and then the work ([`cycle`]). Who is due is checked at once ([`checks`]): whatever others are at
-//! work on, a lock is seen, and the log has its line. Who is found free goes to work, or, when there are `--jobs` at it already, lets the
-//! gate go, is ready, and is checked again when it is its turn: nobody holds a gate to wait.
+//! work on, a lock is seen, and the log has its line. Who is found free goes to work. When there are `--jobs` at it
+//! already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it is its
+//! turn. Nobody holds a gate to wait.
 
 mod checks;
 mod reload;
@@ -53,10 +54,10 @@ pub(crate) struct Scheduler {
     timers: DelayQueue<usize>,
     /// To be checked.
     due: VecDeque<usize>,
-    /// Found free when there was nobody to do the work.
+    /// In the order of their turns.
     ready: VecDeque<usize>,
     checks: Checks<(Checked, Told)>,
-    /// Those ready that are being checked again: for each a job is kept.
+    /// Those that are checked in their turn: for each a job is kept.
     turns: HashSet<usize>,
     working: JoinSet<(Outcome, Told)>,
     /// Whose task it is, also when it panics.
@@ -73,6 +74,8 @@ struct Entry {
     due: Due,
     state: State,
     told: Told,
+    /// It was found free when there was nobody to do the work.
+    is_ready: bool,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
 }
@@ -80,8 +83,7 @@ struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Waiting(Option<Key>),
-    /// In one of the two queues.
-    Ready,
+    Due,
     /// It is being checked, or at work.
     Running,
 }
@@ -157,7 +159,7 @@ impl Scheduler {
                 news = self.work.watch.news() => self.heard(news),
                 Some(number) = next_due(&mut self.timers) => {
                     if let Some(entry) = self.databases.get_mut(&number) {
-                        entry.state = State::Ready;
+                        entry.state = State::Due;
                         self.due.push_back(number);
                     }
                 }
@@ -173,8 +175,12 @@ impl Scheduler {
         while self.has_a_job()
             && let Some(number) = self.ready.pop_front()
         {
+            let Some(entry) = self.databases.get_mut(&number) else { continue };
+            entry.is_ready = false;
             self.turns.insert(number);
-            self.check(number);
+            if entry.state != State::Running {
+                self.check(number);
+            }
         }
     }
 
@@ -184,7 +190,9 @@ impl Scheduler {
 
     fn check(&mut self, number: usize) {
         let Some(entry) = self.databases.get_mut(&number) else { return };
-        entry.state = State::Running;
+        if let State::Waiting(Some(key)) = std::mem::replace(&mut entry.state, State::Running) {
+            self.timers.remove(&key);
+        }
         // What happened while it was in the queue, this cycle serves.
         entry.take_marks(&self.work);
         entry.due.begun(Instant::now(), entry.subject.policy.interval);
@@ -204,6 +212,9 @@ impl Scheduler {
         match checked {
             Checked::Ended(outcome) => {
                 entry.told = told;
+                if std::mem::take(&mut entry.is_ready) {
+                    self.ready.retain(|ready| *ready != number);
+                }
                 self.ended(number, &outcome);
             }
             Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
@@ -218,13 +229,10 @@ impl Scheduler {
             Checked::Free(cycle) => {
                 cycle.leave();
                 entry.told = told;
-                if self.is_ending || entry.is_leaving {
-                    // It has not run.
-                    self.ended(number, &Outcome::Failed);
-                } else {
-                    entry.state = State::Ready;
+                if !self.is_ending && !std::mem::replace(&mut entry.is_ready, true) {
                     self.ready.push_back(number);
                 }
+                self.next(number, false);
             }
         }
     }
@@ -249,12 +257,17 @@ impl Scheduler {
         }
     }
 
-    /// A cycle has ended: when does the next one come?
     fn ended(&mut self, number: usize, outcome: &Outcome) {
-        let Some(entry) = self.databases.get_mut(&number) else { return };
         if self.settings.mode == Mode::Once {
             self.code = self.code.max(exit_code(outcome));
         }
+        let is_busy = matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        self.next(number, is_busy);
+    }
+
+    /// When does it come again?
+    fn next(&mut self, number: usize, is_busy: bool) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
         if entry.is_leaving {
             self.forget(number);
             self.unwatch_forgotten();
@@ -263,7 +276,6 @@ impl Scheduler {
         let now = Instant::now();
         let marks = entry.take_marks(&self.work);
         let policy = &entry.subject.policy;
-        let is_busy = matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         // A command that takes a lock and drops it must not make this spin.
         if is_busy || marks.lock_gone {
             entry.due.again_soon(now, policy.interval);
@@ -304,7 +316,7 @@ impl Scheduler {
             if let Some(key) = key {
                 self.timers.remove(&key);
             }
-            entry.state = State::Ready;
+            entry.state = State::Due;
             self.due.push_back(number);
             return;
         }

@@ -75,8 +75,8 @@ impl Scheduler {
         }
     }
 
-    /// Serves the databases that there are now. A new one is due at once, of many ([`AT_ONCE`]) each in its turn; one that has gone ends with its running cycle;
-    /// what did not change runs on.
+    /// Serves the databases that there are now. A new one is due at once, of many ([`AT_ONCE`]) each in its place; one
+    /// that has gone ends with its running cycle; what did not change runs on.
     pub(super) fn serve(&mut self) -> Changes {
         let mut changes = Changes::default();
         let dir = |(number, entry): (&usize, &Entry)| (entry.subject.database.dir.clone(), *number);
@@ -119,6 +119,7 @@ impl Scheduler {
             due: Due::new(Instant::now()),
             state: State::Waiting(None),
             told: Told::default(),
+            is_ready: false,
             is_leaving: false,
         };
         self.databases.insert(number, entry);
@@ -172,12 +173,12 @@ impl Scheduler {
     /// Nothing of it runs any more; [`Self::unwatch_forgotten`] comes next.
     pub(super) fn forget(&mut self, number: usize) {
         let Some(entry) = self.databases.remove(&number) else { return };
+        if entry.is_ready {
+            self.ready.retain(|ready| *ready != number);
+        }
         match entry.state {
             State::Waiting(Some(key)) => drop(self.timers.remove(&key)),
-            State::Ready => {
-                self.due.retain(|due| *due != number);
-                self.ready.retain(|ready| *ready != number);
-            }
+            State::Due => self.due.retain(|due| *due != number),
             State::Waiting(None) | State::Running => {}
         }
         self.forgotten.push((number, entry.subject.database));

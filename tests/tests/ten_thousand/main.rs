@@ -1,5 +1,5 @@
-//! One agent for 10,000 databases, and claims of some of them all the time: whoever is skipped resumes at once when the claim ends,
-//! which the clock would be too late for, and the agent holds no more of anything than at its start.
+//! One agent for 10,000 databases, and claims of some of them all the time: whoever is skipped resumes when the claim
+//! ends, which the clock would be too late for, and the agent holds no more of anything than before.
 //!
 //! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice.
 
@@ -20,8 +20,8 @@ const CLAIMERS: usize = 8;
 /// How long after a claim's end its database may take to resume: less than half of the interval of a minute, so that the
 /// clock would be too late for most.
 const BOUND: Duration = Duration::from_secs(25);
-/// What the memory may have grown by after the first third of the time, in KiB, beside what the logs of databases that had no line
-/// before cost.
+/// What the memory may have grown by after the first third of the time, in KiB, beside what the logs of databases that
+/// had no line before cost.
 const FLAT: u64 = 4 * 1024;
 /// The most memory that an agent for so many may have, in KiB.
 const MEMORY: u64 = 60 * 1024;
