@@ -132,14 +132,13 @@ impl LogFile {
             let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
             openat(&dir, self.name.as_os_str(), flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
-        let append = OFlag::O_APPEND | OFlag::O_CREAT;
-        // For reading too, to see its last line; who may only write it writes without looking.
-        let file = open(OFlag::O_RDWR | append).or_else(|_| open(OFlag::O_WRONLY | append))?;
+        let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        let is_torn = meta.len() > 0 && is_torn(&file, meta.len());
+        // Another descriptor for a moment: who may only write it writes without looking.
+        let is_torn = meta.len() > 0 && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
         self.open = Some(Open { dir, file, inode: (meta.dev(), meta.ino()), is_torn });
         Ok(meta.len())
     }
