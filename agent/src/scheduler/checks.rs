@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,6 +16,9 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long no check may end while others wait before another thread helps.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a thread without a call stays for the next one.
+const REST: Duration = Duration::from_secs(10);
 
 /// Calls on their way, each under a number, and their answers.
 pub(super) struct Checks<T> {
@@ -34,6 +37,7 @@ type Call<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
+    more: Condvar,
     /// Threads without those that help.
     processors: usize,
     answers: UnboundedSender<Answer<T>>,
@@ -42,6 +46,8 @@ struct Shared<T> {
 struct Queue<T> {
     calls: VecDeque<(usize, Call<T>)>,
     threads: usize,
+    /// Those of them without a call.
+    resting: usize,
     /// Helping threads that may be there too.
     helping: usize,
 }
@@ -50,8 +56,9 @@ impl<T: Send + 'static> Checks<T> {
     /// Of so many threads.
     pub(super) fn new(processors: usize) -> Self {
         let (sender, answers) = unbounded_channel();
-        let queue = Queue { calls: VecDeque::new(), threads: 0, helping: 0 };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), processors, answers: sender });
+        let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, helping: 0 };
+        let shared =
+            Arc::new(Shared { queue: Mutex::new(queue), more: Condvar::new(), processors, answers: sender });
         Self { shared, answers, in_flight: 0, look: Instant::now() }
     }
 
@@ -100,15 +107,25 @@ impl<T: Send + 'static> Checks<T> {
     }
 }
 
+impl<T> Drop for Checks<T> {
+    /// Nobody rests for longer.
+    fn drop(&mut self) {
+        self.answers.close();
+        self.shared.more.notify_all();
+    }
+}
+
 impl<T: Send + 'static> Shared<T> {
     /// A poisoned queue is as good as before: no call is made under the lock.
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more thread, where there may be one.
+    /// One more thread at it: one that rests, or a new one where there may be one.
     fn start(self: &Arc<Self>, queue: &mut Queue<T>) {
-        if queue.threads < self.processors + queue.helping {
+        if queue.resting > 0 {
+            self.more.notify_one();
+        } else if queue.threads < self.processors + queue.helping {
             queue.threads += 1;
             let shared = Arc::clone(self);
             spawn_blocking(move || shared.work());
@@ -119,13 +136,16 @@ impl<T: Send + 'static> Shared<T> {
         loop {
             let (number, call) = {
                 let mut queue = self.lock();
-                match queue.calls.pop_front() {
-                    Some(next) => next,
-                    None => {
-                        queue.threads -= 1;
-                        return;
-                    }
-                }
+                queue.resting += 1;
+                let is_empty = |queue: &mut Queue<T>| queue.calls.is_empty() && !self.answers.is_closed();
+                let waited = self.more.wait_timeout_while(queue, REST, is_empty);
+                (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                queue.resting -= 1;
+                let Some(next) = queue.calls.pop_front() else {
+                    queue.threads -= 1;
+                    return;
+                };
+                next
             };
             let begun = Instant::now();
             let answer = catch_unwind(AssertUnwindSafe(call)).ok();
