@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::database::Database;
 use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, runner};
 use tokio::task::spawn_blocking;
@@ -16,6 +17,7 @@ use crate::command::{self, End};
 use crate::database::Told;
 use crate::git::{self, Word};
 use crate::log::{self, own};
+use crate::outside::Metrics;
 use crate::owner::Owners;
 use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
@@ -26,20 +28,25 @@ pub(crate) struct Work {
     pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// What holds for the cycles of all databases, until the next reload.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) owners: Owners,
-    /// The log and the audit trail, without links: never committed.
+    /// The log, the audit trail and the socket, without links: never committed.
     pub(crate) own_files: Vec<PathBuf>,
 }
 
 impl Common {
     /// Of settings whose files are there.
     pub(crate) fn of(settings: &Settings) -> Self {
-        let files = [&settings.log.shared, &settings.audit].into_iter().flatten();
+        let socket = match &settings.listen {
+            Some(Address::Unix(path)) => Some(path),
+            _ => None,
+        };
+        let files = [&settings.log.shared, &settings.audit].into_iter().flatten().chain(socket);
         Self {
             owners: settings.owners(),
             own_files: files.filter_map(|file| std::fs::canonicalize(file).ok()).collect(),
@@ -58,7 +65,7 @@ pub(crate) struct Subject {
 }
 
 /// How a cycle ended. The log has said it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     /// It ran and did its work.
     Complete,
@@ -66,6 +73,17 @@ pub(crate) enum Outcome {
     Failed,
     /// It left the database alone.
     Skipped(Decision),
+}
+
+impl Outcome {
+    /// Its word in metrics and in `/status`.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Skipped(_) => "skipped",
+        }
+    }
 }
 
 /// One cycle of a database, from the gate to the gate. `told` is what its log knows already.
@@ -77,7 +95,7 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) ->
         common.owners.check(database)?;
         // Before the check: what comes after it must be seen.
         work.watch.ensure(*number, &database.dir);
-        Ok(Cycle::enter_with(&database.dir, &policy.check()))
+        Ok(work.metrics.check(|| Cycle::enter_with(&database.dir, &policy.check())))
     });
     let entered = match entered.await {
         None => return Outcome::Failed,
@@ -104,6 +122,10 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) ->
             {
                 work.trail.blocked(number, database, skip);
             }
+            if let Some(took) = told.streak.is_long(now, policy.skip_warn) {
+                work.metrics.skip_warned();
+                log::line(number, own::still_skipping(&decision, took, &database.dir));
+            }
             return Outcome::Skipped(decision);
         }
     };
@@ -119,6 +141,7 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told) ->
     if let Some(removed) = cycle.decision().removed() {
         log::line(number, own::removed_stale(cycle.decision()));
         work.trail.removed(number, database, removed);
+        work.metrics.removed_stale(removed.reason);
         blocking(work, subject, |work, subject| work.watch.forget_lock_gone(&subject.database.dir)).await;
     }
     if let Some(line) = told.streak.resumed(Instant::now()) {

@@ -6,13 +6,14 @@
 mod reload;
 mod serving;
 mod signals;
+mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 
 use beadlock_checker::database::Database;
-use beadlock_checker::{Reason, Verdict};
+use beadlock_checker::{Reason, Verdict, facts};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
@@ -26,6 +27,7 @@ use crate::cycle::{self, Common, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
+use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
 use crate::settings::{Mode, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
@@ -59,6 +61,8 @@ struct Entry {
     due: Due,
     state: State,
     told: Told,
+    /// Its last cycle, for who asks.
+    last: Option<Last>,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
 }
@@ -72,7 +76,7 @@ enum State {
 
 impl Scheduler {
     /// Everything that is named is due now; the log knows it.
-    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail) -> Self {
+    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail, metrics: Arc<Metrics>) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
@@ -83,7 +87,7 @@ impl Scheduler {
         };
         let common = Common::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail });
+        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail, metrics });
         let mut scheduler = Self {
             search: Search::new(settings.ground(), settings.defaults.interval),
             settings,
@@ -111,7 +115,7 @@ impl Scheduler {
     }
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
-    pub(crate) async fn run(mut self, mut signals: Signals) -> u8 {
+    pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
         let mut watchdog = Watchdog::new();
         if self.settings.mode != Mode::Once {
             notify::ready(self.served());
@@ -130,6 +134,7 @@ impl Scheduler {
                     signals::Told::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
+                question = questions.next() => self.answer(question),
                 Some(task) = self.running.join_next_with_id() => self.ended(task),
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),
@@ -157,7 +162,7 @@ impl Scheduler {
             let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
             let mut told = std::mem::take(&mut entry.told);
             let task = self.running.spawn(async move {
-                let outcome = cycle::run(&work, &subject, &mut told).await;
+                let outcome = work.metrics.cycle(cycle::run(&work, &subject, &mut told)).await;
                 (outcome, told)
             });
             self.tasks.insert(task.id(), number);
@@ -181,6 +186,7 @@ impl Scheduler {
                 Outcome::Failed
             }
         };
+        self.work.metrics.ended(&outcome);
         if self.settings.mode == Mode::Once {
             self.code = self.code.max(exit_code(&outcome));
         }
@@ -200,6 +206,7 @@ impl Scheduler {
             entry.due.ended(now, policy.interval);
             entry.due.marked(marks, now, policy.debounce);
         }
+        entry.last = Some(Last { outcome, at: facts::now(), streak: entry.told.streak.running() });
         entry.state = State::Waiting(None);
         if !self.is_ending && self.settings.mode != Mode::Once {
             self.wait(number);
@@ -207,6 +214,7 @@ impl Scheduler {
     }
 
     fn heard(&mut self, news: News) {
+        self.work.metrics.resynced(news.resyncs);
         for wrong in news.wrong {
             say(&mut self.said, wrong);
         }

@@ -109,6 +109,7 @@ impl Scheduler {
             due: Due::new(Instant::now()),
             state: State::Ready,
             told: Told::default(),
+            last: None,
             is_leaving: false,
         };
         self.databases.insert(number, entry);
