@@ -120,7 +120,7 @@ fn status_asks_it_and_shows_a_table() {
     assert!(lines[2].contains(" pid_alive ") && lines[3].contains(" complete "), "{ended:?}");
     assert_eq!(lines.len(), 4, "{ended:?}");
     assert!(!ended.out.contains('\u{1b}'), "{ended:?}");
-    let (code, envelope) = scene.json(&["status", "--agent", "unix:agent.sock", "--json"]);
+    let (code, envelope) = scene.json(&["status", "--agent", "unix:agent.sock"]);
     assert_eq!((code, &envelope["ok"], &envelope["data"]["pid"]), (0, &json!(true), &json!(agent.pid())));
     assert_eq!(envelope["data"]["databases"][0]["dir"], odd, "as it is");
 }
