@@ -183,6 +183,7 @@ fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what is moved is no lock")]
 fn a_socket_is_its_users_alone_and_one_agents() {
     let scene = Scene::new();
     let socket = scene.file("agent.sock");
@@ -222,9 +223,8 @@ fn unix(scene: &Scene) -> String {
 #[test]
 fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
     let scene = Scene::new();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
-    let listener = std::net::TcpListener::bind(&taken);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
     for (address, code, words) in [
         (taken.as_str(), 1, "address already in use; another agent's? Name another port with --listen"),
         ("0.0.0.0:0", 2, "other machines may reach 0.0.0.0:0 and learn"),

@@ -1,14 +1,18 @@
 //! What an agent says, as a table. Nothing in it is trusted.
 
+use std::path::Path;
 use std::time::Duration;
 
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
+use beadlock_checker::escape::{escaped, escaped_path};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::log::table::{Side, Table};
 use crate::talk::Talk;
+
+/// No column is wider.
+const WIDEST: usize = 60;
 
 /// Its `/status`, as far as the table goes.
 #[derive(Debug, Deserialize)]
@@ -83,13 +87,13 @@ impl Report {
         let head = ["database", "state", "last", "at", "skips", "for", "held by", "reason", "next in"];
         let (left, right) = (Side::Left, Side::Right);
         let columns = [
-            (left, 60),
+            (left, WIDEST),
             (left, 8),
             (left, 8),
             (left, 20),
             (right, 9),
             (right, 9),
-            (left, 60),
+            (left, WIDEST),
             (left, 20),
             (right, 9),
         ];
@@ -122,7 +126,7 @@ impl Database {
             .as_ref()
             .map(|lock| format!("{} (PID {}, on {})", escaped(&lock.holder), lock.pid, escaped(&lock.host)));
         [
-            escaped(&self.dir).to_string(),
+            end_of(&escaped_path(Path::new(&self.dir))),
             escaped(&self.state).to_string(),
             of_last(|last| Some(&last.outcome)),
             of_last(|last| Some(&last.at)),
@@ -132,5 +136,28 @@ impl Database {
             of_last(|last| last.reason.as_ref()),
             self.next_due_ms.map_or_else(|| "-".to_owned(), millis),
         ]
+    }
+}
+
+/// A path as far as there is room for it: its end is what tells it from others.
+fn end_of(path: &str) -> String {
+    match path.char_indices().rev().nth(WIDEST - 1) {
+        Some((at, first)) if at > 0 => format!("…{}", &path[at + first.len_utf8()..]),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_path_the_end_is_shown() {
+        for (length, shown) in [(1, 1), (WIDEST, WIDEST), (WIDEST + 1, WIDEST), (500, WIDEST)] {
+            let path = "é".repeat(length - 1) + "z";
+            let end = end_of(&path);
+            assert_eq!((end.chars().count(), end.ends_with('z')), (shown, true), "{length}");
+            assert_eq!(end.starts_with('…'), length > WIDEST, "{length}");
+        }
     }
 }
