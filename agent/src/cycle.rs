@@ -65,7 +65,7 @@ pub(crate) struct Subject {
 }
 
 /// How a cycle ended. The log has said it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Outcome {
     /// It ran and did its work.
     Complete,

@@ -32,11 +32,11 @@ pub(crate) struct Seen {
     /// `waiting`, `ready` or `running`.
     pub(crate) state: &'static str,
     pub(crate) due: Instant,
-    pub(crate) last: Option<Last>,
+    pub(crate) last: Option<Arc<Last>>,
 }
 
 /// The last cycle of a database that has ended.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Last {
     pub(crate) outcome: Outcome,
     pub(crate) at: StartedAt,
@@ -144,14 +144,15 @@ impl Status {
 impl Row {
     fn of(seen: &Seen, now: Instant) -> Self {
         let due = (seen.state != "running").then(|| millis(seen.due.saturating_duration_since(now)));
-        let decision = match seen.last.as_ref().map(|last| &last.outcome) {
+        let last = seen.last.as_deref();
+        let decision = match last.map(|last| &last.outcome) {
             Some(Outcome::Skipped(decision)) => Some(decision),
             _ => None,
         };
         Self {
             dir: seen.dir(),
             state: seen.state,
-            last: seen.last.as_ref().map(|last| LastRow::of(last, decision)),
+            last: last.map(|last| LastRow::of(last, decision)),
             streak: seen.streak().map(|(since, skips)| StreakRow {
                 skips,
                 age_ms: millis(now.saturating_duration_since(since)),

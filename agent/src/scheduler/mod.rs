@@ -62,7 +62,7 @@ struct Entry {
     state: State,
     told: Told,
     /// Its last cycle, for who asks.
-    last: Option<Last>,
+    last: Option<Arc<Last>>,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
 }
@@ -206,7 +206,8 @@ impl Scheduler {
             entry.due.ended(now, policy.interval);
             entry.due.marked(marks, now, policy.debounce);
         }
-        entry.last = Some(Last { outcome, at: facts::now(), streak: entry.told.streak.running() });
+        let streak = entry.told.streak.running();
+        entry.last = Some(Arc::new(Last { outcome, at: facts::now(), streak }));
         entry.state = State::Waiting(None);
         if !self.is_ending && self.settings.mode != Mode::Once {
             self.wait(number);
