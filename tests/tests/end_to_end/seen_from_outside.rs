@@ -4,9 +4,13 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use beadlock_tests::{Running, Scene, lock_text, skip, this_host, wait_until};
 use serde_json::{Value, json};
+
+/// Longer than anything here takes.
+const BOUND: Duration = Duration::from_secs(30);
 
 const ARGS: [&str; 8] =
     ["--interval", "10m", "--action", "none", "--db", ".beads", "--listen", "unix:agent.sock"];
@@ -28,7 +32,7 @@ fn agent(scene: &Scene) -> (Running, String) {
     fs::write(odd.join(".exclusive-lock"), text).expect("write a lock");
     let odd = odd.to_str().expect("UTF-8").to_owned();
     let agent = scene.start_agent(&[&ARGS[..], &["--no-watch", "--db", &odd]].concat());
-    wait_until("two cycles", || {
+    wait_until(BOUND, "two cycles", || {
         let status = ask(scene, "/status").and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let rows = status.map(|status| status["databases"].as_array().cloned().unwrap_or_default());
         rows.is_some_and(|rows| rows.len() == 2 && rows.iter().all(|row| row["last"].is_object()))
