@@ -20,7 +20,7 @@ const READER: &str = "
 import json, sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 families = text_string_to_metric_families(sys.stdin.read())
-print(json.dumps([[f.name, f.type, f.unit, f.documentation, [[s.name, s.labels, s.value] for s in f.samples]]
+print(json.dumps([[f.name, f.type, f.unit, f.documentation, [[s.name, s.labels, float(s.value)] for s in f.samples]]
                   for f in families]))
 ";
 
