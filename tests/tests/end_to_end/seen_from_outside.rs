@@ -93,7 +93,7 @@ fn the_metrics_are_read_by_the_reference_reader() {
     assert_eq!(sample("cycles", "outcome", "complete"), json!(1.0));
     assert_eq!(sample("skips", "reason", "pid_alive"), json!(1.0));
     assert_eq!(sample("skip_streak", "db", &odd), json!(1.0), "its name survives the way");
-    for broken in [text.replace("# EOF\n", ""), text.replace("cycles counter", "cycles histogram")] {
+    for broken in [text.replace("# EOF\n", ""), text.replace("le=\"+Inf\"", "le=\"9999\"")] {
         assert!(read(&scene, &python, &broken).is_none(), "the reader takes anything");
     }
 }
