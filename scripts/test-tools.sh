@@ -23,6 +23,11 @@ setsid util-linux
 strace strace
 unshare util-linux
 LIST
+# Not a program: the reference reader of OpenMetrics, for Debian's own Python.
+if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then
+    missing="$missing prometheus_client"
+    packages="$packages python3-prometheus-client"
+fi
 
 [ -n "$missing" ] || exit 0
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::database::Environment;
 use beadlock_checker::duration;
-use clap::builder::{BoolishValueParser, Resettable};
+use clap::builder::{BoolishValueParser, OsStringValueParser, Resettable, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
@@ -56,6 +57,9 @@ struct Cli {
     /// When a cycle's command is ended, with its whole process group [default: 2m]
     #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
     cycle_timeout: Option<Duration>,
+    /// A database that is skipped for longer is warned about, once until it is synced again [default: 30m]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, env = "BEADLOCK_AGENT_SKIP_WARN")]
+    skip_warn: Option<Duration>,
     /// One log for all databases, instead of a daemon.log in each
     #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE")]
     log_file: Option<PathBuf>,
@@ -71,6 +75,14 @@ struct Cli {
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT")]
     audit: Option<PathBuf>,
+    /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH, which
+    /// nobody but this user may ask
+    #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
+    listen: Option<Address>,
+    /// Listen also at an address that other machines reach: whoever does learns which databases there are and who
+    /// holds them
+    #[arg(long)]
+    listen_anywhere: bool,
     /// Also remove locks whose holder is proved dead in other ways than by its PID
     #[arg(long)]
     reap_proven_dead: bool,
@@ -161,6 +173,8 @@ fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {
             log_size: cli.log_size,
             log_keep: cli.log_keep,
             audit: cli.audit,
+            listen: cli.listen,
+            listen_anywhere: flag("listen_anywhere", cli.listen_anywhere),
             allow_foreign_owner: flag("allow_foreign_owner", cli.allow_foreign_owner),
         },
         policy: PolicyLayer {
@@ -168,6 +182,7 @@ fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {
             debounce: cli.debounce,
             action,
             cycle_timeout: cli.cycle_timeout,
+            skip_warn: cli.skip_warn,
             reap_proven_dead: flag("reap_proven_dead", cli.reap_proven_dead),
             allow_worktree: flag("allow_worktree", cli.allow_worktree),
         },
@@ -185,6 +200,10 @@ fn surroundings() -> (Option<PathBuf>, Environment) {
         cwd: std::env::current_dir().unwrap_or_default(),
     };
     (audit, environment)
+}
+
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::parse(&text))
 }
 
 /// The command line's grammar, without the environment variables that are set to nothing: empty is unset.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::database::Database;
 use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, runner};
 use tokio::task::spawn_blocking;
@@ -19,6 +20,7 @@ use crate::command::{self, End};
 use crate::database::Told;
 use crate::git::{self, Word};
 use crate::log::{self, Line, own};
+use crate::outside::Metrics;
 use crate::owner::Owners;
 use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
@@ -29,20 +31,25 @@ pub(crate) struct Work {
     pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// What holds for the cycles of all databases, until the next reload.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) owners: Owners,
-    /// The log and the audit trail, without links: never committed.
+    /// The log, the audit trail and the socket, without links: never committed.
     pub(crate) own_files: Vec<PathBuf>,
 }
 
 impl Common {
     /// Of settings whose files are there.
     pub(crate) fn of(settings: &Settings) -> Self {
-        let files = [&settings.log.shared, &settings.audit].into_iter().flatten();
+        let socket = match &settings.listen {
+            Some(Address::Unix(path)) => Some(path),
+            _ => None,
+        };
+        let files = [&settings.log.shared, &settings.audit].into_iter().flatten().chain(socket);
         Self {
             owners: settings.owners(),
             own_files: files.filter_map(|file| std::fs::canonicalize(file).ok()).collect(),
@@ -71,6 +78,17 @@ pub(crate) enum Outcome {
     Skipped(Decision),
 }
 
+impl Outcome {
+    /// Its word in metrics and in `/status`.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Skipped(_) => "skipped",
+        }
+    }
+}
+
 /// What a check has come to.
 pub(crate) enum Checked {
     /// The cycle has ended with it.
@@ -95,7 +113,8 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     told.not_serving = None;
     // Before the check: what comes after it must be seen.
     work.watch.ensure(number, &database.dir);
-    let cycle = match Cycle::enter_with(&database.dir, &policy.check()) {
+    let entered = work.metrics.check(|| Cycle::enter_with(&database.dir, &policy.check()));
+    let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
@@ -105,6 +124,10 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
                 && told.streak.is_news(&decision, now, patience)
             {
                 work.trail.blocked(number, database, skip);
+            }
+            if let Some(took) = told.streak.is_long(now, policy.skip_warn) {
+                work.metrics.skip_warned();
+                log::line(number, own::still_skipping(&decision, took, &database.dir));
             }
             return Checked::Ended(Outcome::Skipped(decision));
         }
@@ -121,6 +144,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     if let Some(removed) = cycle.decision().removed() {
         log::line(number, own::removed_stale(cycle.decision()));
         work.trail.removed(number, database, removed);
+        work.metrics.removed_stale(removed.reason);
         work.watch.forget_lock_gone(&database.dir);
     }
     if policy.action != Action::None {

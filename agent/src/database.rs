@@ -114,6 +114,8 @@ struct Running {
     since: Instant,
     skips: u64,
     said_held: bool,
+    /// It was warned about.
+    said_long: bool,
     /// The last line, when it was about something that lasts a moment.
     busy_said: Option<Instant>,
     /// What the audit trail knows: that it is blocked, and by which claim.
@@ -136,6 +138,7 @@ impl Streak {
             since: now,
             skips: 0,
             said_held: false,
+            said_long: false,
             busy_said: None,
             audited: None,
         });
@@ -150,6 +153,18 @@ impl Streak {
             lines.push(own::held(record, decision.reason()));
         }
         lines
+    }
+
+    /// How long it takes, once: when that is `limit` or more.
+    pub(crate) fn is_long(&mut self, now: Instant, limit: Duration) -> Option<Duration> {
+        let running = self.running.as_mut()?;
+        let took = now.duration_since(running.since);
+        (took >= limit && !std::mem::replace(&mut running.said_long, true)).then_some(took)
+    }
+
+    /// Since when there is one, and how many skips it has.
+    pub(crate) fn running(&self) -> Option<(Instant, u64)> {
+        self.running.as_ref().map(|running| (running.since, running.skips))
     }
 
     /// Whether the audit trail is to have a line for the skip that was just counted: for the first of a streak, and for
@@ -300,6 +315,29 @@ mod tests {
         let resumed = streak.resumed(start + millis(4_700)).unwrap();
         assert_eq!(resumed.message, "Resumed after 5 skips in 4.7s");
         assert_eq!(streak.resumed(start), None);
+    }
+
+    #[test]
+    fn a_long_streak_is_warned_about_once() {
+        let start = Instant::now();
+        let mut streak = Streak::default();
+        let mut warned = |locked: Decision, at| {
+            streak.skipped(&locked, start + millis(at), SECOND);
+            streak.is_long(start + millis(at), SECOND * 3)
+        };
+        assert_eq!([0, 1_000, 2_999].map(|at| warned(locked(), at)), [None; 3]);
+        assert_eq!(warned(Decision::Skip(Skip::InProgress), 3_100), Some(millis(3_100)));
+        assert_eq!(
+            [3_200, 600_000].map(|at| warned(locked(), at)),
+            [None; 2],
+            "whoever it is that holds it now"
+        );
+        assert_eq!(streak.running(), Some((start, 6)));
+        streak.resumed(start + SECOND * 700);
+        assert_eq!((streak.running(), streak.is_long(start + SECOND * 800, SECOND)), (None, None));
+        streak.skipped(&locked(), start + SECOND * 900, SECOND);
+        assert_eq!(streak.is_long(start + SECOND * 900, SECOND), None, "a streak of its own");
+        assert!(streak.is_long(start + SECOND * 901, SECOND).is_some());
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
+
 use crate::log;
 use crate::settings::{Action, Policy};
 
@@ -19,6 +21,7 @@ pub(crate) struct PolicyLayer {
     /// `exec` and `action` are one: each beats the other of a place below.
     pub(crate) action: Option<Action>,
     pub(crate) cycle_timeout: Option<Duration>,
+    pub(crate) skip_warn: Option<Duration>,
     pub(crate) reap_proven_dead: Option<bool>,
     pub(crate) allow_worktree: Option<bool>,
 }
@@ -32,6 +35,7 @@ impl PolicyLayer {
             debounce: self.debounce.or(below.debounce),
             action: self.action.or(below.action),
             cycle_timeout: self.cycle_timeout.or(below.cycle_timeout),
+            skip_warn: self.skip_warn.or(below.skip_warn),
             reap_proven_dead: self.reap_proven_dead.or(below.reap_proven_dead),
             allow_worktree: self.allow_worktree.or(below.allow_worktree),
         }
@@ -45,6 +49,7 @@ impl PolicyLayer {
             debounce: duration(self.debounce, Duration::from_millis(500)),
             action: self.action.unwrap_or(Action::Git),
             cycle_timeout: duration(self.cycle_timeout, Duration::from_secs(120)),
+            skip_warn: duration(self.skip_warn, Duration::from_secs(30 * 60)),
             reap_proven_dead: self.reap_proven_dead.unwrap_or(false),
             allow_worktree: self.allow_worktree.unwrap_or(false),
         }
@@ -60,6 +65,9 @@ pub(crate) struct AgentLayer {
     pub(crate) log_size: Option<u64>,
     pub(crate) log_keep: Option<u32>,
     pub(crate) audit: Option<PathBuf>,
+    /// A relative path in it begins in the directory of the file, or in the one that the agent is started in.
+    pub(crate) listen: Option<Address>,
+    pub(crate) listen_anywhere: Option<bool>,
     pub(crate) allow_foreign_owner: Option<bool>,
 }
 
@@ -73,6 +81,8 @@ impl AgentLayer {
             log_size: self.log_size.or(below.log_size),
             log_keep: self.log_keep.or(below.log_keep),
             audit: self.audit.or(below.audit),
+            listen: self.listen.or(below.listen),
+            listen_anywhere: self.listen_anywhere.or(below.listen_anywhere),
             allow_foreign_owner: self.allow_foreign_owner.or(below.allow_foreign_owner),
         }
     }

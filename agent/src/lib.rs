@@ -34,6 +34,7 @@ pub mod git;
 mod layer;
 mod log;
 mod notify;
+mod outside;
 mod owner;
 mod roots;
 mod scheduler;
@@ -50,8 +51,9 @@ use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
 use crate::cli::Typed;
+use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
-use crate::settings::{Failure, Settings};
+use crate::settings::{Failure, Mode, Settings};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -103,6 +105,16 @@ fn no_events(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), message)
 }
 
+/// Where the agent can be asked how it fares. Of one look nobody asks.
+async fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
+    match &settings.listen {
+        Some(address) if settings.mode != Mode::Once => {
+            Door::open(address, settings.listen_anywhere, Arc::clone(metrics)).await.map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
@@ -116,9 +128,17 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
         let _context = runtime.enter();
         Signals::new().map_err(no_events)?
     };
+    let metrics = Arc::new(Metrics::new());
+    let (door, questions) = runtime.block_on(door(&settings, &metrics))?.unzip();
     let log = log::Log::open(settings.log.clone())?;
-    let code =
-        runtime.block_on(async { Scheduler::new(Arc::new(typed), settings, trail).run(signals).await });
+    let code = runtime.block_on(async {
+        let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);
+        if let Some(door) = &door {
+            log::line_to_all(log::own::listening(door.address()));
+        }
+        scheduler.run(signals, questions.unwrap_or_default()).await
+    });
+    drop(door);
     // A look below the roots may hang in a file system.
     runtime.shutdown_background();
     if let Some(worker) = auditing {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::database::{Database, NoDatabase};
 use beadlock_checker::{Options, system_words};
 
@@ -28,6 +29,8 @@ pub(crate) struct Policy {
     pub(crate) action: Action,
     /// How long the work of a cycle may take.
     pub(crate) cycle_timeout: Duration,
+    /// For how long it may be skipped before that is worth a warning.
+    pub(crate) skip_warn: Duration,
     /// Whether locks whose holder is proved dead in other ways than by its PID are removed.
     pub(crate) reap_proven_dead: bool,
     /// Whether a linked worktree of git is synced.
@@ -85,6 +88,10 @@ pub(crate) struct Settings {
     pub(crate) jobs: NonZeroUsize,
     pub(crate) log: log::Settings,
     pub(crate) audit: Option<PathBuf>,
+    /// Where it answers who asks how it fares; a path in it is absolute.
+    pub(crate) listen: Option<Address>,
+    /// Whether that may be where other machines reach it.
+    pub(crate) listen_anywhere: bool,
     /// Whether root serves databases of other users.
     pub(crate) allow_foreign_owner: bool,
 }
@@ -120,6 +127,8 @@ impl Settings {
         };
         let agent = typed.agent.clone().over(file.agent.clone());
         let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
+        let listen_anywhere = agent.listen_anywhere.unwrap_or(false);
+        let listen = listen(agent.listen.clone(), cwd, listen_anywhere)?;
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in typed
             .roots
@@ -145,9 +154,25 @@ impl Settings {
             jobs: agent.jobs.unwrap_or_else(processors),
             log: log::Settings { may_become_several, ..agent.log() },
             audit: agent.audit.or_else(|| typed.audit_of_all.clone()),
+            listen,
+            listen_anywhere,
             allow_foreign_owner,
         })
     }
+}
+
+/// Where to listen, when nobody else hears it or that is what is wanted.
+fn listen(address: Option<Address>, cwd: &Path, is_anywhere: bool) -> Result<Option<Address>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let address = address.below(cwd).map_err(|what| Failure::new(2, format!("listen: {what}")))?;
+    if !(is_anywhere || address.is_local()) {
+        let message = format!(
+            "listen: other machines may reach {address} and learn which databases there are and who holds them; \
+             name 127.0.0.1, or add --listen-anywhere"
+        );
+        return Err(Failure::new(2, message));
+    }
+    Ok(Some(address))
 }
 
 fn is_directory(root: &Path) -> Result<(), String> {

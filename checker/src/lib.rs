@@ -27,6 +27,7 @@
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.
 //! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
 
+pub mod address;
 pub mod audit;
 mod check;
 pub mod database;

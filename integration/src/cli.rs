@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::acquire;
@@ -18,6 +19,7 @@ use crate::log;
 use crate::release;
 use crate::talk::Color;
 use crate::waiting;
+use beadlock_checker::address::Address;
 use beadlock_checker::duration;
 
 /// Claim a beads database for as long as a command runs; look at the claims of others.
@@ -178,6 +180,13 @@ pub struct Status {
     /// Print the lock file's own bytes, unchanged, and nothing else
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
+    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
+    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets"])]
+    pub agent: Option<Address>,
+}
+
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::parse(&text))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! is a claim of the whole process: the lock is stale when the process is gone, and not before.
 
 mod acquire;
+mod agent;
 mod answers;
 mod breaking;
 mod check;

@@ -7,14 +7,16 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::answers::{conclude, not_printed};
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
 use crate::settings::Common;
 use crate::talk::print;
-use crate::{acquire, breaking, check, cycle, doctor, hint, hold, list, log, release, status, waiting};
+use crate::{
+    acquire, agent, breaking, check, cycle, doctor, hint, hold, list, log, release, status, waiting,
+};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -61,6 +63,9 @@ pub fn run() -> End {
         Some(Command::Status(typed)) if typed.raw => {
             let answers = status::run_raw(&typed.targets, &environment);
             answers.print(&Common { json: false, ..common }, &request)
+        }
+        Some(Command::Status(cli::Status { agent: Some(address), .. })) => {
+            agent::run(&address, &common, &request)
         }
         Some(Command::Status(typed)) => {
             status::run(&typed.targets, &environment, &common.talk).print(&common, &request)

@@ -7,6 +7,7 @@
 use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The directory with the seeds and vectors: `$BEADLOCK_SHARED`, else `../shared` beside the checkout.
 pub fn shared() -> Option<PathBuf> {
@@ -34,6 +35,25 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     let found = in_path(name);
     if found.is_none() {
         lacking(name);
+    }
+    found
+}
+
+/// A Python that has this module: the first in PATH, or Debian's; where neither has it the test skips.
+///
+/// # Panics
+///
+/// When there is none and `CI` is set.
+#[track_caller]
+pub fn python(module: &str) -> Option<PathBuf> {
+    let has_it = |python: &PathBuf| {
+        let mut import = Command::new(python);
+        import.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
+        import.status().is_ok_and(|status| status.success())
+    };
+    let found = in_path("python3").into_iter().chain([PathBuf::from("/usr/bin/python3")]).find(has_it);
+    if found.is_none() {
+        lacking(&format!("python3 with {module}"));
     }
     found
 }

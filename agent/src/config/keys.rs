@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::address::Address;
 use beadlock_checker::duration;
 use beadlock_checker::escape::escaped;
 use clap::ValueEnum;
@@ -17,12 +18,30 @@ use crate::layer::PolicyLayer;
 use crate::settings::Action;
 
 /// The keys of a database; at the top they are every database's.
-pub(super) const OF_DATABASE: [&str; 7] =
-    ["interval", "debounce", "action", "exec", "cycle-timeout", "reap-proven-dead", "allow-worktree"];
+pub(super) const OF_DATABASE: [&str; 8] = [
+    "interval",
+    "debounce",
+    "action",
+    "exec",
+    "cycle-timeout",
+    "skip-warn",
+    "reap-proven-dead",
+    "allow-worktree",
+];
 
 /// The keys of the agent: at the top alone.
-pub(super) const OF_AGENT: [&str; 8] =
-    ["jobs", "log-file", "log-format", "log-size", "log-keep", "audit", "root", "allow-foreign-owner"];
+pub(super) const OF_AGENT: [&str; 10] = [
+    "jobs",
+    "log-file",
+    "log-format",
+    "log-size",
+    "log-keep",
+    "audit",
+    "listen",
+    "listen-anywhere",
+    "root",
+    "allow-foreign-owner",
+];
 
 /// The options that are no keys.
 pub(super) const OF_COMMAND_LINE: [&str; 8] =
@@ -95,6 +114,7 @@ impl<'a> Keys<'a> {
             debounce: self.take("debounce", |value| typed(value, duration::parse))?,
             action: self.take("exec", exec)?.or(self.take("action", action)?),
             cycle_timeout: self.take("cycle-timeout", above_zero)?,
+            skip_warn: self.take("skip-warn", above_zero)?,
             reap_proven_dead: self.take("reap-proven-dead", boolean)?,
             allow_worktree: self.take("allow-worktree", boolean)?,
         })
@@ -165,6 +185,14 @@ pub(super) fn path(value: &DeValue<'_>, base: &Path) -> Result<PathBuf, String> 
         DeValue::String(text) if text.contains('\0') => Err("no path has a NUL in it".to_owned()),
         DeValue::String(text) if !text.is_empty() => Ok(base.join(text.as_ref())),
         _ => Err("must be a path, in quotes".to_owned()),
+    }
+}
+
+/// An address to listen at; a path in it made absolute.
+pub(super) fn address(value: &DeValue<'_>, base: &Path) -> Result<Address, String> {
+    match value {
+        DeValue::String(text) => Address::parse(OsStr::new(text.as_ref()))?.below(base),
+        _ => Err("must be an address, in quotes".to_owned()),
     }
 }
 

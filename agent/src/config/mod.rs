@@ -110,6 +110,8 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
         log_size: keys.take("log-size", |value| keys::typed(value, log::parse_size))?,
         log_keep: keys.take("log-keep", |value| keys::typed(value, log::parse_keep))?,
         audit: keys.take("audit", |value| keys::path(value, base))?,
+        listen: keys.take("listen", |value| keys::address(value, base))?,
+        listen_anywhere: keys.take("listen-anywhere", keys::boolean)?,
         allow_foreign_owner: keys.take("allow-foreign-owner", keys::boolean)?,
     };
     let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {

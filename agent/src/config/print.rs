@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::escape::escaped_path;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -27,6 +28,9 @@ struct Printed<'a> {
     log_keep: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<String>,
+    listen_anywhere: bool,
     root: Vec<String>,
     allow_foreign_owner: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,6 +58,8 @@ struct PrintedPolicy<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cycle_timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    skip_warn: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reap_proven_dead: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allow_worktree: Option<bool>,
@@ -73,6 +79,8 @@ pub(crate) fn print(settings: &Settings, cwd: &Path, below: &Look) -> Result<Str
         log_size: size(settings.log.size),
         log_keep: settings.log.keep,
         audit: settings.audit.as_ref().map(absolute).transpose()?,
+        listen: settings.listen.as_ref().map(listen).transpose()?,
+        listen_anywhere: settings.listen_anywhere,
         root: settings.roots.iter().map(absolute).collect::<Result<_, _>>()?,
         allow_foreign_owner: settings.allow_foreign_owner,
         database: settings
@@ -115,11 +123,21 @@ impl<'a> PrintedPolicy<'a> {
             exec,
             cycle_timeout: differs(|one, other| one.cycle_timeout == other.cycle_timeout)
                 .then(|| typed(policy.cycle_timeout)),
+            skip_warn: differs(|one, other| one.skip_warn == other.skip_warn)
+                .then(|| typed(policy.skip_warn)),
             reap_proven_dead: differs(|one, other| one.reap_proven_dead == other.reap_proven_dead)
                 .then_some(policy.reap_proven_dead),
             allow_worktree: differs(|one, other| one.allow_worktree == other.allow_worktree)
                 .then_some(policy.allow_worktree),
         })
+    }
+}
+
+/// An address, as it is typed.
+fn listen(address: &Address) -> Result<String, Failure> {
+    match address {
+        Address::Tcp(address) => Ok(address.to_string()),
+        Address::Unix(path) => Ok(format!("unix:{}", utf8(path.as_os_str())?)),
     }
 }
 

@@ -72,6 +72,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         debounce = "1.5"
         exec = "make sync"
         cycle-timeout = "1h30m"
+        skip-warn = "2h"
         reap-proven-dead = true
         allow-worktree = true
         jobs = 0x10
@@ -80,6 +81,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         log-size = "1MiB"
         log-keep = 7
         audit = "/var/audit"
+        listen = "unix:../agent.sock"
+        listen-anywhere = true
         root = ["/srv", "../home"]
         allow-foreign-owner = true
         [[database]]
@@ -89,8 +92,8 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     "#;
     let file = parse_text(text).unwrap();
     let agent = "--jobs 16 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
-                 --audit /var/audit --allow-foreign-owner";
-    let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --reap-proven-dead --allow-worktree";
+                 --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --allow-foreign-owner";
+    let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
@@ -155,6 +158,9 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         ),
         ("reap-proven-dead = 1", "1:20: reap-proven-dead: must be true or false"),
         ("allow-worktree = 'yes'", "1:18: allow-worktree: must be true or false"),
+        ("listen = 1", "1:10: listen: must be an address, in quotes"),
+        ("listen = 'x'", "1:10: listen: \"x\" is no address; examples: 127.0.0.1:9187"),
+        ("skip-warn = 0", "1:13: skip-warn: must be above 0; type 5s or 500ms"),
         ("audit = 1", "1:9: audit: must be a path, in quotes"),
         ("root = '/srv'", "1:8: root must be a list; write root = [\"/srv\"]"),
         ("root = ['/srv', 1]", "1:17: root: must be a path, in quotes"),
@@ -302,7 +308,7 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
     scene.database(&format!("{odd}/.beads"));
     let quoted = toml::Value::String(format!("{odd}/.beads")).to_string();
     let top = "interval = 0.0000015\ndebounce = 0\nexec = '''\nfirst \"x\"\n\\second\n'''\njobs = 3\n\
-               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\naudit = '../audit'\n";
+               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\naudit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
     let text = format!(
         "{top}[[database]]\ndir = {quoted}\naction = 'none'\ndebounce = '2h 3m 4s 5ms 6us'\n\
          [[database]]\ndir = 'b/.beads'\nreap-proven-dead = true\nallow-worktree = true\ncycle-timeout = 1\n"
@@ -324,7 +330,7 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         assert_eq!(scene.printed(&[], &first).unwrap(), first);
         for key in [&keys::OF_DATABASE[..], &keys::OF_AGENT].concat() {
             let is_there = first.lines().any(|line| line.starts_with(&format!("{key} = ")));
-            let may_lack = ["action", "exec", "log-file", "audit"].contains(&key);
+            let may_lack = ["action", "exec", "log-file", "audit", "listen"].contains(&key);
             assert!(is_there || may_lack, "{key} is not printed: {first}");
         }
     }

@@ -15,6 +15,8 @@ pub(crate) enum Event {
     /// The first line of each file.
     Header,
     AgentStarted,
+    /// Where the agent can be asked how it fares.
+    Listening,
     /// The agent was told to end.
     Ending,
     AgentStopped,
@@ -26,6 +28,8 @@ pub(crate) enum Event {
     Skipped,
     /// Who holds it, once in a streak of skips.
     Held,
+    /// A streak of skips is long, once in it.
+    StillSkipping,
     /// A streak of skips has ended.
     Resumed,
     RemovedStale,

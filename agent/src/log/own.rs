@@ -9,10 +9,11 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::audit;
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
 use beadlock_checker::{Decision, Reason, Skip};
 
 use super::line::{Event, Level, Line};
@@ -20,7 +21,7 @@ use super::this_agent;
 use crate::git;
 
 /// How each line begins that the agent writes itself; those of a sync are in [`git::BEGINNINGS`]. A line of a command's output never does.
-const BEGINNINGS: [(Event, &str); 22] = [
+const BEGINNINGS: [(Event, &str); 24] = [
     (Event::Header, "beadlock-agent "),
     (Event::AgentStarted, "Agent started: "),
     (Event::AgentStopped, "Agent stopped: "),
@@ -33,6 +34,8 @@ const BEGINNINGS: [(Event, &str); 22] = [
     (Event::RemovedStale, "Removed stale lock ("),
     (Event::Held, "Held since "),
     (Event::Resumed, "Resumed after "),
+    (Event::StillSkipping, "Still skipping after "),
+    (Event::Listening, "Listening at "),
     (Event::NoGate, "No gate ("),
     (Event::CannotWatch, "Cannot watch for changes ("),
     (Event::AuditFailed, "lock_blocked of "),
@@ -108,6 +111,30 @@ pub(crate) fn held(record: &Record, reason: Reason) -> Line {
     said(Event::Held, Level::Info, words).about(record).because(reason)
 }
 
+/// It is skipped for longer than is usual, for this reason.
+pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
+    let words = decision.to_string();
+    let why = words.strip_prefix("Skipping database (").and_then(|words| words.strip_suffix(')'));
+    let witness = decision.record().map(|record| {
+        let (since, pid, host) = (record.started_at, record.pid, escaped(&record.hostname));
+        format!(" since {since} by PID {pid} on {host}")
+    });
+    let words = format!(
+        "Still skipping after {}: {}{} ({}); beadlock status {} says what to do",
+        shown(took),
+        why.unwrap_or(&words),
+        witness.unwrap_or_default(),
+        decision.reason(),
+        quoted_path(dir),
+    );
+    about(decision, said(Event::StillSkipping, Level::Warn, words))
+}
+
+/// Where the agent can be asked how it fares.
+pub(crate) fn listening(address: &Address) -> Line {
+    said(Event::Listening, Level::Info, format_args!("Listening at {address}"))
+}
+
 /// So many cycles were skipped.
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
     said(Event::Resumed, Level::Info, format_args!("Resumed after {skips} skips in {}", shown(took)))
@@ -143,9 +170,11 @@ pub(crate) fn audit_failed(failed: &audit::Failed) -> Line {
     said(Event::AuditFailed, Level::Error, failed)
 }
 
-/// The configuration was read again: how many databases are served, are new, have gone, have another policy.
-pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], is_audit_kept: bool) -> Line {
-    let kept = if is_audit_kept { "; another audit file is opened at the next start" } else { "" };
+/// The configuration was read again: how many databases are served, are new, have gone, have another policy; and what
+/// stays as it was, though another is named.
+pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> Line {
+    let kept =
+        kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect::<String>();
     let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
     said(Event::ConfigurationReloaded, Level::Info, format_args!("Configuration reloaded: {counts}"))
 }
@@ -271,6 +300,8 @@ mod tests {
         ];
         lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took)));
         lines.extend(streak.resumed(Instant::now()));
+        lines.extend(skips.iter().map(|skip| still_skipping(skip, took, Path::new("/x"))));
+        lines.push(listening(&Address::Unix("/x".into())));
         // No directory to write it in: the audit trail says so in the log.
         let root = tempfile::tempdir().unwrap();
         let (dir, path) = (root.path().join("gone"), Path::new("/l"));
@@ -282,7 +313,7 @@ mod tests {
                 .push(audit_failed(&audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err()));
         }
         let path = Path::new("/x");
-        lines.extend([reloaded([3, 1, 1, 0], true), not_reloaded("x"), found(path), gone(path)]);
+        lines.extend([reloaded([3, 1, 1, 0], &["audit file"]), not_reloaded("x"), found(path), gone(path)]);
         lines.push(others_gone(2));
         lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
         lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));

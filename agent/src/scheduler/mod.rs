@@ -12,6 +12,7 @@ mod checks;
 mod reload;
 mod serving;
 mod signals;
+mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use beadlock_checker::database::Database;
-use beadlock_checker::{Reason, Verdict};
+use beadlock_checker::{Reason, Verdict, facts};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
@@ -35,6 +36,7 @@ use crate::cycle::{self, Checked, Common, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
+use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
 use crate::settings::{Mode, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
@@ -76,6 +78,10 @@ struct Entry {
     told: Told,
     /// It was found free when there was nobody to do the work.
     is_ready: bool,
+    /// When it was last due to be checked.
+    begun: Instant,
+    /// Its last cycle, for who asks.
+    last: Option<Arc<Last>>,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
 }
@@ -90,7 +96,7 @@ enum State {
 
 impl Scheduler {
     /// Everything that is named is due now; the log knows it.
-    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail) -> Self {
+    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail, metrics: Arc<Metrics>) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
@@ -101,7 +107,7 @@ impl Scheduler {
         };
         let common = Common::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail });
+        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail, metrics });
         let mut scheduler = Self {
             search: Search::new(settings.ground(), settings.defaults.interval),
             settings,
@@ -132,7 +138,7 @@ impl Scheduler {
     }
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
-    pub(crate) async fn run(mut self, mut signals: Signals) -> u8 {
+    pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
         let mut watchdog = Watchdog::new();
         if self.settings.mode != Mode::Once {
             notify::ready(self.served());
@@ -152,6 +158,7 @@ impl Scheduler {
                     signals::Told::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
+                question = questions.next() => self.answer(question),
                 Some(task) = self.working.join_next_with_id() => self.worked(task),
                 (number, answer) = self.checks.answer() => self.checked(number, answer),
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
@@ -195,7 +202,8 @@ impl Scheduler {
         }
         // What happened while it was in the queue, this cycle serves.
         entry.take_marks(&self.work);
-        entry.due.begun(Instant::now(), entry.subject.policy.interval);
+        entry.begun = Instant::now();
+        entry.due.begun(entry.begun, entry.subject.policy.interval);
         let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
         let mut told = std::mem::take(&mut entry.told);
         self.checks.put(number, move || (cycle::check(&work, &subject, &mut told), told));
@@ -205,7 +213,7 @@ impl Scheduler {
         let is_its_turn = self.turns.remove(&number);
         let Some((checked, told)) = answer else {
             log::line(number, own::fault());
-            return self.ended(number, &Outcome::Failed);
+            return self.ended(number, Outcome::Failed);
         };
         let may_work = is_its_turn || self.ready.is_empty() && self.has_a_job();
         let Some(entry) = self.databases.get_mut(&number) else { return };
@@ -215,7 +223,7 @@ impl Scheduler {
                 if std::mem::take(&mut entry.is_ready) {
                     self.ready.retain(|ready| *ready != number);
                 }
-                self.ended(number, &outcome);
+                self.ended(number, outcome);
             }
             Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
@@ -248,20 +256,25 @@ impl Scheduler {
                 if let Some(entry) = self.databases.get_mut(&number) {
                     entry.told = told;
                 }
-                self.ended(number, &outcome);
+                self.ended(number, outcome);
             }
             None => {
                 log::line(number, own::fault());
-                self.ended(number, &Outcome::Failed);
+                self.ended(number, Outcome::Failed);
             }
         }
     }
 
-    fn ended(&mut self, number: usize, outcome: &Outcome) {
+    fn ended(&mut self, number: usize, outcome: Outcome) {
         if self.settings.mode == Mode::Once {
-            self.code = self.code.max(exit_code(outcome));
+            self.code = self.code.max(exit_code(&outcome));
         }
-        let is_busy = matches!(outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        if let Some(entry) = self.databases.get_mut(&number) {
+            self.work.metrics.ended(&outcome, entry.begun.elapsed());
+            let streak = entry.told.streak.running();
+            entry.last = Some(Arc::new(Last { outcome, at: facts::now(), streak }));
+        }
         self.next(number, is_busy);
     }
 
@@ -290,6 +303,7 @@ impl Scheduler {
     }
 
     fn heard(&mut self, news: News) {
+        self.work.metrics.resynced(news.resyncs);
         for wrong in news.wrong {
             say(&mut self.said, wrong);
         }

@@ -4,6 +4,7 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use beadlock_checker::address::Address;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::Scheduler;
@@ -25,8 +26,8 @@ pub(super) struct Reload {
 pub(super) struct Read {
     settings: Settings,
     common: Common,
-    /// Another audit file is named than the one that is open.
-    is_audit_kept: bool,
+    /// What another one is named of than is open: it stays.
+    kept: Vec<&'static str>,
 }
 
 impl Reload {
@@ -46,8 +47,9 @@ impl Reload {
             return;
         }
         notify::reloading();
-        let (typed, roots, audit) = (Arc::clone(&self.typed), now.roots.clone(), now.audit.clone());
-        self.job = Some(spawn_blocking(move || Read::again(&typed, &roots, audit)));
+        let (typed, roots) = (Arc::clone(&self.typed), now.roots.clone());
+        let open = (now.audit.clone(), now.listen.clone());
+        self.job = Some(spawn_blocking(move || Read::again(&typed, &roots, open)));
     }
 
     /// Returns when they were read; never when nobody has asked. Nothing is lost when the call is.
@@ -61,14 +63,20 @@ impl Reload {
 }
 
 impl Read {
-    fn again(typed: &Typed, roots: &[PathBuf], audit: Option<PathBuf>) -> Result<Self, Failure> {
+    fn again(
+        typed: &Typed,
+        roots: &[PathBuf],
+        (audit, listen): (Option<PathBuf>, Option<Address>),
+    ) -> Result<Self, Failure> {
         let mut settings = Settings::read(typed, roots)?;
-        let is_audit_kept = settings.audit != audit;
-        settings.audit = audit;
+        let kept =
+            [("audit file", settings.audit != audit), ("address to listen at", settings.listen != listen)];
+        let kept = kept.iter().filter(|(_, is_kept)| *is_kept).map(|(what, _)| *what).collect();
+        (settings.audit, settings.listen) = (audit, listen);
         // Last: nothing fails after it.
         log::configure(settings.log.clone()).map_err(|error| Failure::new(1, error.to_string()))?;
         let common = Common::of(&settings);
-        Ok(Self { settings, common, is_audit_kept })
+        Ok(Self { settings, common, kept })
     }
 }
 
@@ -77,14 +85,14 @@ impl Scheduler {
     pub(super) fn reloaded(&mut self, read: Result<Read, Failure>) {
         match read {
             Err(failure) => log::announce(own::not_reloaded(&failure.message)),
-            Ok(Read { settings, common, is_audit_kept }) => {
+            Ok(Read { settings, common, kept }) => {
                 self.work.watch.mind(&common.own_files);
                 self.common = Arc::new(common);
                 self.settings = settings;
                 self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
                 let Changes { new, gone, changed } = self.serve();
                 let counts = [self.served(), new.len(), gone.len(), changed];
-                log::line_to_all(own::reloaded(counts, is_audit_kept));
+                log::line_to_all(own::reloaded(counts, &kept));
                 gone.into_iter().for_each(|(number, _)| log::unserve(number));
             }
         }

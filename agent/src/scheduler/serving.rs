@@ -120,6 +120,8 @@ impl Scheduler {
             state: State::Waiting(None),
             told: Told::default(),
             is_ready: false,
+            begun: Instant::now(),
+            last: None,
             is_leaving: false,
         };
         self.databases.insert(number, entry);

@@ -24,6 +24,8 @@ pub(crate) struct News {
     pub(crate) marked: Vec<usize>,
     /// What is wrong with the watcher.
     pub(crate) wrong: Vec<Wrong>,
+    /// How often events were lost.
+    pub(crate) resyncs: u64,
 }
 
 #[derive(Default)]
@@ -87,6 +89,7 @@ impl State {
     /// Reports were lost, perhaps of new directories: everything may have changed, and is to be watched anew. The
     /// muted may have lost the end of a claim, which nothing would ever repeat.
     fn resync(&mut self) {
+        self.news.resyncs += 1;
         for seen in self.databases.values_mut() {
             seen.inode = NOWHERE;
             seen.marks.lock_gone |= seen.is_muted;

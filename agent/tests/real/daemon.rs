@@ -123,7 +123,7 @@ fn a_stale_lock_removed_by_the_cycle_starts_no_other() {
 #[test]
 fn a_busy_gate_is_tried_again_soon_and_said_once() {
     let scene = Scene::new();
-    let gate = beadlock_checker::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let gate = Gate::try_take(&scene.dir).unwrap().unwrap();
     let agent = scene.start(&with("true"));
     let busy = "Skipping database (a sync cycle or a claim is in progress)";
     wait_until("a skip", || scene.count(busy) == 1);

@@ -13,6 +13,8 @@ mod notify;
 #[cfg(test)]
 mod once;
 #[cfg(test)]
+mod outside;
+#[cfg(test)]
 mod owner;
 #[cfg(test)]
 mod reload;

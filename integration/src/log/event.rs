@@ -74,7 +74,7 @@ pub struct Held<'a> {
 pub const MARK: &str = "| ";
 
 /// How the agent's lines begin that tell of its surroundings.
-const NOTICES: [&str; 16] = [
+const NOTICES: [&str; 18] = [
     "Cannot look below ",
     "Cannot push to ",
     "Cannot reach ",
@@ -83,6 +83,7 @@ const NOTICES: [&str; 16] = [
     "Configuration reloaded: ",
     "Database found: ",
     "Database gone: ",
+    "Listening at ",
     "No gate (",
     "Not committing: ",
     "Not pulling: ",
@@ -91,6 +92,7 @@ const NOTICES: [&str; 16] = [
     "Nothing to sync: ",
     "Only committing: ",
     "Push refused by ",
+    "Still skipping after ",
 ];
 
 /// How the original daemon calls what it does in a cycle.
@@ -122,7 +124,9 @@ impl<'a> Event<'a> {
             Some(b'A') => started_or_stopped(message),
             Some(b'E') => ending(message),
             Some(b'C' | b'P') if is_step(message) => Some(Self::Step),
-            Some(b'C' | b'D' | b'N' | b'O' | b'P') => starts(message, &NOTICES).then_some(Self::Notice),
+            Some(b'C' | b'D' | b'L' | b'N' | b'O' | b'P') => {
+                starts(message, &NOTICES).then_some(Self::Notice)
+            }
             _ => None,
         };
         let others = || match writer {
@@ -158,6 +162,9 @@ fn started_or_skipped(message: &str) -> Option<Event<'_>> {
     }
     if let Some(rest) = message.strip_prefix("Skipping database (") {
         return skipped(rest);
+    }
+    if message.starts_with("Still skipping after ") {
+        return Some(Event::Notice);
     }
     let rest = message.strip_prefix("Sync cycle ")?;
     if let Some(why) = rest.strip_prefix("failed: ") {

@@ -18,7 +18,7 @@ mod slog;
 mod spell;
 mod story;
 mod stream;
-mod table;
+pub mod table;
 mod text;
 mod time;
 

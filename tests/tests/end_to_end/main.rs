@@ -11,4 +11,5 @@ mod odd;
 mod resume;
 mod rows;
 mod seed_document;
+mod seen_from_outside;
 mod snippets;

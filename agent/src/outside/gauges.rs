@@ -1,0 +1,50 @@
+//! What is measured at the moment of asking, for `/metrics`: how many databases, and which are being skipped.
+//!
+//! A label names a database only while it is being skipped, and of those the [`NAMED`] that are skipped for longest:
+//! with 10,000 databases, each with series of its own, nobody could say any more which of them matters.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
+
+use super::metrics::PREFIX;
+use super::snapshot::{Seen, Snapshot};
+
+/// So many databases have a name here.
+const NAMED: usize = 50;
+
+/// The gauges of what the scheduler has said, at the moment `now`.
+pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
+    snapshot.sort();
+    let mut registry = Registry::with_prefix(PREFIX);
+    let states = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for state in ["waiting", "ready", "running"] {
+        let count = snapshot.databases.iter().filter(|seen| seen.state == state).count();
+        states.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+    registry.register("databases", "Databases that are served, by what they do", states);
+    let skipping = i64::try_from(snapshot.skipping()).unwrap_or(i64::MAX);
+    let help = "Databases whose last cycle was skipped";
+    registry.register("skipping_databases", help, ConstGauge::new(skipping));
+    let age =
+        |seen: &Seen| seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64());
+    let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);
+    let help = "For how long the database is skipped that is skipped for longest";
+    registry.register_with_unit("longest_skip_streak", help, Unit::Seconds, ConstGauge::new(longest));
+    let ages = Family::<[(&'static str, String); 1], Gauge<f64, AtomicU64>>::default();
+    let skips = Family::<[(&'static str, String); 1], Gauge>::default();
+    for seen in snapshot.databases.iter().take(NAMED) {
+        let (Some(age), Some((_, count))) = (age(seen), seen.streak()) else { break };
+        let label = [("db", seen.dir())];
+        ages.get_or_create(&label).set(age);
+        skips.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+    let help = "Cycles skipped one after the other, of the databases that are skipped for longest";
+    registry.register("skip_streak", help, skips);
+    let help = "For how long they are skipped";
+    registry.register_with_unit("skip_streak_age", help, Unit::Seconds, ages);
+    registry
+}

@@ -1,0 +1,131 @@
+//! Where it is listened: a TCP port, or a Unix socket that nobody but this user can connect to.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::address::Address;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use nix::sys::stat::{Mode, fchmod};
+use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
+use tokio::time::sleep;
+
+/// How many may wait in the kernel to be taken.
+const WAITING: u32 = 64;
+
+/// Between two looks at a socket that nobody listens at: its agent may be just about to.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// An open one.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A socket's file, until it is dropped: then it is removed, if it is still this one.
+#[derive(Debug)]
+pub(super) struct OwnSocket {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Listener {
+    /// Within the runtime. A socket that a dead agent has left behind is replaced.
+    ///
+    /// # Errors
+    /// When somebody else is there, or the system refuses, and what to do.
+    pub(super) async fn bind(address: &Address) -> io::Result<(Self, Option<OwnSocket>)> {
+        match address {
+            Address::Tcp(to) => {
+                let listener = TcpListener::bind(to).await.map_err(|error| {
+                    let advice = match error.kind() {
+                        ErrorKind::AddrInUse => "; another agent's? Name another port with --listen",
+                        _ => "; name another one with --listen",
+                    };
+                    refused(address, format_args!("{}{advice}", system_words(&error)))
+                })?;
+                Ok((Self::Tcp(listener), None))
+            }
+            Address::Unix(path) => {
+                let (listener, socket) = at(path).await.map_err(|why| refused(address, why))?;
+                Ok((Self::Unix(listener), Some(socket)))
+            }
+        }
+    }
+
+    /// Where it listens, with the port that the kernel has chosen.
+    pub(super) fn address(&self, asked: &Address) -> Address {
+        let chosen: Option<SocketAddr> = match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(_) => None,
+        };
+        chosen.map_or_else(|| asked.clone(), Address::Tcp)
+    }
+}
+
+fn refused(address: &Address, why: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("cannot listen at {address}: {why}"))
+}
+
+async fn at(path: &Path) -> Result<(UnixListener, OwnSocket), String> {
+    let words = |error: io::Error| format!("{}; name another one with --listen", system_words(&error));
+    match listen(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+        listening => return listening.map_err(words),
+    }
+    let left = left_behind(path).await?;
+    // What is there by now is another agent's.
+    drop(OwnSocket { path: path.to_owned(), inode: left });
+    listen(path).map_err(words)
+}
+
+/// The mode is set before there is a file: nobody gets in meanwhile.
+fn listen(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    socket.bind(path)?;
+    let own = OwnSocket { path: path.to_owned(), inode: inode(&fs::symlink_metadata(path)?) };
+    Ok((socket.listen(WAITING)?, own))
+}
+
+/// The inode of a socket that nobody listens at any more, asked twice.
+async fn left_behind(path: &Path) -> Result<(u64, u64), String> {
+    let look = || fs::symlink_metadata(path).map_err(|error| system_words(&error));
+    let before = look()?;
+    if !before.file_type().is_socket() {
+        return Err("there is a file that is no socket; move it away, or name another path".to_owned());
+    }
+    for _ in 0..2 {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => sleep(PAUSE).await,
+            Err(error) => return Err(format!("somebody else's socket: {}", system_words(&error))),
+            Ok(stream) => {
+                let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+                let who = pid.map_or_else(|| "somebody".to_owned(), |pid| format!("PID {pid}"));
+                let advice = format!("beadlock status --agent {}", escaped_path(path));
+                return Err(format!("{who} listens there; ask it with {advice}, or name another path"));
+            }
+        }
+    }
+    Ok(inode(&before))
+}
+
+fn inode(meta: &fs::Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+impl Drop for OwnSocket {
+    #[expect(clippy::disallowed_methods, reason = "it is a socket, not a lock")]
+    fn drop(&mut self) {
+        let is_this = fs::symlink_metadata(&self.path)
+            .is_ok_and(|meta| meta.file_type().is_socket() && inode(&meta) == self.inode);
+        if is_this {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

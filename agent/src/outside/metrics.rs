@@ -1,0 +1,144 @@
+//! What is counted from the start, for `/metrics`: atomics behind names, in OpenMetrics' words.
+//!
+//! No label names a database here, so that there are as many series with 10,000 databases as with one; of those that
+//! are being skipped [`super::gauges`] names some.
+
+use std::time::Duration;
+
+use beadlock_checker::{Reason, facts};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
+
+use crate::cycle::Outcome;
+
+/// How every name begins.
+pub(super) const PREFIX: &str = "beadlock_agent";
+
+/// Every reason that a cycle can be skipped for: there from the start, so that a rate is one from the first skip.
+const OF_SKIPS: [Reason; 12] = [
+    Reason::PidAlive,
+    Reason::PidNotPermitted,
+    Reason::PidUnknown,
+    Reason::OtherHost,
+    Reason::HostUnknown,
+    Reason::OtherMachine,
+    Reason::OtherPidNamespace,
+    Reason::GateBusy,
+    Reason::RemovalFailed,
+    Reason::Malformed,
+    Reason::Invalid,
+    Reason::Unreadable,
+];
+
+/// Every proof by which a stale lock can be removed.
+const OF_REMOVALS: [Reason; 5] =
+    [Reason::PidGone, Reason::OtherBoot, Reason::PidReused, Reason::Zombie, Reason::NamespaceGone];
+
+/// In seconds. A check is some system calls, or the grace of a removal; a hanging file system is beyond them all.
+const CHECKS: [f64; 10] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.01, 0.1, 1.0, 10.0];
+
+/// In seconds. A cycle is ended after two minutes, unless it is said otherwise.
+const CYCLES: [f64; 10] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 120.0, 600.0];
+
+type By = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// The counters of this agent.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    cycles: By,
+    skips: By,
+    removals: By,
+    skip_warnings: Counter,
+    resyncs: Counter,
+    checks: Histogram,
+    durations: Histogram,
+}
+
+impl Metrics {
+    /// All at 0.
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix(PREFIX),
+            cycles: By::default(),
+            skips: By::default(),
+            removals: By::default(),
+            skip_warnings: Counter::default(),
+            resyncs: Counter::default(),
+            checks: Histogram::new(CHECKS),
+            durations: Histogram::new(CYCLES),
+        };
+        for outcome in ["complete", "failed", "skipped"] {
+            let _ = metrics.cycles.get_or_create(&[("outcome", outcome)]);
+        }
+        for reason in OF_SKIPS {
+            let _ = metrics.skips.get_or_create(&[("reason", reason.as_str())]);
+        }
+        for reason in OF_REMOVALS {
+            let _ = metrics.removals.get_or_create(&[("reason", reason.as_str())]);
+        }
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("build", "Which agent it is", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let since = ConstGauge::new(facts::now().0.as_secs());
+        registry.register_with_unit("start_time", "When it has started, since 1970", Unit::Seconds, since);
+        registry.register("cycles", "Cycles that have ended, by how", self.cycles.clone());
+        registry.register("skips", "Cycles that left their database alone, by why", self.skips.clone());
+        let removals = self.removals.clone();
+        registry.register("stale_removals", "Locks removed, by what proved their holder dead", removals);
+        let help = "Databases that were skipped for longer than --skip-warn";
+        registry.register("skip_warnings", help, self.skip_warnings.clone());
+        let help = "Times that the watcher had lost events, and everything counted as changed";
+        registry.register("watcher_resyncs", help, self.resyncs.clone());
+        let help = "How long the gate and the check before a cycle took";
+        registry.register_with_unit("check_duration", help, Unit::Seconds, self.checks.clone());
+        let help = "How long cycles took that were not skipped";
+        registry.register_with_unit("cycle_duration", help, Unit::Seconds, self.durations.clone());
+    }
+
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Makes a check, and counts how long it took.
+    pub(crate) fn check<T>(&self, check: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let checked = check();
+        self.checks.observe(begun.elapsed().as_secs_f64());
+        checked
+    }
+
+    /// A cycle has ended that began so long ago.
+    pub(crate) fn ended(&self, outcome: &Outcome, took: Duration) {
+        self.cycles.get_or_create(&[("outcome", outcome.as_str())]).inc();
+        if let Outcome::Skipped(decision) = outcome {
+            self.skips.get_or_create(&[("reason", decision.reason().as_str())]).inc();
+        } else {
+            self.durations.observe(took.as_secs_f64());
+        }
+    }
+
+    /// A stale lock was removed.
+    pub(crate) fn removed_stale(&self, reason: Reason) {
+        self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
+    }
+
+    /// A database is skipped for long.
+    pub(crate) fn skip_warned(&self) {
+        self.skip_warnings.inc();
+    }
+
+    /// The watcher has lost events, so often.
+    pub(crate) fn resynced(&self, times: u64) {
+        self.resyncs.inc_by(times);
+    }
+}

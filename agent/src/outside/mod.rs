@@ -1,0 +1,58 @@
+//! The agent seen from outside (`--listen`, DESIGN 8): `/metrics`, `/healthz` and `/status` over HTTP, for whoever is on
+//! call and for what calls them.
+//!
+//! Cycles only count, in atomics ([`metrics`]). What is asked for is put together when it is asked for: the scheduler
+//! gets a question through its loop ([`questions`]), answers with a [`snapshot`], and that it answers is the proof that
+//! the loop turns. Connections are few, short and small ([`server`]), and run beside the scheduler: who hangs on one
+//! holds up nobody's cycle. One that cannot be had in the beginning is an error; later on nothing here ends the agent.
+
+mod gauges;
+mod listener;
+mod metrics;
+mod pages;
+mod questions;
+mod server;
+mod snapshot;
+
+use std::io;
+use std::sync::Arc;
+
+use beadlock_checker::address::Address;
+
+use self::listener::{Listener, OwnSocket};
+pub(crate) use self::metrics::Metrics;
+use self::pages::Pages;
+pub(crate) use self::questions::{Question, Questions};
+pub(crate) use self::snapshot::{Last, Seen, Snapshot};
+
+/// A door that is open until this is dropped.
+#[must_use = "dropped, its socket is removed"]
+pub(crate) struct Door {
+    address: Address,
+    _socket: Option<OwnSocket>,
+}
+
+impl Door {
+    /// Listens, and answers from now on with what the scheduler says to the questions. Within the runtime.
+    ///
+    /// # Errors
+    /// When it cannot listen there, and what to do.
+    pub(crate) async fn open(
+        address: &Address,
+        is_anywhere: bool,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<(Self, Questions)> {
+        let (listener, socket) = Listener::bind(address).await?;
+        let address = listener.address(address);
+        let (asks, questions) = questions::channel();
+        let names_are_checked = !is_anywhere && matches!(address, Address::Tcp(_));
+        let pages = Pages::new(metrics, asks, names_are_checked);
+        tokio::spawn(server::serve(listener, Arc::new(pages)));
+        Ok((Self { address, _socket: socket }, questions))
+    }
+
+    /// Where it is: with the port that was given for 0.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+}

@@ -1,0 +1,127 @@
+//! The answers: what stands on which page.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use beadlock_checker::dialect::beads::StartedAt;
+use beadlock_checker::facts;
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response, StatusCode};
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use tokio::time::Instant;
+
+use super::gauges;
+use super::metrics::Metrics;
+use super::questions::{Asks, PATIENCE, Question};
+use super::snapshot::Status;
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What answers.
+#[derive(Debug)]
+pub(super) struct Pages {
+    metrics: Arc<Metrics>,
+    asks: Asks,
+    since: StartedAt,
+    /// Only who calls this machine by an address or `localhost` is answered.
+    names_are_checked: bool,
+}
+
+impl Pages {
+    /// Of an agent that starts now.
+    pub(super) fn new(metrics: Arc<Metrics>, asks: Asks, names_are_checked: bool) -> Self {
+        Self { metrics, asks, since: facts::now(), names_are_checked }
+    }
+
+    pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<String> {
+        if self.names_are_checked && !is_this_machine(request) {
+            let body = "call this machine by its address: http://127.0.0.1 or http://localhost\n";
+            return page(StatusCode::MISDIRECTED_REQUEST, TEXT, body.to_owned());
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned());
+            refused.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        match request.uri().path() {
+            "/metrics" => self.metrics().await,
+            "/healthz" => match self.asks.ask(Question::Turning).await {
+                Some(()) => page(StatusCode::OK, TEXT, "ok\n".to_owned()),
+                None => stands_still(),
+            },
+            "/status" => self.status().await,
+            _ => {
+                let body = "there are /metrics, /healthz and /status\n";
+                page(StatusCode::NOT_FOUND, TEXT, body.to_owned())
+            }
+        }
+    }
+
+    /// What was counted, also when the scheduler does not say how the databases fare.
+    async fn metrics(&self) -> Response<String> {
+        let mut text = String::new();
+        let snapshot = self.asks.ask(Question::Status).await;
+        let gauges = snapshot.map(|snapshot| gauges::of(snapshot, Instant::now()));
+        let written = encode_registry(&mut text, self.metrics.registry())
+            .and_then(|()| gauges.map_or(Ok(()), |gauges| encode_registry(&mut text, &gauges)))
+            .and_then(|()| encode_eof(&mut text));
+        match written {
+            Ok(()) => page(StatusCode::OK, OPENMETRICS, text),
+            Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        }
+    }
+
+    async fn status(&self) -> Response<String> {
+        let Some(snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
+        match serde_json::to_string(&Status::of(snapshot, self.since, Instant::now())) {
+            Ok(text) => page(StatusCode::OK, JSON, text + "\n"),
+            Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        }
+    }
+}
+
+fn stands_still() -> Response<String> {
+    let body = format!("the agent's loop does not turn: no answer within {}s\n", PATIENCE.as_secs());
+    page(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
+}
+
+fn page(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
+    let mut page = Response::new(body);
+    *page.status_mut() = status;
+    page.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    page
+}
+
+/// A page on the web that has its own name point to this machine would be let in by its visitor's browser; it cannot
+/// leave that name out of what it asks.
+fn is_this_machine<B>(request: &Request<B>) -> bool {
+    let Some(host) = request.headers().get(HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    bare.is_empty() || bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_calls_this_machine_by_another_name_is_another_pages() {
+        let is_let_in =
+            |host: &str| is_this_machine(&Request::builder().header(HOST, host).body(()).unwrap());
+        for host in ["127.0.0.1", "127.0.0.1:9187", "[::1]:80", "[::1]", "localhost:1", "LOCALHOST", ""] {
+            assert!(is_let_in(host), "{host}");
+        }
+        for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1"]
+        {
+            assert!(!is_let_in(host), "{host}");
+        }
+        assert!(is_this_machine(&Request::new(())), "HTTP/1.0 names nobody");
+    }
+}

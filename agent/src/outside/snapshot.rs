@@ -1,0 +1,196 @@
+//! How each database fares at one moment, as the scheduler knows it, and its form for `/status`.
+
+use std::sync::Arc;
+
+use beadlock_checker::Decision;
+use beadlock_checker::database::Database;
+use beadlock_checker::dialect::beads::StartedAt;
+use jiff::SignedDuration;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::cycle::Outcome;
+
+/// No more databases are listed; those that are skipped for longest come first.
+pub(super) const LISTED: usize = 10_000;
+
+/// No text out of a lock file is longer here, in characters: a file of 64 KiB would be one name.
+const LONGEST: usize = 200;
+
+/// What the scheduler answers.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// It was told to end.
+    pub(crate) is_ending: bool,
+    pub(crate) databases: Vec<Seen>,
+}
+
+/// One database.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) database: Arc<Database>,
+    /// `waiting`, `ready` or `running`.
+    pub(crate) state: &'static str,
+    pub(crate) due: Instant,
+    pub(crate) last: Option<Arc<Last>>,
+}
+
+/// The last cycle of a database that has ended.
+#[derive(Debug)]
+pub(crate) struct Last {
+    pub(crate) outcome: Outcome,
+    pub(crate) at: StartedAt,
+    /// Since when, and how often, it is being skipped, as its log tells it.
+    pub(crate) streak: Option<(Instant, u64)>,
+}
+
+impl Snapshot {
+    /// Those that are being skipped first, the longest first of all; else in the order that they came in.
+    pub(super) fn sort(&mut self) {
+        self.databases.sort_by_key(|seen| match seen.streak() {
+            Some((since, _)) => (false, Some(since)),
+            None => (true, None),
+        });
+    }
+
+    /// How many are being skipped.
+    pub(super) fn skipping(&self) -> usize {
+        self.databases.iter().filter(|seen| seen.streak().is_some()).count()
+    }
+}
+
+impl Seen {
+    pub(super) fn streak(&self) -> Option<(Instant, u64)> {
+        self.last.as_ref()?.streak
+    }
+
+    /// Its name in labels and in `/status`.
+    pub(super) fn dir(&self) -> String {
+        self.database.dir.to_string_lossy().into_owned()
+    }
+}
+
+/// `/status`. What is in a lock file is as the file has it, cut; JSON escapes it.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    version: &'static str,
+    pid: u32,
+    host: Option<String>,
+    /// When the agent has started.
+    since: String,
+    ending: bool,
+    served: usize,
+    skipping: usize,
+    /// How many are not listed.
+    left_out: usize,
+    databases: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    dir: String,
+    state: &'static str,
+    last: Option<LastRow>,
+    streak: Option<StreakRow>,
+    lock: Option<LockRow>,
+    /// In milliseconds; none while its cycle runs.
+    next_due_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct LastRow {
+    /// `complete`, `failed` or `skipped`.
+    outcome: &'static str,
+    at: String,
+    /// Why it was skipped: a word of the closed list, and the line of the log.
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct StreakRow {
+    skips: u64,
+    age_ms: u64,
+}
+
+/// The lock that it was skipped for.
+#[derive(Debug, Serialize)]
+struct LockRow {
+    holder: String,
+    pid: i64,
+    host: String,
+    since: String,
+}
+
+impl Status {
+    /// Of an agent that has started at `since`, at the moment `now`.
+    pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
+        snapshot.sort();
+        let served = snapshot.databases.len();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            host: beadlock_checker::facts::hostname().map(|name| name.to_string()),
+            since: shown(since),
+            ending: snapshot.is_ending,
+            served,
+            skipping: snapshot.skipping(),
+            left_out: served.saturating_sub(LISTED),
+            databases: snapshot.databases.iter().take(LISTED).map(|seen| Row::of(seen, now)).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn of(seen: &Seen, now: Instant) -> Self {
+        let due = (seen.state != "running").then(|| millis(seen.due.saturating_duration_since(now)));
+        let last = seen.last.as_deref();
+        let decision = match last.map(|last| &last.outcome) {
+            Some(Outcome::Skipped(decision)) => Some(decision),
+            _ => None,
+        };
+        Self {
+            dir: seen.dir(),
+            state: seen.state,
+            last: last.map(|last| LastRow::of(last, decision)),
+            streak: seen.streak().map(|(since, skips)| StreakRow {
+                skips,
+                age_ms: millis(now.saturating_duration_since(since)),
+            }),
+            lock: decision.and_then(Decision::record).map(|record| LockRow {
+                holder: cut(&record.holder),
+                pid: record.pid,
+                host: cut(&record.hostname),
+                since: record.started_at.to_string(),
+            }),
+            next_due_ms: due,
+        }
+    }
+}
+
+impl LastRow {
+    fn of(last: &Last, decision: Option<&Decision>) -> Self {
+        Self {
+            outcome: last.outcome.as_str(),
+            at: shown(last.at),
+            reason: decision.map(|decision| decision.reason().as_str()),
+            message: decision.map(Decision::to_string),
+        }
+    }
+}
+
+/// RFC 3339, in whole seconds.
+fn shown(at: StartedAt) -> String {
+    StartedAt(SignedDuration::from_secs(at.0.as_secs())).to_string()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

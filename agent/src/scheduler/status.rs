@@ -1,0 +1,33 @@
+//! How the databases fare, for who asks from outside.
+
+use std::sync::Arc;
+
+use super::{Entry, Scheduler, State};
+use crate::outside::{Question, Seen, Snapshot};
+
+impl Scheduler {
+    /// Answers at once; who asks does the rest. One who has gone meanwhile gets nothing.
+    pub(super) fn answer(&self, question: Question) {
+        match question {
+            Question::Turning(answer) => {
+                let _ = answer.send(());
+            }
+            Question::Status(answer) => {
+                let databases = self.databases.values().map(Entry::seen).collect();
+                let _ = answer.send(Snapshot { is_ending: self.is_ending, databases });
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn seen(&self) -> Seen {
+        let state = match self.state {
+            State::Waiting(_) => "waiting",
+            State::Due => "ready",
+            State::Running => "running",
+        };
+        let database = Arc::clone(&self.subject.database);
+        Seen { database, state, due: self.due.at(), last: self.last.clone() }
+    }
+}

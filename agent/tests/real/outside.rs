@@ -1,0 +1,282 @@
+//! What is seen from outside: `--listen`, and `--skip-warn`. Scraped by a real parser in `tests/tests/end_to_end`.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::scene::{Agent, Holder, Scene, log_of, read, wait_until};
+
+const SOCKET: &str = "unix:agent.sock";
+
+/// One cycle each, at the start.
+const QUIET: [&str; 5] = ["--interval", "10m", "--action", "none", "--no-watch"];
+
+fn start(scene: &Scene, args: &[&str]) -> Agent {
+    let agent = scene.start(&[args, &["--listen", SOCKET]].concat());
+    wait_until("it answers", || connect(scene).is_some());
+    agent
+}
+
+fn connect(scene: &Scene) -> Option<UnixStream> {
+    let stream = UnixStream::connect(scene.file("agent.sock")).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    Some(stream)
+}
+
+/// Status and body. The head is sent as it is.
+fn exchange(mut stream: impl Read + Write, head: &str) -> (u16, String) {
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn get(scene: &Scene, page: &str) -> (u16, String) {
+    exchange(connect(scene).expect("somebody listens"), &format!("GET {page} HTTP/1.0\r\n\r\n"))
+}
+
+/// The value of a series, written as it is in the text.
+fn value(scene: &Scene, series: &str) -> Option<f64> {
+    let (code, text) = get(scene, "/metrics");
+    assert_eq!(code, 200);
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("beadlock_agent_{series} ")));
+    line.map(|value| value.parse().unwrap())
+}
+
+#[test]
+fn the_counters_say_what_has_happened() {
+    let scene = Scene::new();
+    let (stale, failing) = (scene.database("stale"), scene.database("failing"));
+    scene.database("free");
+    let holder = Holder::alive();
+    scene.lock("dead", Holder::dead_pid());
+    fs::copy(scene.lock_file(), stale.join(".exclusive-lock")).unwrap();
+    scene.lock("v\\u001bc", holder.pid());
+    let dir = |name: &str| format!("[[database]]\ndir = '{name}.beads'\n");
+    let text = format!(
+        "interval = '10m'\naction = 'none'\n{}{}{}{}exec = 'exit 3'\n",
+        dir(""),
+        dir("stale/"),
+        dir("free/"),
+        dir("failing/"),
+    );
+    scene.write("conf.toml", &text);
+    let agent = start(&scene, &["--config", "conf.toml", "--no-watch"]);
+    let ended = |outcome: &str| value(&scene, &format!("cycles_total{{outcome=\"{outcome}\"}}"));
+    wait_until("four cycles", || {
+        ["complete", "failed", "skipped"].iter().filter_map(|outcome| ended(outcome)).sum::<f64>() >= 4.0
+    });
+    let db = scene.dir.display().to_string();
+    for (series, expected) in [
+        ("cycles_total{outcome=\"complete\"}", 2.0),
+        ("cycles_total{outcome=\"failed\"}", 1.0),
+        ("cycles_total{outcome=\"skipped\"}", 1.0),
+        ("skips_total{reason=\"pid_alive\"}", 1.0),
+        ("skips_total{reason=\"gate_busy\"}", 0.0),
+        ("stale_removals_total{reason=\"pid_gone\"}", 1.0),
+        ("check_duration_seconds_count", 4.0),
+        ("cycle_duration_seconds_count", 3.0),
+        ("databases{state=\"waiting\"}", 4.0),
+        ("skipping_databases", 1.0),
+        ("skip_warnings_total", 0.0),
+        ("watcher_resyncs_total", 0.0),
+        (&format!("skip_streak{{db=\"{db}\"}}"), 1.0),
+    ] {
+        assert_eq!(value(&scene, series), Some(expected), "{series}");
+    }
+    let (_, text) = get(&scene, "/metrics");
+    assert_eq!(text.matches("db=\"").count(), 2, "only who is skipped has a name: {text}");
+    let (code, text) = get(&scene, "/status");
+    let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &status["pid"], &status["served"]), (200, &agent.pid().into(), &4.into()));
+    let first = &status["databases"][0];
+    assert_eq!((&first["dir"], &first["last"]["reason"]), (&db.into(), &"pid_alive".into()), "{text}");
+    assert_eq!((&first["lock"]["holder"], &first["lock"]["pid"]), (&"v\u{1b}c".into(), &holder.pid().into()));
+    assert_eq!(first["streak"]["skips"], 1);
+    let of = |dir: &PathBuf| {
+        let rows = status["databases"].as_array().unwrap();
+        rows.iter().find(|row| row["dir"] == dir.display().to_string()).unwrap().clone()
+    };
+    assert_eq!((&of(&failing)["last"]["outcome"], &of(&failing)["streak"]), (&"failed".into(), &().into()));
+    assert!((590_000..=600_000).contains(&of(&stale)["next_due_ms"].as_u64().unwrap()), "{text}");
+    assert_eq!(agent.stop(), Some(0));
+    assert!(!scene.file("agent.sock").exists(), "it is removed at the end");
+}
+
+#[test]
+fn the_pages_are_these_and_are_read_only() {
+    let scene = Scene::new();
+    let agent = scene.start(&[&QUIET[..], &["--listen", "127.0.0.1:0"]].concat());
+    let address =
+        || log_of(&scene.dir).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()));
+    wait_until("its port", || address().is_some());
+    let ask = |head: &str| exchange(TcpStream::connect(address().unwrap()).unwrap(), head);
+    assert_eq!(ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), (200, "ok\n".to_owned()));
+    assert_eq!(ask("HEAD /healthz HTTP/1.0\r\n\r\n"), (200, String::new()));
+    assert_eq!(ask("GET /metrics?x=y HTTP/1.0\r\n\r\n").0, 200);
+    assert_eq!(ask("POST /status HTTP/1.0\r\nContent-Length: 9999999999\r\n\r\nx").0, 405);
+    assert_eq!(ask("GET / HTTP/1.0\r\n\r\n").0, 404);
+    let (code, words) = ask("GET /status HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert_eq!(code, 421, "{words}");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+/// A service manager that does not read stops the loop, and with it the watchdog's beats.
+#[test]
+fn the_health_is_that_the_loop_turns() {
+    let scene = Scene::new();
+    let manager = UnixDatagram::bind(scene.file("notify")).unwrap();
+    let mut command = scene.agent(&[&QUIET[..], &["--listen", SOCKET]].concat());
+    command.env("NOTIFY_SOCKET", scene.file("notify")).env("WATCHDOG_USEC", "2000");
+    let agent = scene.start_command(command);
+    wait_until("it answers", || connect(&scene).is_some());
+    wait_until("the loop stands still", || get(&scene, "/healthz").0 == 503);
+    let (code, words) = get(&scene, "/status");
+    assert_eq!((code, words.as_str()), (503, "the agent's loop does not turn: no answer within 2s\n"));
+    let (code, text) = get(&scene, "/metrics");
+    assert!(code == 200 && text.ends_with("# EOF\n") && !text.contains("agent_databases"), "{text}");
+    let reading = std::thread::spawn(move || {
+        manager.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        while manager.recv(&mut [0; 4096]).is_ok() {}
+    });
+    wait_until("it turns again", || get(&scene, "/healthz").0 == 200);
+    assert_eq!(agent.stop(), Some(0));
+    reading.join().unwrap();
+}
+
+#[test]
+fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
+    let scene = Scene::new();
+    let agent = start(&scene, &["--interval", "20ms", "--action", "none", "--no-watch"]);
+    for bad in
+        ["\0\u{1b}[2J\r\n\r\n".to_owned(), format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20))]
+    {
+        let mut stream = connect(&scene).unwrap();
+        // It may be cut off before it has said all.
+        let _ = stream.write_all(bad.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP/1.1 2"), "{:?}", String::from_utf8_lossy(&answer));
+        assert_eq!(get(&scene, "/healthz").0, 200);
+    }
+    // More than there is room for; none of them ever ends its question.
+    let mut slow: Vec<UnixStream> = (0..24).map(|_| connect(&scene).unwrap()).collect();
+    slow.iter_mut().for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
+    let cycles = scene.count("Sync cycle complete");
+    wait_until("cycles go on", || scene.count("Sync cycle complete") >= cycles + 20);
+    for stream in &mut slow {
+        let mut rest = Vec::new();
+        match stream.read_to_end(&mut rest) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+        }
+    }
+    assert_eq!(get(&scene, "/healthz").0, 200);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what is moved is no lock")]
+fn a_socket_is_its_users_alone_and_one_agents() {
+    let scene = Scene::new();
+    let socket = scene.file("agent.sock");
+    let mut agent = start(&scene, &QUIET);
+    let meta = fs::metadata(&socket).unwrap();
+    assert!(meta.file_type().is_socket());
+    assert_eq!(meta.permissions().mode() & 0o7777, 0o600);
+    let second = || {
+        let args = ["--db", ".beads", "--action", "none", "--listen", SOCKET];
+        scene.agent(&args).output().unwrap()
+    };
+    let refused = second();
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    let who = format!("cannot listen at {}: PID {} listens there", unix(&scene), agent.pid());
+    assert!(words.contains(&who), "{who}: {words}");
+    agent.signal(Signal::SIGKILL);
+    agent.wait();
+    assert!(socket.exists(), "nobody removes it");
+    let agent = start(&scene, &QUIET);
+    assert_eq!(get(&scene, "/healthz").0, 200, "a dead agent's is replaced");
+    // Somebody has put something else in its place.
+    fs::rename(&socket, scene.file("old")).unwrap();
+    scene.write("agent.sock", "mine");
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(read(&socket), "mine");
+    let refused = second();
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert!(words.contains("there is a file that is no socket; move it away"), "{words}");
+    assert_eq!((refused.status.code(), read(&socket).as_str()), (Some(1), "mine"));
+}
+
+fn unix(scene: &Scene) -> String {
+    format!("unix:{}", scene.file("agent.sock").display())
+}
+
+#[test]
+fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
+    let scene = Scene::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    for (address, code, words) in [
+        (taken.as_str(), 1, "address already in use; another agent's? Name another port with --listen"),
+        ("0.0.0.0:0", 2, "other machines may reach 0.0.0.0:0 and learn"),
+        ("[::]:0", 2, "name 127.0.0.1, or add --listen-anywhere"),
+        ("example.org:80", 2, "is no address; examples: 127.0.0.1:9187"),
+        ("unix:nowhere/x", 1, "no such file or directory; name another one with --listen"),
+    ] {
+        let output = scene.agent(&[&QUIET[..], &["--listen", address]].concat()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{address}: {stderr}");
+        assert!(stderr.contains(words), "{address}: {stderr}");
+    }
+    drop(listener);
+    assert!(!scene.dir.join("daemon.log").exists());
+    let agent = scene.start(&[&QUIET[..], &["--listen", "0.0.0.0:0", "--listen-anywhere"]].concat());
+    wait_until("it listens", || scene.log().iter().any(|line| line.starts_with("Listening at 0.0.0.0:")));
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(scene.once(&["--action", "none", "--listen", SOCKET]), (0, String::new()));
+    assert!(!scene.file("agent.sock").exists(), "of one look nobody asks");
+}
+
+#[test]
+fn a_long_streak_is_warned_about_once_and_a_reload_keeps_the_address() {
+    let scene = Scene::new();
+    let holder = Holder::alive();
+    scene.lock("vc", holder.pid());
+    let text = |top: &str| format!("interval = '20ms'\naction = 'none'\n{top}[[database]]\ndir = '.beads'\n");
+    scene.write("conf.toml", &text("skip-warn = '1h'\nlisten = 'unix:agent.sock'\n"));
+    let agent = scene.start(&["--config", "conf.toml"]);
+    let warned = || scene.log().iter().filter(|line| line.starts_with("Still skipping after ")).count();
+    let skips = || scene.count("Skipping database (locked by vc)");
+    wait_until("skips", || skips() >= 5);
+    assert_eq!(warned(), 0);
+    scene.write("conf.toml", &text("skip-warn = '100ms'\nlisten = '127.0.0.1:0'\n"));
+    agent.signal(Signal::SIGHUP);
+    let kept = "0 gone, 1 changed; another address to listen at is opened at the next start";
+    wait_until("the reload", || scene.log().iter().any(|line| line.ends_with(kept)));
+    wait_until("a warning", || warned() == 1);
+    let before = skips();
+    wait_until("more skips", || skips() >= before + 10);
+    assert_eq!((warned(), value(&scene, "skip_warnings_total")), (1, Some(1.0)));
+    let host = beadlock_checker::facts::hostname().unwrap();
+    let words = format!(
+        ": locked by vc since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive); beadlock status {} says what to do",
+        holder.pid(),
+        scene.dir.display(),
+    );
+    assert!(scene.log().iter().any(|line| line.ends_with(&words)), "{words}: {:?}", scene.log());
+    scene.unlock();
+    wait_until("the end of the streak", || scene.log().iter().any(|line| line.starts_with("Resumed after ")));
+    scene.lock("vc", holder.pid());
+    wait_until("another warning", || warned() == 2);
+    assert_eq!(value(&scene, "skip_warnings_total"), Some(2.0));
+    assert_eq!(agent.stop(), Some(0));
+}

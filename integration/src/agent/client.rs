@@ -1,0 +1,103 @@
+//! One GET, bounded in time and size. HTTP/1.0 with the connection's end as the body's: nothing to decode.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use beadlock_checker::address::Address;
+use beadlock_checker::escape::escaped;
+use beadlock_checker::system_words;
+
+use crate::failure::{Code, Error};
+
+/// How long it may take in all. The agent itself gives up sooner.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// No answer is longer: 10,000 databases need a tenth.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// The body of the page.
+///
+/// # Errors
+/// When nobody answers there, or something else than the page: what to do.
+pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
+    let (to, from) = mpsc::channel();
+    let asked = address.clone();
+    // Beside: a socket with a full queue and one that drips would each keep a reader for ever.
+    let asking = thread::Builder::new().spawn(move || to.send(exchange(&asked, page)));
+    let unreached = |why: &str| {
+        let message = format!(
+            "no agent answers at {address}: {why}; start one with beadlock-agent --listen {address}, or name \
+             where it listens"
+        );
+        Error::new(Code::Io, message)
+    };
+    let answer = match asking {
+        Ok(_) => from.recv_timeout(PATIENCE).map_err(|_| {
+            let message =
+                format!("{address} does not answer within {}s; is the agent stopped?", PATIENCE.as_secs());
+            Error::new(Code::Io, message).retry_after(PATIENCE)
+        })?,
+        Err(error) => Err(error),
+    };
+    let answer = answer.map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let message =
+                format!("{address} may be asked by its agent's user alone: {}", system_words(&error));
+            Error::new(Code::NotPermitted, message)
+        }
+        _ => unreached(&system_words(&error)),
+    })?;
+    body(&answer)
+        .map_err(|why| Error::new(Code::Io, format!("{address} answers, but not as an agent: {why}")))
+}
+
+fn exchange(address: &Address, page: &str) -> io::Result<Vec<u8>> {
+    match address {
+        Address::Tcp(to) => ask(TcpStream::connect_timeout(to, PATIENCE)?, page),
+        Address::Unix(path) => ask(UnixStream::connect(path)?, page),
+    }
+}
+
+fn ask(mut stream: impl Read + Write, page: &str) -> io::Result<Vec<u8>> {
+    stream.write_all(format!("GET {page} HTTP/1.0\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(LARGEST + 1).read_to_end(&mut answer)?;
+    if answer.len() as u64 > LARGEST {
+        return Err(io::Error::other("its answer has no end"));
+    }
+    Ok(answer)
+}
+
+/// What follows the head of an answer that is a good one.
+fn body(answer: &[u8]) -> Result<Vec<u8>, String> {
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        let beginning = String::from_utf8_lossy(&answer[..answer.len().min(80)]);
+        return Err(format!("it says {:?}", escaped(&beginning).to_string()));
+    };
+    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
+    let status = head.lines().next().unwrap_or_default();
+    if status.split(' ').nth(1) == Some("200") && status.starts_with("HTTP/1.") {
+        return Ok(body.to_vec());
+    }
+    let why = String::from_utf8_lossy(&body[..body.len().min(200)]);
+    Err(format!("{}: {}", escaped(status), escaped(why.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_body_of_a_good_answer_and_says_what_a_bad_one_says() {
+        assert_eq!(body(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}\r\n\r\n"), Ok(b"{}\r\n\r\n".to_vec()));
+        assert_eq!(body(b"HTTP/1.1 503 x\r\n\r\nthe loop\n"), Err("HTTP/1.1 503 x: the loop".to_owned()));
+        for bad in [&b""[..], b"\x1b[2J", b"HTTP/1.0 200 OK\r\n", b"\r\n\r\n", b"SSH-2.0\r\n\r\n"] {
+            let why = body(bad).unwrap_err();
+            assert!(!why.contains('\u{1b}'), "{why}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `beadlock status --agent ADDR`: what a running agent says of its databases (DESIGN 8).
+
+mod client;
+mod report;
+
+use beadlock_checker::address::Address;
+use serde_json::Value;
+
+use crate::answers::{conclude, not_printed};
+use crate::envelope::Request;
+use crate::exit::{End, Exit};
+use crate::failure::{Code, Error};
+use crate::settings::Common;
+use crate::talk::print;
+
+use self::report::Report;
+
+/// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
+pub fn run(address: &Address, common: &Common, request: &Request) -> End {
+    match look(address) {
+        Ok((report, said)) => {
+            if !common.json
+                && let Err(why) = print(&report.text(&common.talk))
+            {
+                return not_printed(common, &why);
+            }
+            conclude(common, request, Ok(said))
+        }
+        Err(error) => conclude(common, request, Err((End::Code(Exit::Failed.code()), error))),
+    }
+}
+
+fn look(address: &Address) -> Result<(Report, Value), Error> {
+    let body = client::get(address, "/status")?;
+    let no_agent = |why: serde_json::Error| {
+        let message = format!("what answers at {address} is no beadlock-agent: {why}; is the address right?");
+        Error::new(Code::Io, message)
+    };
+    let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;
+    let report = Report::of(&said).map_err(no_agent)?;
+    Ok((report, said))
+}
