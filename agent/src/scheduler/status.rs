@@ -23,9 +23,9 @@ impl Scheduler {
 impl Entry {
     fn seen(&self) -> Seen {
         let state = match self.state {
-            State::Waiting(_) => "waiting",
-            State::Due => "ready",
             State::Running => "running",
+            State::Waiting(_) | State::Due if self.is_ready => "ready",
+            State::Waiting(_) | State::Due => "waiting",
         };
         let database = Arc::clone(&self.subject.database);
         Seen { database, state, due: self.due.at(), last: self.last.clone() }
