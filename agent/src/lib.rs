@@ -98,7 +98,7 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// The system does not give what a daemon waits with.
-fn no_events(error: std::io::Error) -> std::io::Error {
+pub(crate) fn no_events(error: std::io::Error) -> std::io::Error {
     let why = beadlock_checker::system_words(&error);
     let message =
         format!("no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`");
@@ -106,10 +106,10 @@ fn no_events(error: std::io::Error) -> std::io::Error {
 }
 
 /// Where the agent can be asked how it fares. Of one look nobody asks.
-async fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
+fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
     match &settings.listen {
         Some(address) if settings.mode != Mode::Once => {
-            Door::open(address, settings.listen_anywhere, Arc::clone(metrics)).await.map(Some)
+            Door::open(address, settings.listen_anywhere, Arc::clone(metrics)).map(Some)
         }
         _ => Ok(None),
     }
@@ -129,7 +129,7 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
         Signals::new().map_err(no_events)?
     };
     let metrics = Arc::new(Metrics::new());
-    let (door, questions) = runtime.block_on(door(&settings, &metrics))?.unzip();
+    let (door, questions) = door(&settings, &metrics)?.unzip();
     let log = log::Log::open(settings.log.clone())?;
     let code = runtime.block_on(async {
         let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);

@@ -3,8 +3,8 @@
 //!
 //! Cycles only count, in atomics ([`metrics`]). What is asked for is put together when it is asked for: the scheduler
 //! gets a question through its loop ([`questions`]), answers with a [`snapshot`], and that it answers is the proof that
-//! the loop turns. Connections are few, short and small ([`server`]), and run beside the scheduler: who hangs on one
-//! holds up nobody's cycle. One that cannot be had in the beginning is an error; later on nothing here ends the agent.
+//! the loop turns. Connections are few, short and small ([`server`]), in a thread of their own: who hangs on one holds up
+//! nobody's cycle, and a loop that stands still is told of. One that cannot be had in the beginning is an error; later on nothing here ends the agent.
 
 mod gauges;
 mod listener;
@@ -18,6 +18,7 @@ use std::io;
 use std::sync::Arc;
 
 use beadlock_checker::address::Address;
+use tokio::runtime::{Builder, Runtime};
 
 use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
@@ -29,26 +30,29 @@ pub(crate) use self::snapshot::{Last, Seen, Snapshot};
 #[must_use = "dropped, its socket is removed"]
 pub(crate) struct Door {
     address: Address,
+    _thread: Runtime,
     _socket: Option<OwnSocket>,
 }
 
 impl Door {
-    /// Listens, and answers from now on with what the scheduler says to the questions. Within the runtime.
+    /// Listens, and answers from now on with what the scheduler says to the questions.
     ///
     /// # Errors
     /// When it cannot listen there, and what to do.
-    pub(crate) async fn open(
+    pub(crate) fn open(
         address: &Address,
         is_anywhere: bool,
         metrics: Arc<Metrics>,
     ) -> io::Result<(Self, Questions)> {
-        let (listener, socket) = Listener::bind(address).await?;
+        let thread = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let thread = thread.map_err(crate::no_events)?;
+        let (listener, socket) = thread.block_on(Listener::bind(address))?;
         let address = listener.address(address);
         let (asks, questions) = questions::channel();
         let names_are_checked = !is_anywhere && matches!(address, Address::Tcp(_));
         let pages = Pages::new(metrics, asks, names_are_checked);
-        tokio::spawn(server::serve(listener, Arc::new(pages)));
-        Ok((Self { address, _socket: socket }, questions))
+        thread.spawn(server::serve(listener, Arc::new(pages)));
+        Ok((Self { address, _thread: thread, _socket: socket }, questions))
     }
 
     /// Where it is: with the port that was given for 0.
