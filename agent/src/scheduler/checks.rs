@@ -1,21 +1,27 @@
 //! The checks of all databases, beside the scheduler: a few threads take them from one queue.
 //!
 //! A check takes microseconds and many are due together, so as many threads as there are processors go through them
-//! one after the other, and wait for nobody's work. A check can also hang, in a file system that does not answer. When
-//! checks are waiting and none has ended for [`PATIENCE`], one more thread helps, for as long as the hanging one hangs.
-//! So what hangs costs a thread each and nobody else's cycle; the bound is tokio's, 512 threads.
+//! one after the other, and wait for nobody's work. A check can also take long, for a stale lock's grace, or hang, in a
+//! file system that does not answer. For each [`PATIENCE`] that the first in the queue waits longer one more thread
+//! helps; no more rest than there are processors. So what hangs costs a thread each and nobody else's cycle; the bound
+//! is tokio's, 512 threads.
+//!
+//! An answer may hold a gate. So few of them are on their way at once: behind them the threads wait for the scheduler.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-/// How long no check may end while others wait before another thread helps.
+/// How long a check may wait before another thread helps.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Answers on their way at once, each perhaps with an open directory.
+const ANSWERS: usize = 128;
 
 /// How long a thread without a call stays for the next one.
 const REST: Duration = Duration::from_secs(10);
@@ -23,11 +29,11 @@ const REST: Duration = Duration::from_secs(10);
 /// Calls on their way, each under a number, and their answers.
 pub(super) struct Checks<T> {
     shared: Arc<Shared<T>>,
-    answers: UnboundedReceiver<Answer<T>>,
+    answers: Receiver<Answer<T>>,
     /// Put, and not answered yet.
     in_flight: usize,
-    /// When it is next looked whether they get on.
-    look: Instant,
+    /// When another thread was last called to help.
+    helped: Instant,
 }
 
 /// Whose call it was, and what came of it; `None`: it panicked.
@@ -40,11 +46,12 @@ struct Shared<T> {
     more: Condvar,
     /// Threads without those that help.
     processors: usize,
-    answers: UnboundedSender<Answer<T>>,
+    answers: Sender<Answer<T>>,
 }
 
 struct Queue<T> {
-    calls: VecDeque<(usize, Call<T>)>,
+    /// Each with its number, and since when it waits.
+    calls: VecDeque<(usize, Instant, Call<T>)>,
     threads: usize,
     /// Those of them without a call.
     resting: usize,
@@ -55,21 +62,18 @@ struct Queue<T> {
 impl<T: Send + 'static> Checks<T> {
     /// Of so many threads.
     pub(super) fn new(processors: usize) -> Self {
-        let (sender, answers) = unbounded_channel();
+        let (sender, answers) = channel(ANSWERS);
         let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, helping: 0 };
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), more: Condvar::new(), processors, answers: sender });
-        Self { shared, answers, in_flight: 0, look: Instant::now() }
+        Self { shared, answers, in_flight: 0, helped: Instant::now() }
     }
 
     /// Makes a call as soon as a thread has time for it.
     pub(super) fn put(&mut self, number: usize, call: impl FnOnce() -> T + Send + 'static) {
         self.in_flight += 1;
         let mut queue = self.shared.lock();
-        if queue.calls.is_empty() {
-            self.look = Instant::now() + PATIENCE;
-        }
-        queue.calls.push_back((number, Box::new(call)));
+        queue.calls.push_back((number, Instant::now(), Box::new(call)));
         self.shared.start(&mut queue);
     }
 
@@ -88,16 +92,16 @@ impl<T: Send + 'static> Checks<T> {
     /// The next answer; for ever away while there is none. Nothing is lost when this is.
     pub(super) async fn answer(&mut self) -> Answer<T> {
         loop {
-            let are_waiting = !self.shared.lock().calls.is_empty();
+            let waiting = self.shared.lock().calls.front().map(|(_, since, _)| *since);
+            let help = waiting.unwrap_or(self.helped).max(self.helped) + PATIENCE;
             tokio::select! {
                 biased;
                 Some(answer) = self.answers.recv() => {
                     self.in_flight -= 1;
-                    self.look = Instant::now() + PATIENCE;
                     return answer;
                 }
-                () = sleep_until(self.look), if are_waiting => {
-                    self.look = Instant::now() + PATIENCE;
+                () = sleep_until(help), if waiting.is_some() => {
+                    self.helped = Instant::now();
                     let mut queue = self.shared.lock();
                     queue.helping += 1;
                     self.shared.start(&mut queue);
@@ -134,27 +138,24 @@ impl<T: Send + 'static> Shared<T> {
 
     fn work(&self) {
         loop {
-            let (number, call) = {
+            let (number, _, call) = {
                 let mut queue = self.lock();
+                let rest = if queue.resting < self.processors { REST } else { Duration::ZERO };
                 queue.resting += 1;
                 let is_empty = |queue: &mut Queue<T>| queue.calls.is_empty() && !self.answers.is_closed();
-                let waited = self.more.wait_timeout_while(queue, REST, is_empty);
+                let waited = self.more.wait_timeout_while(queue, rest, is_empty);
                 (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 queue.resting -= 1;
                 let Some(next) = queue.calls.pop_front() else {
                     queue.threads -= 1;
+                    queue.helping = queue.helping.min(queue.threads.saturating_sub(self.processors));
                     return;
                 };
                 next
             };
-            let begun = Instant::now();
             let answer = catch_unwind(AssertUnwindSafe(call)).ok();
-            if begun.elapsed() >= PATIENCE {
-                let mut queue = self.lock();
-                queue.helping = queue.helping.saturating_sub(1);
-            }
             // It fails when nobody is there any more.
-            let _ = self.answers.send((number, answer));
+            let _ = self.answers.blocking_send((number, answer));
         }
     }
 }
@@ -162,8 +163,17 @@ impl<T: Send + 'static> Shared<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::thread;
+
+    fn wait_until(what: &str, seen: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !seen() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "never seen: {what}");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
 
     #[tokio::test]
     async fn what_hangs_delays_nobody_else() {
@@ -187,7 +197,46 @@ mod tests {
         }
         ended.sort_unstable();
         assert_eq!(ended, [0, 1, 2, 3, 4].map(|number| (number, Some(true))));
-        assert_eq!(checks.shared.lock().helping, 0, "no help is needed any more");
+        wait_until("the end of the help", || {
+            let queue = checks.shared.lock();
+            (queue.threads, queue.helping) == (2, 0)
+        });
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_helped_with_too() {
+        let mut checks = Checks::new(1);
+        for number in 0..20 {
+            checks.put(number, || {
+                thread::sleep(Duration::from_millis(100));
+                thread::current().id()
+            });
+        }
+        let mut threads = std::collections::HashSet::new();
+        while !checks.is_idle() {
+            threads.insert(checks.answer().await.1);
+        }
+        assert!(threads.len() > 1, "each ends, and the last of them would wait for two seconds");
+        wait_until("the end of the help", || checks.shared.lock().threads <= 1);
+    }
+
+    /// An answer may hold a gate, and an open directory.
+    #[tokio::test]
+    async fn few_answers_are_on_their_way_however_many_calls_there_are() {
+        let mut checks = Checks::new(2);
+        let made = Arc::new(AtomicUsize::new(0));
+        for number in 0..1_000 {
+            let made = Arc::clone(&made);
+            checks.put(number, move || made.fetch_add(1, Ordering::Relaxed));
+        }
+        let all = ANSWERS + 2;
+        wait_until("all that there is room for", || made.load(Ordering::Relaxed) == all);
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(made.load(Ordering::Relaxed), all);
+        while !checks.is_idle() {
+            checks.answer().await;
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 1_000);
     }
 
     #[tokio::test]
