@@ -17,8 +17,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a check may wait before another thread helps.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a check may wait before another thread helps, and in its turn keep a job from others.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Answers on their way at once, each perhaps with an open directory.
 const ANSWERS: usize = 128;

@@ -23,11 +23,11 @@ use std::thread::available_parallelism;
 use beadlock_checker::database::Database;
 use beadlock_checker::{Reason, Verdict, facts};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
-use self::checks::Checks;
+use self::checks::{Checks, PATIENCE};
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
@@ -59,8 +59,8 @@ pub(crate) struct Scheduler {
     /// In the order of their turns.
     ready: VecDeque<usize>,
     checks: Checks<(Checked, Told)>,
-    /// Those that are checked in their turn: for each a job is kept.
-    turns: HashSet<usize>,
+    /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
+    turns: HashMap<usize, Instant>,
     working: JoinSet<(Outcome, Told)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
@@ -121,7 +121,7 @@ impl Scheduler {
             due: VecDeque::new(),
             ready: VecDeque::new(),
             checks: Checks::new(available_parallelism().map_or(1, NonZeroUsize::get)),
-            turns: HashSet::new(),
+            turns: HashMap::new(),
             working: JoinSet::new(),
             tasks: HashMap::new(),
             is_ending: false,
@@ -170,6 +170,7 @@ impl Scheduler {
                         self.due.push_back(number);
                     }
                 }
+                () = turn_missed(&self.turns), if !self.turns.is_empty() => {}
                 () = pending() => {}
             }
         }
@@ -184,7 +185,7 @@ impl Scheduler {
         {
             let Some(entry) = self.databases.get_mut(&number) else { continue };
             entry.is_ready = false;
-            self.turns.insert(number);
+            self.turns.insert(number, Instant::now());
             if entry.state != State::Running {
                 self.check(number);
             }
@@ -192,7 +193,8 @@ impl Scheduler {
     }
 
     fn has_a_job(&self) -> bool {
-        self.working.len() + self.turns.len() < self.settings.jobs.get()
+        let kept = self.turns.values().filter(|since| since.elapsed() < PATIENCE).count();
+        self.working.len() + kept < self.settings.jobs.get()
     }
 
     fn check(&mut self, number: usize) {
@@ -210,12 +212,14 @@ impl Scheduler {
     }
 
     fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
-        let is_its_turn = self.turns.remove(&number);
+        let is_its_turn = self.turns.remove(&number).is_some();
         let Some((checked, told)) = answer else {
             log::line(number, own::fault());
             return self.ended(number, Outcome::Failed);
         };
-        let may_work = is_its_turn || self.ready.is_empty() && self.has_a_job();
+        // One that had missed its turn may find the job taken.
+        let is_a_job_free = self.working.len() < self.settings.jobs.get();
+        let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
         let Some(entry) = self.databases.get_mut(&number) else { return };
         match checked {
             Checked::Ended(outcome) => {
@@ -366,6 +370,15 @@ impl Entry {
             self.told.streak.lock_gone();
         }
         marks
+    }
+}
+
+/// Returns when the next of these has not been checked for so long that another one has its turn.
+async fn turn_missed(turns: &HashMap<usize, Instant>) {
+    let now = Instant::now();
+    match turns.values().map(|since| *since + PATIENCE).filter(|missed| *missed > now).min() {
+        Some(missed) => sleep_until(missed).await,
+        None => pending().await,
     }
 }
 
