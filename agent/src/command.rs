@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::log::{Event, Level, Line, own};
@@ -99,7 +100,9 @@ pub(crate) async fn run(
     let mut runner = order.runner(gate);
     notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut runner = match tokio::process::Command::from(runner).spawn() {
+    // Beside: what starts closes all that the agent has open, and a file system that does not answer keeps it there.
+    let spawned = spawn_blocking(|| tokio::process::Command::from(runner).spawn()).await;
+    let mut runner = match spawned.unwrap_or_else(|fault| Err(fault.into())) {
         Ok(runner) => runner,
         Err(error) => return not_started(error),
     };
@@ -141,8 +144,7 @@ async fn end_session(runner: &mut Child, dir: &Path) -> usize {
         let mut empty_scans = 0;
         while empty_scans < 2 {
             let dir = dir.to_path_buf();
-            let living =
-                tokio::task::spawn_blocking(move || at_work(session, &dir)).await.unwrap_or_default();
+            let living = spawn_blocking(move || at_work(session, &dir)).await.unwrap_or_default();
             empty_scans = if living.is_empty() { empty_scans + 1 } else { 0 };
             for pid in living {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
