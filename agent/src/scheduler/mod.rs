@@ -19,6 +19,7 @@ use std::future::{pending, poll_fn};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use beadlock_checker::database::Database;
 use beadlock_checker::{Reason, Verdict, facts};
@@ -40,6 +41,10 @@ use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
 use crate::settings::{Mode, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
+
+/// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
+/// the agent for ever.
+const LAST_CHECKS: Duration = Duration::from_secs(3);
 
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
@@ -65,6 +70,8 @@ pub(crate) struct Scheduler {
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
     is_ending: bool,
+    /// Until when checks are waited for.
+    end_of_checks: Option<Instant>,
     /// What went wrong with the watcher: each is said once.
     said: HashSet<Wrong>,
     /// 0 but with `--once`: the highest of all outcomes.
@@ -125,6 +132,7 @@ impl Scheduler {
             working: JoinSet::new(),
             tasks: HashMap::new(),
             is_ending: false,
+            end_of_checks: None,
             said,
             code: 0,
         };
@@ -146,10 +154,12 @@ impl Scheduler {
         loop {
             self.start_due();
             let is_done = self.settings.mode == Mode::Once && !self.search.is_awaited();
-            let is_idle = self.working.is_empty() && self.checks.is_idle();
+            let are_over = self.end_of_checks.is_some_and(|end| end <= Instant::now());
+            let is_idle = self.working.is_empty() && (self.checks.is_idle() || are_over);
             if is_idle && (self.is_ending || is_done) {
-                return self.code;
+                return if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() };
             }
+            let end_of_patience = self.end_of_patience();
             tokio::select! {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
@@ -170,7 +180,7 @@ impl Scheduler {
                         self.due.push_back(number);
                     }
                 }
-                () = turn_missed(&self.turns), if !self.turns.is_empty() => {}
+                () = sleep_until(end_of_patience.unwrap_or_else(Instant::now)), if end_of_patience.is_some() => {}
                 () = pending() => {}
             }
         }
@@ -195,6 +205,13 @@ impl Scheduler {
     fn has_a_job(&self) -> bool {
         let kept = self.turns.values().filter(|since| since.elapsed() < PATIENCE).count();
         self.working.len() + kept < self.settings.jobs.get()
+    }
+
+    /// When the next check that hangs is not waited for any more: another database has its turn, or all end.
+    fn end_of_patience(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let turns = self.turns.values().map(|since| *since + PATIENCE);
+        turns.chain(self.end_of_checks).filter(|end| *end > now).min()
     }
 
     fn check(&mut self, number: usize) {
@@ -241,7 +258,9 @@ impl Scheduler {
             Checked::Free(cycle) => {
                 cycle.leave();
                 entry.told = told;
-                if !self.is_ending && !std::mem::replace(&mut entry.is_ready, true) {
+                if self.is_ending {
+                    self.code = self.code_of_no_cycle();
+                } else if !std::mem::replace(&mut entry.is_ready, true) {
                     self.ready.push_back(number);
                 }
                 self.next(number, false);
@@ -348,9 +367,10 @@ impl Scheduler {
     fn end(&mut self, signal: &str) {
         self.is_ending = true;
         let left = self.due.len() + self.ready.len() + self.checks.clear();
-        if self.settings.mode == Mode::Once && left > 0 {
-            self.code = self.code.max(1); // Not every cycle ran.
+        if left > 0 {
+            self.code = self.code_of_no_cycle();
         }
+        self.end_of_checks = Some(Instant::now() + LAST_CHECKS);
         self.due.clear();
         self.ready.clear();
         self.turns.clear();
@@ -359,6 +379,11 @@ impl Scheduler {
         if self.settings.mode != Mode::Once {
             notify::stopping(self.working.len());
         }
+    }
+
+    /// With `--once` it is not 0 when a cycle did not run.
+    fn code_of_no_cycle(&self) -> u8 {
+        if self.settings.mode == Mode::Once { self.code.max(1) } else { self.code }
     }
 }
 
@@ -370,15 +395,6 @@ impl Entry {
             self.told.streak.lock_gone();
         }
         marks
-    }
-}
-
-/// Returns when the next of these has not been checked for so long that another one has its turn.
-async fn turn_missed(turns: &HashMap<usize, Instant>) {
-    let now = Instant::now();
-    match turns.values().map(|since| *since + PATIENCE).filter(|missed| *missed > now).min() {
-        Some(missed) => sleep_until(missed).await,
-        None => pending().await,
     }
 }
 

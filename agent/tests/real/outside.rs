@@ -38,7 +38,7 @@ fn exchange(mut stream: impl Read + Write, head: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-fn get(scene: &Scene, page: &str) -> (u16, String) {
+pub fn get(scene: &Scene, page: &str) -> (u16, String) {
     exchange(connect(scene).expect("somebody listens"), &format!("GET {page} HTTP/1.0\r\n\r\n"))
 }
 
