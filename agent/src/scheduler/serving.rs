@@ -159,7 +159,10 @@ impl Scheduler {
         entry.due.come_by(Instant::now() + policy.interval);
         entry.subject =
             Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
-        self.wait(number);
+        // With `--once` it has had its cycle, or is about to.
+        if self.settings.mode != Mode::Once {
+            self.wait(number);
+        }
     }
 
     /// True when that is news.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::scene::{Holder, Scene, read};
+use crate::scene::{Holder, Scene, count_in, read, wait_until};
 
 #[test]
 fn a_free_database_has_its_cycle() {
@@ -255,4 +255,35 @@ fn a_shared_log_that_cannot_be_written_at_the_start_is_an_error() {
         assert!(stderr.contains(&format!("{path} cannot be written: {words}; name a")), "{stderr}");
     }
     assert!(!scene.file("ran").exists());
+}
+
+/// A stale lock's grace is time enough for a signal between the check and the work.
+#[test]
+fn a_cycle_that_the_end_came_before_is_1() {
+    let ended_before_it = || {
+        let scene = Scene::new();
+        scene.lock("vc", Holder::dead_pid());
+        let mut agent = scene.start(&["--once", "--exec", "touch ran"]);
+        wait_until("the removal", || scene.dir.join(".exclusive-lock.aside").exists() || !agent.is_running());
+        agent.signal(nix::sys::signal::Signal::SIGTERM);
+        let code = agent.wait().code();
+        let has_run = scene.file("ran").exists();
+        assert_eq!(code, Some(i32::from(!has_run)), "{:?}", scene.log());
+        !has_run
+    };
+    assert!((0..20).any(|_| ended_before_it()), "never before its cycle");
+}
+
+#[test]
+fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
+    let scene = Scene::new();
+    for number in 0..300 {
+        fs::create_dir_all(scene.file(&format!("root/{number}"))).unwrap();
+    }
+    let found = scene.database("root/found");
+    let text = "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
+    scene.write("conf.toml", text);
+    assert_eq!(scene.once(&["--config", "conf.toml"]).0, 0);
+    let [named, found] = [&scene.dir, &found].map(|dir| count_in(dir, "Sync cycle complete"));
+    assert_eq!((named, found), (1, 1), "{:?}", scene.log());
 }
