@@ -1,15 +1,16 @@
 //! Where it is listened: a TCP port, or a Unix socket that nobody but this user can connect to.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
 use tokio::time::sleep;
@@ -27,11 +28,12 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// A socket's file, until it is dropped: then it is removed, if it is still this one.
+/// A socket's file, until it is dropped: then it is removed, if it is still this one. It is held, or the number of its
+/// inode could be another one's by then.
 #[derive(Debug)]
 pub(super) struct OwnSocket {
     path: PathBuf,
-    inode: (u64, u64),
+    file: File,
 }
 
 impl Listener {
@@ -78,9 +80,8 @@ async fn at(path: &Path) -> Result<(UnixListener, OwnSocket), String> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
         listening => return listening.map_err(words),
     }
-    let left = left_behind(path).await?;
-    // What is there by now is another agent's.
-    drop(OwnSocket { path: path.to_owned(), inode: left });
+    // What is there by now may be another agent's: that stays.
+    drop(left_behind(path).await?);
     listen(path).map_err(words)
 }
 
@@ -89,17 +90,17 @@ fn listen(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     socket.bind(path)?;
-    let own = OwnSocket { path: path.to_owned(), inode: inode(&fs::symlink_metadata(path)?) };
+    let own = OwnSocket { path: path.to_owned(), file: held(path)? };
     Ok((socket.listen(WAITING)?, own))
 }
 
-/// The inode of a socket that nobody listens at any more, asked twice.
-async fn left_behind(path: &Path) -> Result<(u64, u64), String> {
-    let look = || fs::symlink_metadata(path).map_err(|error| system_words(&error));
-    let before = look()?;
-    if !before.file_type().is_socket() {
+/// A socket that nobody listens at any more, asked twice.
+async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
+    let words = |error: io::Error| system_words(&error);
+    if !fs::symlink_metadata(path).map_err(words)?.file_type().is_socket() {
         return Err("there is a file that is no socket; move it away, or name another path".to_owned());
     }
+    let file = held(path).map_err(words)?;
     for _ in 0..2 {
         match UnixStream::connect(path).await {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => sleep(PAUSE).await,
@@ -112,19 +113,24 @@ async fn left_behind(path: &Path) -> Result<(u64, u64), String> {
             }
         }
     }
-    Ok(inode(&before))
+    Ok(OwnSocket { path: path.to_owned(), file })
 }
 
-fn inode(meta: &fs::Metadata) -> (u64, u64) {
-    (meta.dev(), meta.ino())
+/// What lies there now, and keeps its inode.
+fn held(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
 }
 
 impl Drop for OwnSocket {
     #[expect(clippy::disallowed_methods, reason = "it is a socket, not a lock")]
     fn drop(&mut self) {
-        let is_this = fs::symlink_metadata(&self.path)
-            .is_ok_and(|meta| meta.file_type().is_socket() && inode(&meta) == self.inode);
-        if is_this {
+        let inode = |meta: fs::Metadata| (meta.file_type().is_socket(), meta.dev(), meta.ino());
+        let (this, there) = (self.file.metadata().map(inode), fs::symlink_metadata(&self.path).map(inode));
+        if let (Ok(this), Ok(there)) = (this, there)
+            && this.0
+            && this == there
+        {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -216,6 +216,31 @@ fn a_socket_is_its_users_alone_and_one_agents() {
     assert_eq!((refused.status.code(), read(&socket).as_str()), (Some(1), "mine"));
 }
 
+/// What a dead one has left behind both find; the inode number of it may be that of what the first puts there.
+#[test]
+fn of_two_agents_that_start_at_once_one_listens() {
+    for _ in 0..3 {
+        let scene = Scene::new();
+        let mut dead = start(&scene, &QUIET);
+        dead.signal(Signal::SIGKILL);
+        dead.wait();
+        let mut agents = [0, 1].map(|_| {
+            let agent = scene.start(&[&QUIET[..], &["--listen", SOCKET]].concat());
+            std::thread::sleep(Duration::from_millis(50));
+            agent
+        });
+        wait_until("the end of one", || agents.iter_mut().any(|agent| !agent.is_running()));
+        wait_until("an answer", || connect(&scene).is_some());
+        let (code, text) = get(&scene, "/status");
+        let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let living = agents.into_iter().find_map(|mut agent| agent.is_running().then_some(agent));
+        let living = living.expect("one of them listens");
+        assert_eq!((code, &status["pid"]), (200, &living.pid().into()));
+        assert_eq!(living.stop(), Some(0));
+        assert!(!scene.file("agent.sock").exists());
+    }
+}
+
 fn unix(scene: &Scene) -> String {
     format!("unix:{}", scene.file("agent.sock").display())
 }
