@@ -3,14 +3,16 @@
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use crate::scene::{Agent, Holder, Scene, log_of, read, wait_until};
+use crate::scene::{Agent, Holder, Scene, count_in, log_of, read, wait_until};
 
 const SOCKET: &str = "unix:agent.sock";
 
@@ -149,6 +151,73 @@ fn the_health_is_that_the_loop_turns() {
     wait_until("it turns again", || get(&scene, "/healthz").0 == 200);
     assert_eq!(agent.stop(), Some(0));
     reading.join().unwrap();
+}
+
+/// More happens than the kernel keeps for an agent that stands still: what it has lost it makes up for, also in databases
+/// where nothing else happened.
+#[test]
+fn lost_reports_are_counted_and_every_database_is_checked_again() {
+    let limit: usize = read("/proc/sys/fs/inotify/max_queued_events".as_ref()).trim().parse().unwrap();
+    if limit > 100_000 {
+        eprintln!("skipped: fs.inotify.max_queued_events is {limit}");
+        return;
+    }
+    let scene = Scene::new();
+    let quiet = scene.database("quiet");
+    let holder = Holder::alive();
+    scene.lock("vc", holder.pid());
+    fs::copy(scene.lock_file(), quiet.join(".exclusive-lock")).unwrap();
+    let dbs = ["--db", ".beads", "--db", "quiet/.beads"];
+    let how = ["--action", "none", "--interval", "10m", "--debounce", "10ms"];
+    let agent = start(&scene, &[&dbs[..], &how].concat());
+    let skipped = |dir| count_in(dir, "Skipping database (locked by vc)");
+    wait_until("skips", || [&scene.dir, &quiet].iter().all(|dir| skipped(dir) == 1));
+    assert_eq!(value(&scene, "watcher_resyncs_total"), Some(0.0));
+    agent.signal(Signal::SIGSTOP);
+    for number in 0..=limit {
+        fs::write(scene.dir.join(number.to_string()), "").unwrap();
+    }
+    #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+    fs::remove_file(quiet.join(".exclusive-lock")).unwrap();
+    agent.signal(Signal::SIGCONT);
+    wait_until("a cycle that no report asked for", || count_in(&quiet, "Sync cycle complete") >= 1);
+    wait_until("a check of the other", || skipped(&scene.dir) >= 2);
+    assert!(value(&scene, "watcher_resyncs_total") >= Some(1.0));
+    assert_eq!(agent.stop(), Some(0));
+}
+
+/// A large answer that nobody takes: there are 2,000 databases, and their names are long.
+#[test]
+fn who_does_not_read_the_answer_delays_nobody() {
+    let scene = Scene::new();
+    let name = "x".repeat(200);
+    (0..2_000).for_each(|number| drop(scene.database(&format!("{name}{number}"))));
+    let how = ["--root", ".", "--action", "none", "--interval", "1s", "--log-file", "log"];
+    let agent = start(&scene, &how);
+    let cycles = || read(&scene.file("log")).matches("Sync cycle complete").count();
+    wait_until("all have had a cycle", || cycles() >= 2_000);
+    let asked: Vec<UnixStream> = (0..12)
+        .map(|_| {
+            let mut stream = connect(&scene).unwrap();
+            stream.write_all(b"GET /status HTTP/1.0\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    let before = cycles();
+    wait_until("cycles go on", || cycles() >= before + 3_000);
+    assert_eq!(get(&scene, "/healthz").0, 200);
+    let is_cut_off = |stream: &UnixStream| {
+        let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+        poll(&mut asked, PollTimeout::ZERO).unwrap();
+        asked[0].revents().is_some_and(|come| come.contains(PollFlags::POLLHUP))
+    };
+    wait_until("the end of their time", || asked.iter().all(is_cut_off));
+    for mut stream in asked {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 400_000, "all of it was kept: {}", answer.len());
+    }
+    assert_eq!(agent.stop(), Some(0));
 }
 
 #[test]
