@@ -295,7 +295,9 @@ impl Scheduler {
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         if let Some(entry) = self.databases.get_mut(&number) {
             self.work.metrics.ended(&outcome, entry.begun.elapsed());
-            let streak = entry.told.streak.running();
+            // A streak goes on in the log when a check failed in between; but nobody is being skipped then.
+            let is_skipped = matches!(outcome, Outcome::Skipped(_));
+            let streak = entry.told.streak.running().filter(|_| is_skipped);
             entry.last = Some(Arc::new(Last { outcome, at: facts::now(), streak }));
         }
         self.next(number, is_busy);

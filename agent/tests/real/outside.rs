@@ -113,6 +113,21 @@ fn the_counters_say_what_has_happened() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what is moved is no lock")]
+fn who_has_gone_is_not_being_skipped() {
+    let scene = Scene::new();
+    let holder = Holder::alive();
+    scene.lock("vc", holder.pid());
+    let agent = start(&scene, &["--db", ".beads", "--interval", "20ms", "--action", "none"]);
+    wait_until("a streak", || value(&scene, "skipping_databases") == Some(1.0));
+    fs::rename(&scene.dir, scene.file("gone")).unwrap();
+    wait_until("a failed cycle", || value(&scene, "cycles_total{outcome=\"failed\"}") >= Some(1.0));
+    assert_eq!(value(&scene, "skipping_databases"), Some(0.0));
+    assert_eq!(value(&scene, "longest_skip_streak_seconds"), Some(0.0));
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
 fn the_pages_are_these_and_are_read_only() {
     let scene = Scene::new();
     let agent = scene.start(&[&QUIET[..], &["--listen", "127.0.0.1:0"]].concat());
