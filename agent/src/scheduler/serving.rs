@@ -24,6 +24,9 @@ const GONE_SAID: usize = 10;
 /// So many new databases have their first cycles at once; of more each has its place in the interval.
 const AT_ONCE: usize = 64;
 
+/// However long the interval is, the last of them has not to wait for longer.
+const ALL_WITHIN: Duration = Duration::from_secs(60);
+
 /// Places are whole multiples of this: to wake up costs more than a check, so some are made together.
 const TOGETHER: Duration = Duration::from_millis(100);
 
@@ -205,9 +208,10 @@ impl Scheduler {
     }
 }
 
-/// The place of one of `count` in an interval.
+/// The place of one of `count` in an interval, or in its first minute.
 fn place_in(interval: Duration, place: usize, count: usize) -> Duration {
-    let steps = interval.as_nanos() * place as u128 / count.max(1) as u128 / TOGETHER.as_nanos();
+    let steps =
+        interval.min(ALL_WITHIN).as_nanos() * place as u128 / count.max(1) as u128 / TOGETHER.as_nanos();
     TOGETHER.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX))
 }
 
@@ -224,6 +228,7 @@ mod tests {
         assert!(places.is_sorted());
         let most = (0..600).map(|at| places.iter().filter(|place| **place == at * 100).count()).max();
         assert!(most <= Some(17), "{most:?} at once");
+        assert_eq!(place_in(minute * 600, 50, 100), minute / 2, "nobody waits for ten hours");
         assert_eq!(place_in(Duration::from_millis(50), 99, 100), Duration::ZERO, "a short one has no room");
     }
 }

@@ -273,6 +273,25 @@ fn a_work_that_hangs_delays_no_check_of_others() {
 }
 
 #[test]
+fn of_many_each_has_its_place_and_a_change_does_not_wait_for_it() {
+    let scene = Scene::new();
+    let dirs: Vec<_> = (0..80).map(|number| scene.database(&number.to_string())).collect();
+    let mut args = vec!["--action", "none", "--interval", "1h", "--debounce", "1ms"];
+    dirs.iter().for_each(|dir| args.extend(["--db", dir.to_str().unwrap()]));
+    let agent = scene.start(&args);
+    let has_run = |dir: &std::path::PathBuf| count_in(dir, "Sync cycle complete") > 0;
+    wait_until("the first", || has_run(&dirs[0]));
+    assert!(dirs.iter().filter(|dir| has_run(dir)).count() < 40, "a minute is for all of them");
+    let last = &dirs[79];
+    wait_until("the last, by a change", || {
+        fs::write(last.join("file"), "x").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        has_run(last)
+    });
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
 fn what_cannot_be_watched_any_more_has_its_cycles_by_the_clock() {
     let scene = Scene::new();
     let dirs = ["a", "b", "c", "d"].map(|name| scene.database(name));
