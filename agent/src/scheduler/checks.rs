@@ -23,6 +23,9 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Answers on their way at once, each perhaps with an open directory.
 const ANSWERS: usize = 128;
 
+/// So many help at most while checks still end: it may be the processors that they wait for.
+const HELP: usize = 16;
+
 /// How long a thread without a call stays for the next one.
 const REST: Duration = Duration::from_secs(10);
 
@@ -32,8 +35,9 @@ pub(super) struct Checks<T> {
     answers: Receiver<Answer<T>>,
     /// Put, and not answered yet.
     in_flight: usize,
-    /// When another thread was last called to help.
+    /// When another thread was last called to help, and when a check has last ended.
     helped: Instant,
+    ended: Instant,
 }
 
 /// Whose call it was, and what came of it; `None`: it panicked.
@@ -66,7 +70,7 @@ impl<T: Send + 'static> Checks<T> {
         let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, helping: 0 };
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), more: Condvar::new(), processors, answers: sender });
-        Self { shared, answers, in_flight: 0, helped: Instant::now() }
+        Self { shared, answers, in_flight: 0, helped: Instant::now(), ended: Instant::now() }
     }
 
     /// Makes a call as soon as a thread has time for it.
@@ -98,13 +102,16 @@ impl<T: Send + 'static> Checks<T> {
                 biased;
                 Some(answer) = self.answers.recv() => {
                     self.in_flight -= 1;
+                    self.ended = Instant::now();
                     return answer;
                 }
                 () = sleep_until(help), if waiting.is_some() => {
                     self.helped = Instant::now();
                     let mut queue = self.shared.lock();
-                    queue.helping += 1;
-                    self.shared.start(&mut queue);
+                    if queue.helping < HELP || self.ended.elapsed() >= PATIENCE {
+                        queue.helping += 1;
+                        self.shared.start(&mut queue);
+                    }
                 }
             }
         }

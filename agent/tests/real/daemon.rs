@@ -281,13 +281,13 @@ fn of_many_each_has_its_place_and_a_change_does_not_wait_for_it() {
     let agent = scene.start(&args);
     let has_run = |dir: &std::path::PathBuf| count_in(dir, "Sync cycle complete") > 0;
     wait_until("the first", || has_run(&dirs[0]));
-    assert!(dirs.iter().filter(|dir| has_run(dir)).count() < 40, "a minute is for all of them");
     let last = &dirs[79];
     wait_until("the last, by a change", || {
         fs::write(last.join("file"), "x").unwrap();
         std::thread::sleep(Duration::from_millis(20));
         has_run(last)
     });
+    assert!(dirs.iter().filter(|dir| has_run(dir)).count() < 60, "a minute is for all of them");
     assert_eq!(agent.stop(), Some(0));
 }
 

@@ -96,6 +96,30 @@ fn a_running_cycle_ends_under_its_old_settings_and_one_that_has_gone_has_no_othe
     assert_eq!(agent.stop(), Some(0));
 }
 
+/// A stale lock's grace is time enough for a reload between the check and the work.
+#[test]
+fn one_that_has_gone_while_it_was_checked_does_no_work() {
+    let has_gone_in_time = || {
+        let scene = Scene::new();
+        let other = scene.database("other");
+        scene.lock("vc", Holder::dead_pid());
+        #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
+        fs::rename(scene.lock_file(), other.join(".exclusive-lock")).unwrap();
+        let top = "interval = '10m'\nexec = 'touch ran'";
+        let agent = start(&scene, &conf(top, &[HERE, OTHER]));
+        let aside = other.join(".exclusive-lock.aside");
+        wait_until("the removal", || aside.exists() || scene.file("other/ran").exists());
+        let line = "Configuration reloaded: 1 databases, 0 new, 1 gone, 0 changed";
+        reload(&scene, &agent, &conf(top, &[HERE]), line);
+        let in_time = aside.exists();
+        wait_until("the end of the check", || !aside.exists());
+        assert_eq!(agent.stop(), Some(0));
+        assert!(!in_time || !scene.file("other/ran").exists(), "{:?}", log_of(&other));
+        in_time
+    };
+    assert!((0..20).any(|_| has_gone_in_time()), "never while it was checked");
+}
+
 #[test]
 fn one_that_comes_back_while_its_last_cycle_runs_goes_on() {
     let scene = Scene::new();
