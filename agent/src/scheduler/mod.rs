@@ -159,7 +159,7 @@ impl Scheduler {
             if is_idle && (self.is_ending || is_done) {
                 return if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() };
             }
-            let end_of_patience = self.end_of_patience();
+            let patience = self.end_of_patience();
             tokio::select! {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
@@ -180,7 +180,7 @@ impl Scheduler {
                         self.due.push_back(number);
                     }
                 }
-                () = sleep_until(end_of_patience.unwrap_or_else(Instant::now)), if end_of_patience.is_some() => {}
+                () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {}
                 () = pending() => {}
             }
         }

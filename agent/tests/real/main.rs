@@ -6,6 +6,7 @@ mod audit;
 mod config;
 #[cfg(test)]
 mod daemon;
+#[cfg(test)]
 mod hang;
 #[cfg(test)]
 mod log;
