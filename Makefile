@@ -12,11 +12,12 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test model stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test bench model stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
@@ -31,6 +32,10 @@ demo:
 
 test: tools
 	$(CARGO) test --locked --workspace
+
+# Prints one table, and writes its rows to limits.json in the target directory. `make bench BENCH='calls programs'`.
+bench:
+	$(CARGO) bench --locked --package beadlock-tests --bench limits -- $(BENCH)
 
 # Prints each group with its states, and each counterexample. About a minute on one core.
 model:

@@ -15,6 +15,7 @@ pub mod pulse;
 pub mod scene;
 pub mod seed;
 pub mod skip;
+pub mod spread;
 pub mod stepwise;
 pub mod wait;
 
@@ -24,4 +25,5 @@ pub use process::{Running, become_subreaper, dead_pid, reap, reap_all, run, this
 pub use pulse::Pulse;
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};
+pub use spread::Spread;
 pub use wait::wait_until;

@@ -89,8 +89,20 @@ pub fn measure(table: &mut Table) {
     fs::create_dir(&dir).expect("a database");
     let bare = Bare::of(&dir);
     let check = |expected: bool| assert_eq!(should_skip_database(&dir).is_skip(), expected);
-    table.row("should_skip_database, no lock", Some(1.15), || check(false), || bare.no_lock());
-    table.row("Cycle::enter and leave, no lock", Some(1.2), || enter_and_leave(&dir), || bare.cycle());
+    table.ratio(
+        "should_skip_database, no lock",
+        "open, lstat, open",
+        Some(1.15),
+        || check(false),
+        || bare.no_lock(),
+    );
+    table.ratio(
+        "Cycle::enter and leave, no lock",
+        "open, flock, lstat, open, unlock, close",
+        Some(1.2),
+        || enter_and_leave(&dir),
+        || bare.cycle(),
+    );
 
     let ours = Record::new("make release", "1.2.3").expect("a record");
     let five = Record { beadlock: None, ..ours.clone() };
@@ -103,21 +115,28 @@ pub fn measure(table: &mut Table) {
     ];
     for (figure, record, pid) in locks {
         fs::write(dir.join(".exclusive-lock"), record.to_json()).expect("a lock");
-        table.row(figure, Some(1.4), || check(true), || bare.lock(pid));
+        table.ratio(
+            figure,
+            "open, fstat, read, close, uname, kill",
+            Some(1.4),
+            || check(true),
+            || bare.lock(pid),
+        );
     }
     sweeps(table, root.path(), &five, me);
 }
 
 /// One after the other, each once in a batch.
 fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
-    let (few, many) = if table.runs == 1 { (100, 1000) } else { (SMALL_SWEEP, SWEEP) };
+    let (few, many) = if table.is_short { (100, 1000) } else { (SMALL_SWEEP, SWEEP) };
     let dirs: Vec<PathBuf> =
         (0..many).map(|number| root.join(format!("{}/{number}", number % 100))).collect();
     dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a directory"));
     let bare: Vec<Bare> = dirs.iter().map(|dir| Bare::of(dir)).collect();
     let sweep = |dirs: &[PathBuf]| dirs.iter().filter(|dir| should_skip_database(dir).is_skip()).count();
-    table.row(
+    table.ratio(
         &format!("a sweep of {many} without locks"),
+        "the bare loop",
         Some(1.2),
         || assert_eq!(sweep(&dirs), 0),
         || bare.iter().for_each(Bare::no_lock),
@@ -131,8 +150,9 @@ fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
             if number % 2 == 0 { bare.lock(Some(pid)) } else { bare.no_lock() }
         }
     };
-    table.row(
+    table.ratio(
         &format!("a sweep of {few}, half of them locked"),
+        "the bare loop",
         Some(1.4),
         || assert_eq!(sweep(dirs), few / 2),
         bare_sweep,

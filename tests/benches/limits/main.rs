@@ -1,8 +1,9 @@
-//! What beadlock costs, beside what the work cannot be done without, in one run: `make bench`.
+//! What beadlock costs, beside what the work cannot be done without and beside what one would use instead, in one run:
+//! `make bench`, or a part of it: `make bench BENCH=calls`.
 //!
-//! Each figure is a ratio: how long ours took in a run to how long the other took in the same run, right after it. The
-//! machine may be slow or busy; both are then. The table shows the median of the runs and their spread, and what is at
-//! most allowed. `docs/performance.md` says what the figures mean.
+//! A ratio is how long ours took in a run to how long the other took in the same run, in turn with it. The machine may be
+//! slow or busy; both are then. The table shows the median of the runs and their spread, and what is at most allowed.
+//! `docs/performance.md` says what the figures mean.
 
 mod calls;
 mod programs;
@@ -11,12 +12,24 @@ mod table;
 
 use table::Table;
 
+/// What adds rows to the table.
+type Part = fn(&mut Table);
+
+/// In the order of the table.
+const PARTS: [(&str, Part); 2] = [("calls", calls::measure), ("programs", programs::measure)];
+
 fn main() {
-    // `cargo test --benches` starts this too, to see whether it runs: one run is enough for that.
-    let is_short = !std::env::args().any(|word| word == "--bench");
-    let runs = if is_short { 1 } else { ratio::RUNS };
-    let mut table = Table::new(runs);
-    calls::measure(&mut table);
-    programs::measure(&mut table);
+    let (switches, names): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|word| word.starts_with('-'));
+    let known = PARTS.map(|(name, _)| name);
+    assert!(names.iter().all(|name| known.contains(&name.as_str())), "{names:?}: there are {known:?}");
+    // `cargo test --benches` starts this too, to see whether it runs: as little as shows it is enough for that.
+    let mut table = Table::new(!switches.iter().any(|word| word == "--bench"));
+    for (name, measure) in PARTS {
+        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+            table.begin(name);
+            measure(&mut table);
+        }
+    }
     table.end();
 }

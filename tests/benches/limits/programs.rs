@@ -24,8 +24,9 @@ pub fn measure(table: &mut Table) {
         table.not_here("beadlock check and hold", "no flock(1) here");
         return;
     }
-    table.row(
-        "beadlock check DIR, beside flock -n FILE true",
+    table.ratio(
+        "beadlock check DIR",
+        "flock -n FILE true",
         Some(1.5),
         || run(dir, &beadlock, &["check", ".beads"], 0),
         || run(dir, flock, &["-n", "file", "true"], 0),
