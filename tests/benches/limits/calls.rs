@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,8 @@ use nix::sys::stat::{Mode, fstat, fstatat};
 use nix::sys::utsname::uname;
 use nix::unistd::{Pid, read};
 
-use super::table::Table;
+use super::ratio::Clock;
+use super::table::{Table, Unit};
 
 /// As a lock file has to be opened: never blocking, never following a link.
 const FLAGS: OFlag = OFlag::O_RDONLY
@@ -52,7 +54,8 @@ impl Bare {
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
     }
 
-    /// What a lock cannot be read and judged without.
+    /// What a lock cannot be read and judged without; `kill` only where there is a process to ask, which another host's is
+    /// not.
     fn lock(&self, pid: Option<i32>) {
         let file = open(self.lock.as_c_str(), FLAGS, Mode::empty()).expect("a lock");
         let mut bytes = [0; 1024];
@@ -76,7 +79,7 @@ impl Bare {
     }
 }
 
-fn enter_and_leave(dir: &Path) {
+pub fn enter_and_leave(dir: &Path) {
     match Cycle::enter(dir) {
         Entered::Cycle(cycle) => drop(cycle.leave()),
         Entered::Skipped(decision) => panic!("{decision}"),
@@ -93,6 +96,7 @@ pub fn measure(table: &mut Table) {
         "should_skip_database, no lock",
         "open, lstat, open",
         Some(1.15),
+        Clock::Thread,
         || check(false),
         || bare.no_lock(),
     );
@@ -100,6 +104,7 @@ pub fn measure(table: &mut Table) {
         "Cycle::enter and leave, no lock",
         "open, flock, lstat, open, unlock, close",
         Some(1.2),
+        Clock::Thread,
         || enter_and_leave(&dir),
         || bare.cycle(),
     );
@@ -108,21 +113,28 @@ pub fn measure(table: &mut Table) {
     let five = Record { beadlock: None, ..ours.clone() };
     let remote = Record { hostname: format!("not-{}", hostname().expect("a name")), ..five.clone() };
     let me = std::process::id().cast_signed();
+    let (local, other) = ("open, fstat, read, close, uname, kill", "open, fstat, read, close, uname");
     let locks = [
-        ("should_skip_database, a live lock of five fields", &five, Some(me)),
-        ("should_skip_database, a live lock with our key", &ours, Some(me)),
-        ("should_skip_database, a lock of another host", &remote, None),
+        ("should_skip_database, a live lock of five fields", local, &five, Some(me)),
+        ("should_skip_database, a live lock with our key", local, &ours, Some(me)),
+        ("should_skip_database, a lock of another host", other, &remote, None),
     ];
-    for (figure, record, pid) in locks {
+    for (figure, beside, record, pid) in locks {
         fs::write(dir.join(".exclusive-lock"), record.to_json()).expect("a lock");
-        table.ratio(
-            figure,
-            "open, fstat, read, close, uname, kill",
-            Some(1.4),
-            || check(true),
-            || bare.lock(pid),
-        );
+        table.ratio(figure, beside, Some(1.4), Clock::Thread, || check(true), || bare.lock(pid));
     }
+    let mut allocations = |figure: &str, at_most: Option<f64>| {
+        let count = allocation_counter::measure(|| drop(black_box(should_skip_database(&dir)))).count_total;
+        table.value(&format!("allocations, {figure}"), Unit::Count, at_most, count as f64, None);
+    };
+    for (figure, record, at_most) in
+        [("a live lock of five fields", &five, Some(4.0)), ("a live lock with our key", &ours, None)]
+    {
+        fs::write(dir.join(".exclusive-lock"), record.to_json()).expect("a lock");
+        allocations(figure, at_most);
+    }
+    fs::remove_file(dir.join(".exclusive-lock")).expect("it was there");
+    allocations("no lock", Some(0.0));
     sweeps(table, root.path(), &five, me);
 }
 
@@ -138,6 +150,7 @@ fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
         &format!("a sweep of {many} without locks"),
         "the bare loop",
         Some(1.2),
+        Clock::Thread,
         || assert_eq!(sweep(&dirs), 0),
         || bare.iter().for_each(Bare::no_lock),
     );
@@ -154,6 +167,7 @@ fn sweeps(table: &mut Table, root: &Path, lock: &Record, pid: i32) {
         &format!("a sweep of {few}, half of them locked"),
         "the bare loop",
         Some(1.4),
+        Clock::Thread,
         || assert_eq!(sweep(dirs), few / 2),
         bare_sweep,
     );

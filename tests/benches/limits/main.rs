@@ -6,6 +6,8 @@
 //! `docs/performance.md` says what the figures mean.
 
 mod calls;
+mod filelock;
+mod latency;
 mod programs;
 mod ratio;
 mod table;
@@ -16,7 +18,12 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 2] = [("calls", calls::measure), ("programs", programs::measure)];
+const PARTS: [(&str, Part); 4] = [
+    ("calls", calls::measure),
+    ("filelock", filelock::measure),
+    ("programs", programs::measure),
+    ("latency", latency::measure),
+];
 
 fn main() {
     let (switches, names): (Vec<_>, Vec<_>) =

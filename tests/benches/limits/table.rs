@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use beadlock_tests::Spread;
 use serde_json::{Value, json};
 
-use super::ratio::{RUNS, Ratios};
+use super::ratio::{Clock, RUNS, Ratios};
 
 /// What a figure is counted in. A time is in seconds and a size in bytes, whatever they are printed in.
 #[derive(Debug, Clone, Copy)]
@@ -49,11 +49,16 @@ impl Table {
         figure: &str,
         beside: &str,
         at_most: Option<f64>,
+        clock: Clock,
         ours: impl FnMut(),
         theirs: impl FnMut(),
     ) {
-        let runs = if self.is_short { 1 } else { RUNS };
-        self.ratios(figure, beside, at_most, &Ratios::of(runs, ours, theirs));
+        self.ratios(figure, beside, at_most, &Ratios::of(self.runs(), clock, ours, theirs));
+    }
+
+    /// How often a ratio is measured.
+    pub fn runs(&self) -> usize {
+        if self.is_short { 1 } else { RUNS }
     }
 
     /// Ours, and the same work by others, measured elsewhere.
@@ -117,17 +122,17 @@ impl Table {
         if self.is_short {
             return;
         }
-        let path = rows_path();
+        let path = target_dir().join("limits.json");
         let text = serde_json::to_vec_pretty(&json!({ "rows": self.rows })).expect("JSON");
         fs::write(&path, text).expect("the target directory is there");
         println!("{} rows in {}", self.rows.len(), path.display());
     }
 }
 
-/// Beside the profiles, since this is `target/PROFILE/deps/limits-HASH`.
-fn rows_path() -> PathBuf {
+/// Above the profiles, since this is `target/PROFILE/deps/limits-HASH`.
+pub fn target_dir() -> PathBuf {
     let this = std::env::current_exe().expect("this program's own path");
-    this.ancestors().nth(3).expect("target/PROFILE/deps above it").join("limits.json")
+    this.ancestors().nth(3).expect("target/PROFILE/deps above it").to_path_buf()
 }
 
 impl Unit {
