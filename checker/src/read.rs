@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
+use crate::dialect::beads::StartedAt;
 use crate::error::words;
 
 /// The longest lock file that is read.
@@ -220,6 +221,13 @@ impl LockFile {
     /// Which file it is.
     pub(crate) fn inode(&self) -> Inode {
         Inode::of(&self.stat)
+    }
+
+    /// When anything of it was last changed, its name too, as of when it was opened. By the clock of whoever writes the
+    /// file system.
+    pub(crate) fn changed(&self) -> StartedAt {
+        let nanos = u32::try_from(self.stat.st_ctime_nsec).unwrap_or_default();
+        StartedAt::from_unix(self.stat.st_ctime, nanos)
     }
 
     /// As it is now.

@@ -13,6 +13,7 @@ use super::{Release, Site, Step, open_searchable};
 use crate::Options;
 use crate::dialect::beads::{Mark, Record};
 use crate::error::{Error, Result};
+use crate::filesystem;
 use crate::gate::Gate;
 use crate::place::Place;
 use crate::read::{self, Inode, LockFile, Sight};
@@ -29,7 +30,8 @@ pub struct Held {
     pub(super) inode: Inode,
     /// Since when it is held.
     since: Instant,
-    /// Since when this guards it: what the grace of a release is counted from.
+    /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the grace
+    /// of a release is counted from.
     pub(super) guarded: Instant,
 }
 
@@ -242,6 +244,19 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let age = Duration::try_from(record.started_at.age(crate::facts::now())).unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);
+        held.guarded = held.guarded.checked_sub(self.untouched_for(&file)).unwrap_or(held.guarded);
         Ok(Adopted::Held(held))
+    }
+
+    /// For how long at least the lock file has been as it is: since its link, or since whoever changed anything of it. By
+    /// this machine's clock; none where another one writes the times.
+    fn untouched_for(&self, file: &LockFile) -> Duration {
+        /// The kernel's times are of its last tick, at least 100 of which make a second.
+        const TICK: Duration = Duration::from_millis(10);
+        if !filesystem::is_local(self.dir) {
+            return Duration::ZERO;
+        }
+        let age = file.changed().age(crate::facts::now());
+        Duration::try_from(age).unwrap_or_default().saturating_sub(TICK)
     }
 }

@@ -3,13 +3,14 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::{Look, Place, sys};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
 use crate::words;
 
@@ -36,11 +37,49 @@ pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duratio
     fds.map(|fd| fd.is_some() && answers.next().unwrap_or(false))
 }
 
+/// What the kernel watches for us.
+///
+/// Closing it takes the kernel some milliseconds, sometimes tens of them: it waits until nobody can be looking at the
+/// watches any more. That is done aside, lest a claim or a release waits for it.
+#[derive(Debug)]
+pub struct Watcher(Option<Inotify>);
+
+impl Watcher {
+    /// Watches the first of the paths that can be watched; `None` where none can.
+    pub fn over(paths: &[PathBuf], flags: AddWatchFlags) -> Option<Self> {
+        let watcher = Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok());
+        let inotify = watcher.0.as_ref()?;
+        paths.iter().any(|path| inotify.add_watch(path, flags).is_ok()).then_some(watcher)
+    }
+
+    /// Shows `see` every event that has come.
+    pub fn read(&self, mut see: impl FnMut(&InotifyEvent)) {
+        while let Some(Ok(events)) = self.0.as_ref().map(Inotify::read_events)
+            && !events.is_empty()
+        {
+            events.iter().for_each(&mut see);
+        }
+    }
+
+    /// Readable when something has happened.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let inotify = self.0.take();
+        // Where there is no thread to be had it is closed here.
+        let _ = std::thread::Builder::new().stack_size(64 * 1024).spawn(move || drop(inotify));
+    }
+}
+
 /// The events that may mean that a lock has ended.
 #[derive(Debug)]
 pub struct Events {
     /// None where the directory cannot be watched: the backoff is all there is then.
-    directory: Option<Inotify>,
+    directory: Option<Watcher>,
     /// None when the holder is not of this machine, or once it has fired.
     holder: Option<OwnedFd>,
     /// What the lock file is called.
@@ -57,8 +96,7 @@ impl Events {
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
-        let directory = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
-        let directory = directory.filter(|inotify| inotify.add_watch(place.dir(), flags).is_ok());
+        let directory = Watcher::over(&[place.dir().to_owned()], flags);
         Self { directory, holder: None, lock: OsStr::from_bytes(place.names().lock().to_bytes()).to_owned() }
     }
 
@@ -71,7 +109,7 @@ impl Events {
 
     /// The descriptors to wait for.
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [self.directory.as_ref().map(AsFd::as_fd), self.holder.as_ref().map(AsFd::as_fd)]
+        [self.directory.as_ref().and_then(Watcher::fd), self.holder.as_ref().map(AsFd::as_fd)]
     }
 
     /// The holder's process has ended: said once, for a zombie stays readable for as long as nobody reaps it.
@@ -83,13 +121,8 @@ impl Events {
     pub fn lock_has_changed(&mut self) -> bool {
         let Some(directory) = &self.directory else { return false };
         let mut changed = false;
-        while let Ok(events) = directory.read_events() {
-            if events.is_empty() {
-                break;
-            }
-            // Events without a name are about the directory itself, or say that the queue overflowed.
-            changed |= events.iter().any(|event| event.name.as_ref().is_none_or(|name| *name == self.lock));
-        }
+        // Events without a name are about the directory itself, or say that the queue overflowed.
+        directory.read(|event| changed |= event.name.as_ref().is_none_or(|name| *name == self.lock));
         changed
     }
 }

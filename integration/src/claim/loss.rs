@@ -3,7 +3,7 @@
 //! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
 //! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Held, Whereabouts};
 use clap::ValueEnum;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::AddWatchFlags;
 
+use super::event::Watcher;
 use super::wait::Deadline;
 use crate::failure::{Code, Error};
 use crate::target::Found;
@@ -126,7 +127,7 @@ fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 #[derive(Debug)]
 pub struct Watch<'h> {
     held: &'h Held,
-    events: Option<Inotify>,
+    events: Option<Watcher>,
     /// When to look again.
     again: Deadline,
     /// It was not there at the last look.
@@ -143,10 +144,7 @@ impl<'h> Watch<'h> {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
-        let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
-        let events = events.filter(|events| {
-            [by_number, held.path()].iter().any(|path| events.add_watch(path, flags).is_ok())
-        });
+        let events = Watcher::over(&[by_number, held.path()], flags);
         Self { held, events, again: Deadline::after(Duration::ZERO), suspected: false, moved: false }
     }
 
@@ -157,7 +155,7 @@ impl<'h> Watch<'h> {
 
     /// Readable when something has happened to the lock.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.events.as_ref().map(AsFd::as_fd)
+        self.events.as_ref().and_then(Watcher::fd)
     }
 
     /// How long it may be left alone.
@@ -169,11 +167,7 @@ impl<'h> Watch<'h> {
     pub fn look(&mut self, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken && let Some(events) = &self.events {
-            while let Ok(read) = events.read_events()
-                && !read.is_empty()
-            {
-                self.moved |= read.iter().any(|event| event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
-            }
+            events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
         }
         if !is_time && (!woken || self.suspected) {
             return None;

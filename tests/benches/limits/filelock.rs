@@ -15,7 +15,7 @@ use super::calls::enter_and_leave;
 use super::ratio::{Batch, Clock, Ratios};
 use super::table::{Table, target_dir};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/filelock.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/python.py");
 const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/limits/requirements.txt");
 
 /// How often at a time, in Python: some milliseconds.

@@ -1,7 +1,7 @@
 """What a daemon in Python would do, timed by Python itself: for each line with a number, does it so often, and answers with
 the seconds that this thread has run meanwhile.
 
-`filelock.py cycle DIR`: a lock of the filelock library around a cycle, without waiting. `filelock.py check DIR`: reads the lock
+`python.py cycle DIR`: a lock of the filelock library around a cycle, without waiting. `python.py check DIR`: reads the lock
 file and asks for its process."""
 
 import json
