@@ -148,9 +148,9 @@ fn waiting_hold(scene: &Scene, dice: &mut Dice) -> Started {
     waiting
 }
 
-/// At no moment of the waiting schedule in particular.
+/// At no moment of the waiting schedule in particular, and so long that the claim is older than the grace of its release.
 fn pause(dice: &mut Dice) {
-    std::thread::sleep(Duration::from_millis(5 + dice.below(20)));
+    std::thread::sleep(Duration::from_millis(25 + dice.below(20)));
 }
 
 pub fn measure(table: &mut Table) {
