@@ -81,7 +81,7 @@ impl Bare {
 
 pub fn enter_and_leave(dir: &Path) {
     match Cycle::enter(dir) {
-        Entered::Cycle(cycle) => drop(cycle.leave()),
+        Entered::Cycle(cycle) => cycle.leave(),
         Entered::Skipped(decision) => panic!("{decision}"),
     }
 }

@@ -199,7 +199,9 @@ fn to_hold(scene: &Scene, way: Way, dice: &mut Dice) -> f64 {
     let ending = claim.end(scene);
     let took = waiting.speaks() - begun;
     waiting.end();
-    ending.map(Started::end);
+    if let Some(ending) = ending {
+        ending.end();
+    }
     took.as_secs_f64()
 }
 
@@ -230,7 +232,9 @@ fn to_cycle(scene: &Scene, way: Way, agent: &mut Agent, dice: &mut Dice) -> f64 
     let begun = Instant::now();
     let ending = claim.end(scene);
     let took = agent.says("Starting sync cycle...") - begun;
-    ending.map(Started::end);
+    if let Some(ending) = ending {
+        ending.end();
+    }
     agent.says("Sync cycle complete");
     took.as_secs_f64()
 }

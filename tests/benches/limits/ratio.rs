@@ -1,6 +1,5 @@
 //! Two ways of doing something, measured in turn.
 
-use std::hint::black_box;
 use std::time::Duration;
 
 use beadlock_tests::Spread;
@@ -119,7 +118,7 @@ impl<'a, F: FnMut()> Batch<'a, F> {
     pub fn seconds(&mut self) -> f64 {
         let begun = self.clock.now();
         for _ in 0..self.times {
-            black_box((self.once)());
+            (self.once)();
         }
         self.took = self.clock.now() - begun;
         self.took.as_secs_f64() / f64::from(self.times)
