@@ -12,7 +12,7 @@ use crate::log::{Line, own};
 use crate::watch::Marks;
 
 /// The first and the longest wait before a database whose gate was busy comes again.
-const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
+const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(1000));
 
 /// When the next cycle of a database is due, and why.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Due {
     }
 
     /// A cycle ended, and what comes next will not wait for the tick but must not spin either: the gate was busy, or
-    /// a lock went away meanwhile, perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
+    /// a lock went away meanwhile, perhaps the cycle's own. 1, 2, 4 … 1000 ms from now.
     pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
         let (first, longest) = RETRY;
         self.leave_out_passed(now, interval);
@@ -262,22 +262,22 @@ mod tests {
         let start = Instant::now();
         let mut due = Due::new(start);
         due.begun(start, SECOND * 60);
-        let waits: Vec<_> = (0..9)
+        let waits: Vec<_> = (0..12)
             .map(|_| {
                 due.again_soon(start, SECOND * 60);
                 (due.at() - start).as_millis()
             })
             .collect();
-        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
         due.ended(start, SECOND * 60);
         due.again_soon(start, SECOND * 60);
-        assert_eq!(due.at(), start + millis(10), "from the beginning");
+        assert_eq!(due.at(), start + millis(1), "from the beginning");
         due.again_soon(start, SECOND * 60);
         due.marked(GONE, start + millis(5), DEBOUNCE);
         assert_eq!(due.at(), start + millis(5), "a lock that goes away is due at once");
         due.begun(start + millis(5), SECOND * 60);
         due.again_soon(start + millis(6), SECOND * 60);
-        assert_eq!(due.at(), start + millis(16), "and its releaser's gate waited for from the beginning");
+        assert_eq!(due.at(), start + millis(7), "and its releaser's gate waited for from the beginning");
     }
 
     #[test]
@@ -286,8 +286,8 @@ mod tests {
         let mut due = Due::new(start);
         due.begun(start, SECOND);
         due.again_soon(start + millis(2_500), SECOND);
-        assert_eq!(due.at(), start + millis(2_510));
-        due.begun(start + millis(2_510), SECOND);
+        assert_eq!(due.at(), start + millis(2_501));
+        due.begun(start + millis(2_501), SECOND);
         assert_eq!(due.at(), start + SECOND * 3);
     }
 

@@ -1,6 +1,7 @@
 //! A lock that stands: where it has got to, and who becomes its guard later.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::Place;
 use beadlock_checker::dialect::beads::Record;
@@ -274,4 +275,23 @@ fn the_file_that_keeps_a_broken_lock_is_known_by_its_inode() {
     assert_eq!(held.broken_as(), None, "the same words are not the same lock");
     fs::rename(database.lock(), kept("2027.json")).unwrap();
     assert_eq!((held.broken_as(), held.whereabouts()), (Some(kept("2027.json")), Whereabouts::Vanished));
+}
+
+/// What is released by its id pays what is left of the grace since its claim, as its own process would: nothing, once the
+/// claim is older.
+#[test]
+fn who_adopts_an_old_claim_waits_for_no_grace() {
+    let takes = |age: Duration| {
+        let database = Database::new();
+        let gate = database.gate();
+        let id = claimed(&gate, Means::BEST, &ours()).id().to_owned();
+        std::thread::sleep(age);
+        let Ok(Adopted::Held(held)) = site(&gate, Means::BEST).adopt(&id) else { panic!("not adopted") };
+        let begun = Instant::now();
+        assert!(held.release(Some(&gate)).is_ok());
+        begun.elapsed()
+    };
+    let quickest = |age: Duration| (0..20).map(|_| takes(age)).min();
+    assert!(quickest(Duration::from_millis(40)) < Some(Duration::from_millis(9)));
+    assert!(quickest(Duration::ZERO) >= Some(Duration::from_millis(9)));
 }

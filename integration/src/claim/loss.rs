@@ -127,7 +127,9 @@ fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 #[derive(Debug)]
 pub struct Watch<'h> {
     held: &'h Held,
+    /// None before the second look, and where it cannot be watched.
     events: Option<Watcher>,
+    looks: Looks,
     /// When to look again.
     again: Deadline,
     /// It was not there at the last look.
@@ -136,16 +138,30 @@ pub struct Watch<'h> {
     moved: bool,
 }
 
+/// How far the watch has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Looks {
+    None,
+    One,
+    /// Events were asked for.
+    Watched,
+}
+
 impl<'h> Watch<'h> {
-    /// Begins now.
+    /// Begins now: with a look, and with events from the next one on.
     pub fn over(held: &'h Held) -> Self {
+        let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
+        Self { held, events: None, looks, again, suspected: false, moved: false }
+    }
+
+    /// Asks for events. Of a command that ends at once they are not worth what it costs to end them.
+    fn begin(&mut self) {
         let flags = AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
-        let events = Watcher::over(&[by_number, held.path()], flags);
-        Self { held, events, again: Deadline::after(Duration::ZERO), suspected: false, moved: false }
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.held.pin().as_raw_fd()));
+        self.events = Watcher::over(&[by_number, self.held.path()], flags);
     }
 
     /// The lock that is watched.
@@ -172,7 +188,19 @@ impl<'h> Watch<'h> {
         if !is_time && (!woken || self.suspected) {
             return None;
         }
-        let net = if self.events.is_some() { NET } else { NET_ALONE };
+        self.looks = match self.looks {
+            Looks::None => Looks::One,
+            Looks::One => {
+                self.begin();
+                Looks::Watched
+            }
+            Looks::Watched => Looks::Watched,
+        };
+        let net = match (self.looks, &self.events) {
+            (Looks::Watched, Some(_)) => NET,
+            (Looks::Watched, None) => NET_ALONE,
+            (Looks::None | Looks::One, _) => CONFIRM,
+        };
         let whereabouts = self.held.whereabouts();
         let is_in_place = whereabouts == Whereabouts::InPlace;
         let lost = match loss_of(whereabouts) {
