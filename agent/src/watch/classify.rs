@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::is_own_name;
-use notify::event::{EventKind, ModifyKind, RenameMode};
 
 /// The name whose disappearance starts a cycle.
 pub(super) const LOCK: &str = ".exclusive-lock";
@@ -19,15 +18,11 @@ pub(super) enum What {
     DirectoryGone,
 }
 
-/// What an event on a path in the directory of a database amounts to: nothing, for accesses, own names and the
-/// agent's own files; of the lock and of the directory itself only the disappearance counts.
-pub(super) fn classify(database: &Path, path: &Path, kind: EventKind, own: &[PathBuf]) -> Option<What> {
+/// What an event on a path in the directory of a database amounts to: nothing, for own names and the agent's own
+/// files; of the lock and of the directory itself only the disappearance counts.
+pub(super) fn classify(database: &Path, path: &Path, is_gone: bool, own: &[PathBuf]) -> Option<What> {
     let inside = path.strip_prefix(database).ok()?;
-    let is_gone =
-        matches!(kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)));
-    match kind {
-        // "Both" repeats a From and a To.
-        EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => return None,
+    match inside {
         _ if inside == Path::new("") => return is_gone.then_some(What::DirectoryGone),
         _ if inside == Path::new(LOCK) => return is_gone.then_some(What::LockGone),
         _ if own.iter().any(|own| is_own_file(path, own)) => return None,
@@ -49,20 +44,14 @@ fn is_number(text: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use notify::event::{AccessKind, CreateKind, DataChange, RemoveKind};
 
     #[test]
     fn what_counts() {
-        let write = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-        let create = EventKind::Create(CreateKind::File);
-        let remove = EventKind::Remove(RemoveKind::File);
-        let away = EventKind::Modify(ModifyKind::Name(RenameMode::From));
-        let here = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+        let (write, create, here, remove, away) = (false, false, false, true, true);
         let table = [
             ("issues.jsonl", write, Some(What::Changed)),
             ("sub/.exclusive-lock", remove, Some(What::Changed)),
             ("beads.db-wal", write, Some(What::Changed)),
-            ("issues.jsonl", EventKind::Access(AccessKind::Any), None),
             (".exclusive-lock", create, None),
             (".exclusive-lock", write, None),
             (".exclusive-lock", here, None),
@@ -77,14 +66,14 @@ mod tests {
             ("logs/sync.log.old", write, Some(What::Changed)),
             ("logs/sync", write, Some(What::Changed)),
             ("sync.log", write, Some(What::Changed)),
-            ("", EventKind::Modify(ModifyKind::Any), None),
+            ("", write, None),
             ("", away, Some(What::DirectoryGone)),
             ("", remove, Some(What::DirectoryGone)),
         ];
-        for (path, kind, expected) in table {
+        for (path, is_gone, expected) in table {
             let database = Path::new("/x/.beads");
             let (path, log) = (database.join(path), database.join("logs/sync.log"));
-            assert_eq!(classify(database, &path, kind, &[log]), expected, "{path:?} {kind:?}");
+            assert_eq!(classify(database, &path, is_gone, &[log]), expected, "{path:?} {is_gone}");
         }
     }
 }

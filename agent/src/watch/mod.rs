@@ -5,64 +5,74 @@
 //! that goes away is marked all the same.
 //!
 //! # The end of the mute
-//! What the command wrote must have been seen before the mute ends, or it would start the next cycle. inotify is
-//! one ordered queue for all watches, so a [`Marker`] does it: a file of our own that nobody else opens is watched
-//! too and opened once; when that has been reported, so has everything before it. Opening the database's directory
-//! would not do, others open it all the time. Where there are no such reports the wait ends after [`PATIENCE`].
+//! What the command wrote must have been seen before the mute ends, or it would start the next cycle. What has happened
+//! is in inotify's queue at once, so it is enough to read the queue to its end.
 
 mod classify;
-mod marker;
 mod state;
+mod tree;
 mod wrong;
 
 use std::fs;
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub(crate) use self::classify::is_own_file;
-use self::marker::Marker;
 pub(crate) use self::state::{Marks, News};
-use self::state::{Seen, Shared, State, lock};
+use self::state::{Seen, Shared, lock};
+use self::tree::{Directory, Tree};
 pub(crate) use self::wrong::Wrong;
 
-/// The longest wait for the marker.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// What happens within this time after something has happened is heard together: the agent's own logs, for one, which
+/// are written in all databases that are due.
+const REST: Duration = Duration::from_millis(1);
 
-/// Watches databases, each by its number in the settings. Without a watcher inside nothing is ever marked.
+/// Watches databases, each by its number in the settings. Without ears nothing is ever marked.
 pub(crate) struct Watch {
-    watcher: Option<Mutex<RecommendedWatcher>>,
+    ears: Option<Arc<Ears>>,
     shared: Arc<Shared>,
-    marker: Option<Marker>,
-    /// One drain at a time: the marker's reports are counted.
-    draining: Mutex<()>,
+}
+
+/// What hears: the thread of the watcher, and whoever has to know now.
+struct Ears {
+    tree: Tree,
+    shared: Arc<Shared>,
+    /// One at a time: who has heard to the end knows that all of it is marked.
+    hearing: Mutex<()>,
+    are_shut: AtomicBool,
 }
 
 impl Watch {
     /// No watcher: the clock alone.
     pub(crate) fn none() -> Self {
-        Self { watcher: None, shared: Arc::default(), marker: None, draining: Mutex::new(()) }
+        Self { ears: None, shared: Arc::default() }
     }
 
     /// A watcher that watches nothing yet.
     ///
     /// # Errors
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
-    pub(crate) fn new() -> notify::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let handler = {
-            let shared = Arc::clone(&shared);
-            move |event| shared.handle(event)
+        let ears = Ears {
+            tree: Tree::new()?,
+            shared: Arc::clone(&shared),
+            hearing: Mutex::default(),
+            are_shut: AtomicBool::new(false),
         };
-        let mut watcher = RecommendedWatcher::new(handler, Config::default().with_follow_symlinks(false))?;
-        let marker = Marker::new()
-            .ok()
-            .filter(|marker| watcher.watch(marker.path(), RecursiveMode::NonRecursive).is_ok());
-        shared.lock().marker = marker.as_ref().map(|marker| marker.path().to_path_buf());
-        Ok(Self { watcher: Some(Mutex::new(watcher)), shared, marker, draining: Mutex::new(()) })
+        let ears = Arc::new(ears);
+        let listening = Arc::clone(&ears);
+        thread::Builder::new().name("watch".to_owned()).spawn(move || listening.listen())?;
+        Ok(Self { ears: Some(ears), shared })
     }
 
     /// The agent's own files, without links, are never a change from now on.
@@ -74,10 +84,14 @@ impl Watch {
     /// Blocks for as long as it takes to walk through the directory. Where it cannot be watched is in the news, once
     /// for a directory; one that is not there is no error.
     pub(crate) fn ensure(&self, number: usize, dir: &Path) {
-        let Some(watcher) = &self.watcher else { return };
-        // A file system that hangs does so here, before anybody else has to wait for it.
-        let Ok(meta) = fs::metadata(dir) else { return };
-        let inode = (meta.dev(), meta.ino());
+        // A file system that hangs does so here, and nobody else has to wait for it.
+        if let Ok(meta) = fs::metadata(dir) {
+            self.ensure_inode(number, dir, (meta.dev(), meta.ino()));
+        }
+    }
+
+    fn ensure_inode(&self, number: usize, dir: &Path, inode: (u64, u64)) {
+        let Some(ears) = &self.ears else { return };
         {
             let mut state = self.shared.lock();
             match state.databases.get_mut(dir) {
@@ -93,33 +107,22 @@ impl Watch {
                 }
             }
         }
-        let watched = {
-            let mut watcher = lock(watcher);
-            let _ = watcher.unwatch(dir); // The one that was here before, wherever it has gone.
-            watcher.watch(dir, RecursiveMode::Recursive)
-        };
-        let Err(error) = watched else { return };
-        let mut state = self.shared.lock();
-        if matches!(error.kind, notify::ErrorKind::PathNotFound) {
-            // Something in it went away meanwhile: again at the next cycle.
-            state.forget(dir);
-        } else {
-            state.news.wrong.push(Wrong::new(Some(number), &error));
-            self.shared.wake.notify_one();
+        match ears.tree.watch(dir) {
+            Ok(()) => {}
+            // It went away meanwhile: again at the next cycle.
+            Err(Errno::ENOENT | Errno::ENOTDIR) => self.shared.lock().forget(dir),
+            Err(error) => self.shared.is_wrong(Wrong::new(Some(number), &error.into())),
         }
     }
 
-    /// Watches a database no longer, unless it has come back under another number by now. May have to wait until others
-    /// are watched.
+    /// Watches a database no longer, unless it has come back under another number by now.
     pub(crate) fn unwatch(&self, number: usize, dir: &Path) {
-        let Some(watcher) = &self.watcher else { return };
-        // The watcher first: who comes back meanwhile is watched after this.
-        let mut watcher = lock(watcher);
+        let Some(ears) = &self.ears else { return };
         let mut state = self.shared.lock();
         if state.databases.get(dir).is_some_and(|seen| seen.number == number) {
             state.databases.remove(dir);
-            drop(state);
-            let _ = watcher.unwatch(dir);
+            // Under the lock of the state: who comes back meanwhile is watched after this.
+            ears.tree.unwatch(dir);
         }
     }
 
@@ -131,7 +134,7 @@ impl Watch {
         }
     }
 
-    /// The cycle has itself removed a stale lock, before its work: that disappearance is no news. Blocks.
+    /// The cycle has itself removed a stale lock, before its work: that disappearance is no news.
     pub(crate) fn forget_lock_gone(&self, dir: &Path) {
         self.drain();
         if let Some(seen) = self.shared.lock().databases.get_mut(dir) {
@@ -139,8 +142,8 @@ impl Watch {
         }
     }
 
-    /// The cycle's work has ended: waits until everything it wrote was seen, then changes count again, also those of
-    /// a directory that the cycle has put in the place of the old one. Blocks.
+    /// The cycle's work has ended: hears everything it wrote, then changes count again, also those of a directory that
+    /// the cycle has put in the place of the old one. Blocks.
     pub(crate) fn unmute(&self, number: usize, dir: &Path) {
         self.drain();
         self.ensure(number, dir);
@@ -150,18 +153,10 @@ impl Watch {
     }
 
     fn drain(&self) {
-        if self.watcher.is_none() {
-            return;
+        if let Some(ears) = &self.ears {
+            // Its thread says what is wrong.
+            let _ = ears.hear();
         }
-        let _alone = lock(&self.draining);
-        let before = self.shared.lock().marker_reports;
-        if let Some(marker) = &self.marker {
-            marker.touch();
-        }
-        // Without a marker nothing is ever reported: all the patience there is.
-        let state = self.shared.lock();
-        let unseen = |state: &mut State| state.marker_reports == before;
-        let _ = self.shared.marker_seen.wait_timeout_while(state, PATIENCE, unseen);
     }
 
     /// Returns when something was marked, perhaps by now taken.
@@ -181,14 +176,62 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(ears) = &self.ears {
+            ears.are_shut.store(true, Ordering::Relaxed);
+            ears.tree.poke();
+        }
+    }
+}
+
+impl Ears {
+    fn listen(self: Arc<Self>) {
+        while !self.are_shut.load(Ordering::Relaxed) {
+            let _ = poll(&mut [PollFd::new(self.tree.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
+            if let Err(error) = self.hear() {
+                self.shared.lock().resync();
+                return self.shared.is_wrong(Wrong::new(None, &error.into()));
+            }
+            thread::sleep(REST);
+        }
+    }
+
+    /// Marks everything that has happened so far.
+    fn hear(self: &Arc<Self>) -> nix::Result<()> {
+        let new = {
+            let _alone = lock(&self.hearing);
+            self.tree.read(|report| self.shared.take(&report))?
+        };
+        if !new.is_empty() {
+            // In a thread of its own, for a file system can hang. Without one they are watched from the next resync on.
+            let ears = Arc::clone(self);
+            let _ = thread::Builder::new().spawn(move || ears.watch(new));
+        }
+        Ok(())
+    }
+
+    /// Watches directories that have come into databases.
+    fn watch(&self, new: Vec<Directory>) {
+        for directory in new {
+            match self.tree.add(directory) {
+                Ok(()) | Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                Err(error) => return self.shared.is_wrong(Wrong::new(None, &error.into())),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
 mod tests {
     use super::classify::LOCK;
+    use super::tree::Report;
     use super::*;
-    use notify::{Event, EventKind};
     use std::fs::File;
     use std::time::Instant;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     const CHANGED: Marks = Marks { changed: true, lock_gone: false };
     const GONE: Marks = Marks { changed: false, lock_gone: true };
@@ -205,9 +248,7 @@ mod tests {
 
     /// Everything that happened so far.
     fn marks(watch: &Watch, dir: &Path) -> Marks {
-        let begun = Instant::now();
         watch.drain();
-        assert!(begun.elapsed() < PATIENCE, "the marker was never reported");
         watch.take(dir)
     }
 
@@ -297,13 +338,55 @@ mod tests {
     }
 
     #[test]
-    fn without_a_marker_there_is_still_patience() {
-        let (_root, dir, mut watch) = scene();
-        watch.marker = None;
-        watch.mute(&dir);
+    fn a_directory_that_comes_later_is_watched_too_and_one_that_goes_elsewhere_no_longer() {
+        let (root, dir, watch) = scene();
+        let is_heard = |file: PathBuf| {
+            let begun = Instant::now();
+            while begun.elapsed() < PATIENCE {
+                fs::write(&file, "x").unwrap();
+                if marks(&watch, &dir) == CHANGED {
+                    return true;
+                }
+            }
+            false
+        };
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        assert!(is_heard(dir.join("a/b/file")));
+        fs::rename(dir.join("a"), dir.join("c")).unwrap();
+        assert!(is_heard(dir.join("c/b/file")));
+        fs::rename(dir.join("c"), root.path().join("elsewhere")).unwrap();
+        assert_eq!(marks(&watch, &dir), CHANGED);
+        fs::write(root.path().join("elsewhere/b/file"), "y").unwrap();
+        assert_eq!(marks(&watch, &dir), NOTHING);
+    }
+
+    #[test]
+    fn what_is_only_opened_and_read_is_not_even_heard() {
+        let (_root, dir, watch) = scene();
         fs::write(dir.join("file"), "x").unwrap();
-        watch.unmute(0, &dir);
-        assert_eq!(watch.take(&dir), NOTHING);
+        watch.drain();
+        let _ = (File::open(&dir), fs::read(dir.join("file")), fs::read_dir(&dir));
+        let ears = watch.ears.as_ref().unwrap();
+        let mut heard = 0;
+        ears.tree.read(|_| heard += 1).unwrap();
+        assert_eq!(heard, 0);
+    }
+
+    #[test]
+    fn in_a_database_in_another_the_inner_ones_lock_counts() {
+        let (_root, dir, watch) = scene();
+        let inner = dir.join("sub/.beads");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join(LOCK), "{}").unwrap();
+        for order in [[&dir, &inner], [&inner, &dir]] {
+            watch.unwatch(0, &dir);
+            watch.unwatch(1, &inner);
+            order.iter().for_each(|at| watch.ensure(usize::from(**at == inner), at));
+            marks(&watch, &dir);
+            fs::remove_file(inner.join(LOCK)).unwrap();
+            assert_eq!((marks(&watch, &inner), marks(&watch, &dir)), (GONE, NOTHING));
+            fs::write(inner.join(LOCK), "{}").unwrap();
+        }
     }
 
     #[test]
@@ -321,9 +404,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_watched_is_said_and_for_whom() {
-        let limit = notify::Error::new(notify::ErrorKind::MaxFilesWatch);
+        let limit = Errno::ENOSPC.into();
         assert_eq!(Wrong::new(Some(3), &limit).database, None, "a limit is everyone's");
-        let denied = notify::Error::io(std::io::Error::from_raw_os_error(nix::libc::EACCES));
+        let denied = Errno::EACCES.into();
         assert_eq!(
             Wrong::new(Some(3), &denied),
             Wrong { database: Some(3), why: "permission denied".to_owned() }
@@ -333,15 +416,14 @@ mod tests {
     #[test]
     fn what_was_missed_is_a_change_of_everything_that_is_not_at_work() {
         let (_root, dir, watch) = scene();
-        let lost = || Ok(Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan));
-        watch.shared.handle(lost());
+        watch.shared.take(&Report::Lost);
         assert_eq!(watch.take(&dir), CHANGED);
         watch.ensure(0, &dir);
         watch.mute(&dir);
-        watch.shared.handle(lost());
+        watch.shared.take(&Report::Lost);
         assert_eq!(watch.take(&dir), GONE, "a lost end of a claim would never be repeated");
         watch.unmute(0, &dir);
-        watch.shared.handle(Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch)));
+        watch.shared.is_wrong(Wrong::new(None, &Errno::ENOSPC.into()));
         let news = std::mem::take(&mut watch.shared.lock().news);
         let why = "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
         assert_eq!(news.wrong, [Wrong { database: None, why }]);

@@ -1,13 +1,13 @@
-//! What the watcher has reported so far: marks, and the counting of its marker.
+//! What the watcher has reported so far: marks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use notify::{Event, EventKind};
 use tokio::sync::Notify;
 
 use super::classify::{What, classify};
+use super::tree::Report;
 use super::wrong::Wrong;
 
 /// What became of a database since it was last asked for.
@@ -32,15 +32,12 @@ pub(crate) struct News {
 pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) wake: Notify,
-    pub(super) marker_seen: Condvar,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) databases: HashMap<PathBuf, Seen>,
     pub(super) news: News,
-    pub(super) marker: Option<PathBuf>,
-    pub(super) marker_reports: u64,
     /// The one log of all databases and the audit trail, which may lie in one of them.
     pub(super) own: Vec<PathBuf>,
 }
@@ -61,26 +58,25 @@ impl Shared {
         lock(&self.state)
     }
 
-    pub(super) fn handle(&self, event: notify::Result<Event>) {
+    /// Marks what has happened.
+    pub(super) fn take(&self, report: &Report) {
         let mut state = self.lock();
-        match event {
-            Ok(event) if event.need_rescan() => state.resync(),
-            Ok(event) => {
-                if event.kind.is_access() && event.paths.first() == state.marker.as_ref() {
-                    state.marker_reports += 1;
-                    self.marker_seen.notify_all();
-                    return;
-                }
-                if event.paths.iter().filter(|path| state.mark(path, event.kind)).count() == 0 {
-                    return;
-                }
+        let is_news = match report {
+            Report::Lost => {
+                state.resync();
+                true
             }
-            Err(error) => {
-                state.mark_all();
-                state.news.wrong.push(Wrong::new(None, &error));
-            }
-        }
+            Report::At { database, path, is_gone } => state.mark(database, path, *is_gone),
+        };
         drop(state);
+        if is_news {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Something is wrong with the watcher.
+    pub(super) fn is_wrong(&self, wrong: Wrong) {
+        self.lock().news.wrong.push(wrong);
         self.wake.notify_one();
     }
 }
@@ -88,7 +84,7 @@ impl Shared {
 impl State {
     /// Reports were lost, perhaps of new directories: everything may have changed, and is to be watched anew. The
     /// muted may have lost the end of a claim, which nothing would ever repeat.
-    fn resync(&mut self) {
+    pub(super) fn resync(&mut self) {
         self.news.resyncs += 1;
         for seen in self.databases.values_mut() {
             seen.inode = NOWHERE;
@@ -112,10 +108,9 @@ impl State {
         }
     }
 
-    /// Marks the database that a path lies in. True when that is news.
-    fn mark(&mut self, path: &Path, kind: EventKind) -> bool {
-        let Some(dir) = path.ancestors().find(|dir| self.databases.contains_key(*dir)) else { return false };
-        let Some(what) = classify(dir, path, kind, &self.own) else { return false };
+    /// Marks a database for something at this path in it. True when that is news.
+    fn mark(&mut self, dir: &Path, path: &Path, is_gone: bool) -> bool {
+        let Some(what) = classify(dir, path, is_gone, &self.own) else { return false };
         if what == What::DirectoryGone {
             // Its inode number may come back with another directory.
             self.forget(dir);

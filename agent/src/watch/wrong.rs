@@ -12,27 +12,21 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     /// From an error that came up with a database, or with none. A limit that is reached is everyone's.
-    pub(crate) fn new(database: Option<usize>, error: &notify::Error) -> Self {
-        let is_limit = matches!(error.kind, notify::ErrorKind::MaxFilesWatch);
+    pub(crate) fn new(database: Option<usize>, error: &io::Error) -> Self {
+        let is_limit = error.raw_os_error() == Some(nix::libc::ENOSPC);
         Self { database: database.filter(|_| !is_limit), why: why(error) }
     }
 }
 
-fn why(error: &notify::Error) -> String {
-    match &error.kind {
-        notify::ErrorKind::MaxFilesWatch => {
+fn why(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(nix::libc::ENOSPC) => {
             "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned()
         }
-        notify::ErrorKind::Io(source) if source.raw_os_error() == Some(nix::libc::EMFILE) => {
+        Some(nix::libc::EMFILE) => {
             "the limit of inotify instances is reached; raise fs.inotify.max_user_instances".to_owned()
         }
-        notify::ErrorKind::Io(source) => io_words(source),
-        other => format!("{other:?}"),
+        Some(errno) => nix::errno::Errno::from_raw(errno).desc().to_lowercase(),
+        None => error.to_string(),
     }
-}
-
-fn io_words(error: &io::Error) -> String {
-    error
-        .raw_os_error()
-        .map_or_else(|| error.to_string(), |errno| nix::errno::Errno::from_raw(errno).desc().to_lowercase())
 }
