@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, fstatat};
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::{FileStat, Mode, lstat};
 
 use super::rotate::{Full, Limits, Stuck};
 use super::shown;
@@ -21,6 +21,8 @@ pub(super) struct LogFile {
     name: OsString,
     limits: Limits,
     open: Option<Open>,
+    /// Which file it was and how long, after the last line that was written whole.
+    left: Option<((u64, u64), u64)>,
     /// It cannot be written, as was said.
     is_failing: bool,
     /// It cannot be moved aside when it is full, as was said.
@@ -28,7 +30,6 @@ pub(super) struct LogFile {
 }
 
 struct Open {
-    dir: OwnedFd,
     file: File,
     inode: (u64, u64),
     /// Its last line was written in part (a full disk): the next begins a new one.
@@ -43,7 +44,7 @@ impl LogFile {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        Self { dir, name, limits, open: None, is_failing: false, is_stuck: false }
+        Self { dir, name, limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
     /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said only once for as
@@ -112,6 +113,7 @@ impl LogFile {
             open.file.write_all(&bytes[written..])?;
         }
         open.is_torn = false;
+        self.left = Some((open.inode, size + bytes.len() as u64));
         Ok(())
     }
 
@@ -119,34 +121,36 @@ impl LogFile {
     fn ready(&mut self) -> io::Result<u64> {
         if let Some(open) = &self.open {
             // The directory may be another one by now as well: by path, not by descriptor.
-            let named =
-                fstatat(nix::fcntl::AT_FDCWD, &self.dir.join(&self.name), AtFlags::AT_SYMLINK_NOFOLLOW);
-            if let Ok(named) = named
+            if let Ok(named) = lstat(&self.dir.join(&self.name))
                 && inode(&named) == open.inode
             {
                 return Ok(u64::try_from(named.st_size).unwrap_or(0));
             }
         }
-        let dir = open_dir(&self.dir)?;
+        let path = self.dir.join(&self.name);
         let open = |how| {
             let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-            openat(&dir, self.name.as_os_str(), flags, Mode::from_bits_truncate(0o644)).map(File::from)
+            open(&path, flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
         let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
+        let inode = (meta.dev(), meta.ino());
+        let is_as_it_was = meta.len() == 0 || self.left == Some((inode, meta.len()));
         // Another descriptor for a moment: who may only write it writes without looking.
-        let is_torn = meta.len() > 0 && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
-        self.open = Some(Open { dir, file, inode: (meta.dev(), meta.ino()), is_torn });
+        let is_torn = !is_as_it_was && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
+        self.open = Some(Open { file, inode, is_torn });
         Ok(meta.len())
     }
 
     /// The file is full. Returns what is news about it.
     fn make_room(&mut self, more: usize) -> Option<String> {
-        let Open { dir, file, .. } = self.open.as_ref()?;
-        let rotated = Full { dir, name: &self.name, file, limits: self.limits, more }.rotate();
+        let Open { file, .. } = self.open.as_ref()?;
+        // Without it the file has no name any more, and there is nothing to move.
+        let dir = open_dir(&self.dir).ok()?;
+        let rotated = Full { dir: &dir, name: &self.name, file, limits: self.limits, more }.rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
         let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
         let (path, words) = (self.path(), words(&error));

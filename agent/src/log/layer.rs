@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use beadlock_checker::facts;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
@@ -46,7 +47,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 #[derive(Default)]
 struct Fields {
     database: Option<u32>,
-    lines: Option<Vec<Line>>,
+    lines: Option<Box<RawValue>>,
 }
 
 impl Visit for Fields {
@@ -58,22 +59,22 @@ impl Visit for Fields {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "lines" {
-            self.lines = serde_json::from_str(value).ok();
+            self.lines = RawValue::from_string(value.to_owned()).ok();
         }
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
-/// What the worker is told, in the order in which it happened. It takes bytes only.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Message {
+/// What the worker is told, in the order in which it happened. It takes bytes only; lines are JSON on the whole way.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message<L = Vec<Line>> {
     /// What was said together is written together.
     Lines {
         to: To,
         /// Unix time.
         seconds: i64,
-        lines: Vec<Line>,
+        lines: L,
     },
     /// The database with this number has come or gone.
     Turned(u32),

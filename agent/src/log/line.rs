@@ -85,12 +85,17 @@ pub(crate) struct Line {
     pub(crate) level: Level,
     pub(crate) message: String,
     /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<String>,
     /// When the lock was acquired, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
     /// A word of the closed list.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
 

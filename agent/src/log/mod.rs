@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
+use serde_json::value::RawValue;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -120,7 +121,7 @@ impl Desk {
         self.served.settings().shared.is_some() || !self.served.now().is_empty()
     }
 
-    fn send(&self, message: &Message) {
+    fn send(&self, message: &Message<Box<RawValue>>) {
         use io::Write;
         let bytes = serde_json::to_vec(message).unwrap_or_default();
         // It fails when the worker is gone, and with it the log.

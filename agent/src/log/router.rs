@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::file::LogFile;
 use super::layer::{Message, To};
@@ -17,6 +19,10 @@ use super::{complain, named, own};
 
 /// Files kept open at once: a database that has nothing to say has no open file.
 const OPEN: usize = 32;
+
+/// What is said within this time after the last line is written together: to wake the worker for each costs more than
+/// to write it.
+const REST: Duration = Duration::from_millis(1);
 
 /// A file by the number of its database; `None`: the one that all share.
 type Key = Option<u32>;
@@ -60,8 +66,9 @@ impl Router {
             To::One(number) => self.served.dir(*number),
             To::All(_) => None,
         };
-        let are_several = self.settings.may_become_several || self.served.are_several();
-        let name = dir.as_deref().filter(|_| are_several).map(named);
+        let is_shared = self.settings.shared.is_some() || self.terminal.is_some();
+        let are_several = || self.settings.may_become_several || self.served.are_several();
+        let name = dir.as_deref().filter(|_| is_shared && are_several()).map(named);
         let dir = dir.as_deref().map(Path::to_string_lossy);
         let alone = Whose { name: None, dir: dir.as_deref() };
         let among_others = Whose { name: name.as_deref(), ..alone };
@@ -93,14 +100,18 @@ impl Router {
 
     /// Appends whole lines. False: there is no such log.
     fn write(&mut self, key: Key, line: &str, header: impl FnOnce() -> String) -> bool {
-        let Some(path) = self.path(key) else { return false };
         let is_served = key.is_none_or(|number| self.served.is_served(number));
-        if !is_served && !self.files.contains_key(&key) {
-            // Late: nothing of it is kept, and that its directory has gone with it is no fault.
-            let _ = LogFile::at(&path, self.settings.limits()).write(line, header);
-            return true;
+        if !self.files.contains_key(&key) {
+            let Some(path) = self.path(key) else { return false };
+            let mut file = LogFile::at(&path, self.settings.limits());
+            if !is_served {
+                // Late: nothing of it is kept, and that its directory has gone with it is no fault.
+                let _ = file.write(line, header);
+                return true;
+            }
+            self.files.insert(key, file);
         }
-        let file = self.files.entry(key).or_insert_with(|| LogFile::at(&path, self.settings.limits()));
+        let Some(file) = self.files.get_mut(&key) else { return false };
         for complaint in file.write(line, header) {
             complain(complaint);
         }
@@ -140,7 +151,9 @@ impl Write for Router {
         Ok(bytes.len())
     }
 
+    /// All that there was is written.
     fn flush(&mut self) -> io::Result<()> {
+        sleep(REST);
         Ok(())
     }
 }

@@ -173,7 +173,7 @@ fn the_end_comes_after_everything() {
     router.ended = ended;
     router.say(0, "last");
     assert!(has_ended.try_recv().is_err());
-    let end = serde_json::to_vec(&Message::End).unwrap();
+    let end = serde_json::to_vec(&Message::<Vec<Line>>::End).unwrap();
     assert_eq!(Write::write(&mut router, &end).unwrap(), end.len());
     has_ended.try_recv().unwrap();
     assert_eq!(log(&dirs[0]), ["last"]);
