@@ -29,10 +29,17 @@ const HELP: usize = 16;
 /// How long a thread without a call stays for the next one.
 const REST: Duration = Duration::from_secs(10);
 
+/// What is answered within this time after an answer is heard together: to wake the scheduler for each costs more than
+/// many a check.
+const TOGETHER: Duration = Duration::from_millis(1);
+
 /// Calls on their way, each under a number, and their answers.
 pub(super) struct Checks<T> {
     shared: Arc<Shared<T>>,
     answers: Receiver<Answer<T>>,
+    /// Answers that were heard together, and when answers are heard again.
+    heard: Vec<Answer<T>>,
+    again: Instant,
     /// Put, and not answered yet.
     in_flight: usize,
     /// When another thread was last called to help, and when a check has last ended.
@@ -59,6 +66,8 @@ struct Queue<T> {
     threads: usize,
     /// Those of them without a call.
     resting: usize,
+    /// Those of the resting that have been woken.
+    woken: usize,
     /// Helping threads that may be there too.
     helping: usize,
 }
@@ -67,10 +76,11 @@ impl<T: Send + 'static> Checks<T> {
     /// Of so many threads.
     pub(super) fn new(processors: usize) -> Self {
         let (sender, answers) = channel(ANSWERS);
-        let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, helping: 0 };
+        let queue = Queue { calls: VecDeque::new(), threads: 0, resting: 0, woken: 0, helping: 0 };
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), more: Condvar::new(), processors, answers: sender });
-        Self { shared, answers, in_flight: 0, helped: Instant::now(), ended: Instant::now() }
+        let (heard, now) = (Vec::new(), Instant::now());
+        Self { shared, answers, heard, again: now, in_flight: 0, helped: now, ended: now }
     }
 
     /// Makes a call as soon as a thread has time for it.
@@ -100,7 +110,7 @@ impl<T: Send + 'static> Checks<T> {
             let help = waiting.unwrap_or(self.helped).max(self.helped) + PATIENCE;
             tokio::select! {
                 biased;
-                Some(answer) = self.answers.recv() => {
+                answer = hear(&mut self.answers, &mut self.heard, &mut self.again) => {
                     self.in_flight -= 1;
                     self.ended = Instant::now();
                     return answer;
@@ -115,6 +125,20 @@ impl<T: Send + 'static> Checks<T> {
                 }
             }
         }
+    }
+}
+
+/// The next of the answers that were heard, or that are. Nothing is lost when this is.
+async fn hear<A>(answers: &mut Receiver<A>, heard: &mut Vec<A>, again: &mut Instant) -> A {
+    loop {
+        if let Some(answer) = heard.pop() {
+            return answer;
+        }
+        if Instant::now() < *again {
+            sleep_until(*again).await;
+        }
+        answers.recv_many(heard, ANSWERS).await;
+        *again = Instant::now() + TOGETHER;
     }
 }
 
@@ -135,7 +159,10 @@ impl<T: Send + 'static> Shared<T> {
     /// One more thread at it: one that rests, or a new one where there may be one.
     fn start(self: &Arc<Self>, queue: &mut Queue<T>) {
         if queue.resting > 0 {
-            self.more.notify_one();
+            if queue.resting > queue.woken {
+                queue.woken += 1;
+                self.more.notify_one();
+            }
         } else if queue.threads < self.processors + queue.helping {
             queue.threads += 1;
             let shared = Arc::clone(self);
@@ -143,23 +170,32 @@ impl<T: Send + 'static> Shared<T> {
         }
     }
 
+    /// The next call for a thread; none when it is to end.
+    fn next(&self) -> Option<(usize, Instant, Call<T>)> {
+        let mut queue = self.lock();
+        let rest = if queue.resting < self.processors { REST } else { Duration::ZERO };
+        let mut is_late = false;
+        loop {
+            if let Some(next) = queue.calls.pop_front() {
+                return Some(next);
+            }
+            if is_late || self.answers.is_closed() {
+                queue.threads -= 1;
+                queue.helping = queue.helping.min(queue.threads.saturating_sub(self.processors));
+                return None;
+            }
+            queue.resting += 1;
+            let waited = self.more.wait_timeout(queue, rest).unwrap_or_else(PoisonError::into_inner);
+            (queue, is_late) = (waited.0, waited.1.timed_out());
+            queue.resting -= 1;
+            // Whoever it was that was meant: to wake one too many does no harm, to wake nobody would.
+            queue.woken = queue.woken.saturating_sub(1);
+        }
+    }
+
     fn work(&self) {
         loop {
-            let (number, _, call) = {
-                let mut queue = self.lock();
-                let rest = if queue.resting < self.processors { REST } else { Duration::ZERO };
-                queue.resting += 1;
-                let is_empty = |queue: &mut Queue<T>| queue.calls.is_empty() && !self.answers.is_closed();
-                let waited = self.more.wait_timeout_while(queue, rest, is_empty);
-                (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-                queue.resting -= 1;
-                let Some(next) = queue.calls.pop_front() else {
-                    queue.threads -= 1;
-                    queue.helping = queue.helping.min(queue.threads.saturating_sub(self.processors));
-                    return;
-                };
-                next
-            };
+            let Some((number, _, call)) = self.next() else { return };
             let answer = catch_unwind(AssertUnwindSafe(call)).ok();
             // It fails when nobody is there any more.
             let _ = self.answers.blocking_send((number, answer));

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{pending, poll_fn};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -174,10 +175,12 @@ impl Scheduler {
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),
                 news = self.work.watch.news() => self.heard(news),
-                Some(number) = next_due(&mut self.timers) => {
-                    if let Some(entry) = self.databases.get_mut(&number) {
-                        entry.state = State::Due;
-                        self.due.push_back(number);
+                Some(due) = next_due(&mut self.timers) => {
+                    for number in due {
+                        if let Some(entry) = self.databases.get_mut(&number) {
+                            entry.state = State::Due;
+                            self.due.push_back(number);
+                        }
                     }
                 }
                 () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {}
@@ -400,9 +403,20 @@ impl Entry {
     }
 }
 
-/// The next database whose timer runs out; `None` when there are no timers.
-async fn next_due(timers: &mut DelayQueue<usize>) -> Option<usize> {
-    poll_fn(|context| timers.poll_expired(context)).await.map(|expired| expired.into_inner())
+/// The databases whose timers run out next; `None` when there are no timers.
+async fn next_due(timers: &mut DelayQueue<usize>) -> Option<Vec<usize>> {
+    poll_fn(|context| {
+        let mut due = Vec::new();
+        loop {
+            match timers.poll_expired(context) {
+                Poll::Ready(Some(expired)) => due.push(expired.into_inner()),
+                Poll::Ready(None) if due.is_empty() => return Poll::Ready(None),
+                Poll::Pending if due.is_empty() => return Poll::Pending,
+                _ => return Poll::Ready(Some(due)),
+            }
+        }
+    })
+    .await
 }
 
 fn say(said: &mut HashSet<Wrong>, wrong: Wrong) {

@@ -13,7 +13,7 @@ mod state;
 mod tree;
 mod wrong;
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -84,14 +84,15 @@ impl Watch {
     /// Blocks for as long as it takes to walk through the directory. Where it cannot be watched is in the news, once
     /// for a directory; one that is not there is no error.
     pub(crate) fn ensure(&self, number: usize, dir: &Path) {
-        // A file system that hangs does so here, and nobody else has to wait for it.
-        if let Ok(meta) = fs::metadata(dir) {
-            self.ensure_inode(number, dir, (meta.dev(), meta.ino()));
+        if let Ok(seen) = fs::metadata(dir) {
+            self.ensure_seen(number, dir, &seen);
         }
     }
 
-    fn ensure_inode(&self, number: usize, dir: &Path, inode: (u64, u64)) {
+    /// The same, when it has been looked at.
+    pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, seen: &Metadata) {
         let Some(ears) = &self.ears else { return };
+        let inode = (seen.dev(), seen.ino());
         {
             let mut state = self.shared.lock();
             match state.databases.get_mut(dir) {
@@ -404,8 +405,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_watched_is_said_and_for_whom() {
-        let limit = Errno::ENOSPC.into();
-        assert_eq!(Wrong::new(Some(3), &limit).database, None, "a limit is everyone's");
+        let why = "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
+        let limit = Wrong::new(Some(3), &Errno::ENOSPC.into());
+        assert_eq!(limit, Wrong { database: None, why }, "a limit is everyone's");
         let denied = Errno::EACCES.into();
         assert_eq!(
             Wrong::new(Some(3), &denied),
@@ -423,10 +425,8 @@ mod tests {
         watch.shared.take(&Report::Lost);
         assert_eq!(watch.take(&dir), GONE, "a lost end of a claim would never be repeated");
         watch.unmute(0, &dir);
-        watch.shared.is_wrong(Wrong::new(None, &Errno::ENOSPC.into()));
-        let news = std::mem::take(&mut watch.shared.lock().news);
-        let why = "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
-        assert_eq!(news.wrong, [Wrong { database: None, why }]);
-        assert_eq!(watch.take(&dir), CHANGED);
+        assert_eq!(std::mem::take(&mut watch.shared.lock().news).resyncs, 2);
+        fs::write(dir.join("file"), "x").unwrap();
+        assert_eq!(marks(&watch, &dir), CHANGED, "it is watched anew");
     }
 }
