@@ -4,6 +4,7 @@
 //! work is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Common {
         let files = [&settings.log.shared, &settings.audit].into_iter().flatten().chain(socket);
         Self {
             owners: settings.owners(),
-            own_files: files.filter_map(|file| std::fs::canonicalize(file).ok()).collect(),
+            own_files: files.filter_map(|file| fs::canonicalize(file).ok()).collect(),
         }
     }
 }
@@ -103,7 +104,8 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     let Subject { number, database, policy, common } = subject;
     let number = *number;
     // Here, and not only when it was found: what lies there now may be another's.
-    if let Err(why) = common.owners.check(database) {
+    let seen = fs::metadata(&database.dir).ok();
+    if let Err(why) = common.owners.check_seen(database, seen.as_ref()) {
         if told.not_serving.as_ref() != Some(&why) {
             log::announce(own::not_serving(&database.dir, &why));
             told.not_serving = Some(why);
@@ -112,7 +114,9 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     }
     told.not_serving = None;
     // Before the check: what comes after it must be seen.
-    work.watch.ensure(number, &database.dir);
+    if let Some(seen) = &seen {
+        work.watch.ensure_seen(number, &database.dir, seen);
+    }
     let entered = work.metrics.check(|| Cycle::enter_with(&database.dir, &policy.check()));
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,

@@ -1,7 +1,7 @@
 //! Whose databases are served (DESIGN 8). A cycle runs commands that lie in the database's repository: root would run
 //! what another user has put there.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -31,27 +31,40 @@ impl Owners {
     /// # Errors
     /// Whose it is, and what to do.
     pub(crate) fn check(self, database: &Database) -> Result<(), String> {
-        let (dir, named) = (database.dir.as_path(), database.named.as_path());
-        let led = if named == dir { None } else { Some(named) };
-        [Some(dir), dir.parent(), led].into_iter().flatten().try_for_each(|dir| self.check_directory(dir))
+        self.check_seen(database, fs::metadata(&database.dir).ok().as_ref())
     }
 
-    /// One that cannot be looked at is nobody's: what is to be done there fails by itself.
-    fn check_directory(self, dir: &Path) -> Result<(), String> {
-        let uid = match (self, fs::metadata(dir)) {
-            (Self::Root, Ok(meta)) if meta.uid() != 0 => meta.uid(),
-            _ => return Ok(()),
-        };
-        let owner = match User::from_uid(Uid::from_raw(uid)) {
-            Ok(Some(user)) => format!("{} (uid {uid})", beadlock_checker::escape::escaped(&user.name)),
-            _ => format!("uid {uid}"),
-        };
-        Err(format!(
-            "{} belongs to {owner}, and as root the agent would run commands there; run it as that user, or give \
-             --allow-foreign-owner",
-            shown(dir)
-        ))
+    /// The same, when its directory has been looked at.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(crate) fn check_seen(self, database: &Database, seen: Option<&Metadata>) -> Result<(), String> {
+        if self == Self::All {
+            return Ok(());
+        }
+        let (dir, named) = (database.dir.as_path(), database.named.as_path());
+        let led = if named == dir { None } else { Some(named) };
+        check_directory(dir, seen)?;
+        let mut others = [dir.parent(), led].into_iter().flatten();
+        others.try_for_each(|dir| check_directory(dir, fs::metadata(dir).ok().as_ref()))
     }
+}
+
+/// One that cannot be looked at is nobody's: what is to be done there fails by itself.
+fn check_directory(dir: &Path, seen: Option<&Metadata>) -> Result<(), String> {
+    let uid = match seen.map(MetadataExt::uid) {
+        None | Some(0) => return Ok(()),
+        Some(uid) => uid,
+    };
+    let owner = match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => format!("{} (uid {uid})", beadlock_checker::escape::escaped(&user.name)),
+        _ => format!("uid {uid}"),
+    };
+    Err(format!(
+        "{} belongs to {owner}, and as root the agent would run commands there; run it as that user, or give \
+             --allow-foreign-owner",
+        shown(dir)
+    ))
 }
 
 #[cfg(test)]
