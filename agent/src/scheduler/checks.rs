@@ -37,7 +37,7 @@ const TOGETHER: Duration = Duration::from_millis(1);
 pub(super) struct Checks<T> {
     shared: Arc<Shared<T>>,
     answers: Receiver<Answer<T>>,
-    /// Answers that were heard together, and when answers are heard again.
+    /// Answers that were heard together, the first last, and when answers are heard again.
     heard: Vec<Answer<T>>,
     again: Instant,
     /// Put, and not answered yet.
@@ -138,6 +138,7 @@ async fn hear<A>(answers: &mut Receiver<A>, heard: &mut Vec<A>, again: &mut Inst
             sleep_until(*again).await;
         }
         answers.recv_many(heard, ANSWERS).await;
+        heard.reverse();
         *again = Instant::now() + TOGETHER;
     }
 }

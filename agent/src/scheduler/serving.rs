@@ -21,14 +21,12 @@ use crate::settings::{Mode, Policy};
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
 
-/// So many new databases have their first cycles at once; of more each has its place in the interval.
+/// So many new databases have their first cycles at once; of more each has its place in the interval, with so many
+/// others: to wake up costs more than a check.
 const AT_ONCE: usize = 64;
 
 /// However long the interval is, the last of them has not to wait for longer.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
-
-/// Places are whole multiples of this: to wake up costs more than a check, so some are made together.
-const TOGETHER: Duration = Duration::from_millis(100);
 
 /// What is different now.
 #[derive(Debug, Default)]
@@ -135,11 +133,12 @@ impl Scheduler {
     /// now on in any case, so that a lock that goes away need not wait for the first cycle.
     fn spread(&mut self, added: &[usize]) {
         let are_spread = self.settings.spreads && added.len() > AT_ONCE;
+        let now = Instant::now();
         let mut watched = Vec::new();
         for (place, number) in added.iter().enumerate() {
             if are_spread && let Some(entry) = self.databases.get_mut(number) {
                 let wait = place_in(entry.subject.policy.interval, place, added.len());
-                entry.due = Due::new(Instant::now() + wait);
+                entry.due = Due::new(now + wait);
                 watched.push(entry.subject.clone());
             }
             self.wait(*number);
@@ -210,9 +209,9 @@ impl Scheduler {
 
 /// The place of one of `count` in an interval, or in its first minute.
 fn place_in(interval: Duration, place: usize, count: usize) -> Duration {
-    let steps =
-        interval.min(ALL_WITHIN).as_nanos() * place as u128 / count.max(1) as u128 / TOGETHER.as_nanos();
-    TOGETHER.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX))
+    let place = (place - place % AT_ONCE) as u128;
+    let nanos = interval.min(ALL_WITHIN).as_nanos() * place / count.max(1) as u128;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -224,11 +223,13 @@ mod tests {
         let minute = Duration::from_secs(60);
         let places: Vec<u128> =
             (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
-        assert_eq!((places[0], places[9_999]), (0, 59_900));
+        assert_eq!((places[0], places[9_999]), (0, 59_904));
         assert!(places.is_sorted());
-        let most = (0..600).map(|at| places.iter().filter(|place| **place == at * 100).count()).max();
-        assert!(most <= Some(17), "{most:?} at once");
-        assert_eq!(place_in(minute * 600, 50, 100), minute / 2, "nobody waits for ten hours");
-        assert_eq!(place_in(Duration::from_millis(50), 99, 100), Duration::ZERO, "a short one has no room");
+        for gathered in places.chunk_by(|one, next| one == next) {
+            assert!(gathered.len() <= AT_ONCE, "{}", gathered.len());
+        }
+        let gaps = places.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > 0);
+        assert!(gaps.clone().all(|gap| gap == 384), "{:?}", gaps.collect::<Vec<_>>());
+        assert_eq!(place_in(minute * 600, 64, 128), minute / 2, "nobody waits for ten hours");
     }
 }
