@@ -21,8 +21,8 @@ use crate::settings::{Mode, Policy};
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
 
-/// So many new databases have their first cycles at once; of more each has its place in the interval, with so many
-/// others: to wake up costs more than a check.
+/// So many new databases have their first cycles at once; of more each has its place in the interval, up to so many of
+/// very many the same: to wake up costs more than a check.
 const AT_ONCE: usize = 64;
 
 /// However long the interval is, the last of them has not to wait for longer.
@@ -209,7 +209,8 @@ impl Scheduler {
 
 /// The place of one of `count` in an interval, or in its first minute.
 fn place_in(interval: Duration, place: usize, count: usize) -> Duration {
-    let place = (place - place % AT_ONCE) as u128;
+    let together = (count / 100).clamp(1, AT_ONCE);
+    let place = (place - place % together) as u128;
     let nanos = interval.min(ALL_WITHIN).as_nanos() * place / count.max(1) as u128;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
