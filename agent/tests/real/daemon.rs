@@ -229,7 +229,9 @@ fn a_lock_that_goes_while_its_database_is_in_the_queue_is_one_cycle() {
     let dbs = ["--db", ".beads", "--db", "other/.beads", "--jobs", "1"];
     let agent = scene.start(&[&with(exec)[..], &dbs].concat());
     let ran = |file: &str| read(&scene.file(file)).lines().count();
-    wait_until("the first cycles", || ran("ran") == 1 && ran("other/ran") == 1);
+    wait_until("the first cycles", || {
+        [&scene.dir, &other].iter().all(|dir| count_in(dir, "Sync cycle complete") == 1)
+    });
     fs::write(scene.file("wait"), "").unwrap();
     fs::write(scene.dir.join("issues.jsonl"), "x").unwrap();
     wait_until("the one that takes long", || ran("ran") == 2);
