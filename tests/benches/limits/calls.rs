@@ -31,14 +31,14 @@ const SWEEP: usize = 100_000;
 const SMALL_SWEEP: usize = 10_000;
 
 /// The paths of one database, ready for the kernel.
-struct Bare {
+pub struct Bare {
     dir: CString,
     lock: CString,
     aside: CString,
 }
 
 impl Bare {
-    fn of(dir: &Path) -> Self {
+    pub fn of(dir: &Path) -> Self {
         let path = |path: PathBuf| CString::new(path.as_os_str().as_bytes()).expect("a path");
         Self {
             dir: path(dir.to_owned()),
@@ -48,7 +48,7 @@ impl Bare {
     }
 
     /// What "no lock" cannot be known without.
-    fn no_lock(&self) {
+    pub fn no_lock(&self) {
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
         let _ = fstatat(AT_FDCWD, self.aside.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).map_err(drop);
         let _ = open(self.lock.as_c_str(), FLAGS, Mode::empty()).map_err(drop);
@@ -69,7 +69,7 @@ impl Bare {
     }
 
     /// What a cycle cannot be without.
-    fn cycle(&self) {
+    pub fn cycle(&self) {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let dir = open(self.dir.as_c_str(), flags, Mode::empty()).expect("a directory");
         assert!(flock(&dir, Flock::Try).expect("a flock"));

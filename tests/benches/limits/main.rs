@@ -3,14 +3,21 @@
 //!
 //! A ratio is how long ours took in a run to how long the other took in the same run, in turn with it. The machine may be
 //! slow or busy; both are then. The table shows the median of the runs and their spread, and what is at most allowed.
-//! `docs/performance.md` says what the figures mean.
+//! `docs/performance.md` says what the figures mean. With `BENCH_DOCS`, which names `docs`, the run is written there.
 
+mod agents;
 mod calls;
 mod filelock;
+mod ground;
+mod growth;
 mod latency;
+mod page;
+mod plot;
 mod programs;
 mod ratio;
 mod table;
+
+use std::path::Path;
 
 use table::Table;
 
@@ -18,11 +25,13 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 6] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
     ("programs", programs::measure),
     ("latency", latency::measure),
+    ("agents", agents::measure),
+    ("growth", growth::measure),
 ];
 
 fn main() {
@@ -38,5 +47,9 @@ fn main() {
             measure(&mut table);
         }
     }
-    table.end();
+    let (report, text) = table.end();
+    if let Some(docs) = std::env::var_os("BENCH_DOCS").filter(|docs| !docs.is_empty()) {
+        assert!(names.is_empty(), "the page shows one whole run, not {names:?}");
+        page::write(Path::new(&docs), &report, &text);
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use beadlock_tests::Spread;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::ratio::{Clock, RUNS, Ratios};
 
@@ -23,18 +23,31 @@ pub enum Unit {
 pub struct Table {
     /// Do as little as shows that all of it works.
     pub is_short: bool,
+    /// As printed.
+    text: String,
     part: &'static str,
     rows: Vec<Value>,
+    /// What else is kept with the rows.
+    more: Map<String, Value>,
     beyond: Vec<String>,
 }
 
 impl Table {
     pub fn new(is_short: bool) -> Self {
-        println!(
+        let head = format!(
             "{:<66} {:<34} {:>9} {:>19} {:>9}  {:>9} {:>9}",
             "figure", "beside", "found", "spread", "at most", "ours", "other"
         );
-        Self { is_short, part: "", rows: Vec::new(), beyond: Vec::new() }
+        let mut table = Self {
+            is_short,
+            text: String::new(),
+            part: "",
+            rows: Vec::new(),
+            more: Map::new(),
+            beyond: Vec::new(),
+        };
+        table.say(&head);
+        table
     }
 
     /// The rows that follow are of this part.
@@ -77,7 +90,7 @@ impl Table {
 
     /// What cannot be measured here, and why.
     pub fn not_here(&mut self, figure: &str, why: &str) {
-        println!("{figure:<66} not measured: {why}");
+        self.say(&format!("{figure:<66} not measured: {why}"));
         self.rows.push(json!({ "part": self.part, "figure": figure, "not_measured": why }));
     }
 
@@ -94,10 +107,10 @@ impl Table {
             format!("{}..{}", unit.show(of.least()), unit.show(of.greatest()))
         });
         let limit = at_most.map_or_else(String::new, |limit| unit.show(limit));
-        println!(
+        self.say(&format!(
             "{figure:<66} {beside:<34} {:>9} {spread:>19} {limit:>9}  {ours:>9} {theirs:>9}",
             unit.show(found)
-        );
+        ));
         if at_most.is_some_and(|limit| found > limit) {
             self.beyond.push(figure.to_owned());
         }
@@ -112,20 +125,36 @@ impl Table {
         self.rows.push(row.take());
     }
 
+    /// Prints a line of the table.
+    fn say(&mut self, line: &str) {
+        println!("{}", line.trim_end());
+        self.text += line.trim_end();
+        self.text.push('\n');
+    }
+
+    /// Keeps something beside the rows.
+    pub fn keep(&mut self, name: &str, what: Value) {
+        self.more.insert(name.to_owned(), what);
+    }
+
     /// Says which figures are beyond their limit, and writes the rows to `limits.json` in the target directory: an object
-    /// with the rows in their order, sizes in bytes and times in seconds.
-    pub fn end(self) {
-        match self.beyond.as_slice() {
-            [] => println!("all within their limits"),
-            beyond => println!("beyond their limit: {}", beyond.join("; ")),
+    /// with the rows in their order, sizes in bytes and times in seconds, and what was kept beside them. Returns it, with
+    /// the table as printed.
+    pub fn end(mut self) -> (Value, String) {
+        let last = match self.beyond.as_slice() {
+            [] => "all within their limits".to_owned(),
+            beyond => format!("beyond their limit: {}", beyond.join("; ")),
+        };
+        self.say(&last);
+        let mut report = Value::Object(self.more);
+        report["rows"] = json!(self.rows);
+        if !self.is_short {
+            let path = target_dir().join("limits.json");
+            let text = serde_json::to_vec_pretty(&report).expect("JSON");
+            fs::write(&path, text).expect("the target directory is there");
+            println!("{} rows in {}", self.rows.len(), path.display());
         }
-        if self.is_short {
-            return;
-        }
-        let path = target_dir().join("limits.json");
-        let text = serde_json::to_vec_pretty(&json!({ "rows": self.rows })).expect("JSON");
-        fs::write(&path, text).expect("the target directory is there");
-        println!("{} rows in {}", self.rows.len(), path.display());
+        (report, self.text)
     }
 }
 
