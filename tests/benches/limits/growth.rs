@@ -53,25 +53,28 @@ pub fn measure(table: &mut Table) {
         }
         _ => String::new(),
     };
-    let figures: [(&str, Option<f64>, Cost); 6] = [
+    let figures: [(&str, Option<f64>, Cost); 4] = [
         ("memory of an agent", Some(LINEAR), |point| point.memory),
         ("CPU of an agent's sweep", Some(LINEAR), |point| point.sweep),
         ("start of an agent", Some(LINEAR), |point| point.start),
         ("bare calls of an agent's sweep", None, |point| point.bare),
-        ("the library's sweep, one thread", Some(LINEAR), |point| point.library),
-        ("bare calls of the library's sweep", None, |point| point.library_bare),
     ];
     for (figure, at_most, of) in figures {
-        let figure = format!("growth from {} to {most}: {figure}{polled}", sizes[0]);
-        let [few, more, most] = [0, 2, 4].map(|at| points[at]);
-        table.value(&figure, Unit::Ratio, at_most, one_more(more, most, of) / one_more(few, more, of), None);
+        let figure = format!("growth, {} to {most}: {figure}{polled}", sizes[0]);
+        table.value(&figure, Unit::Ratio, at_most, growth(&points, of), None);
     }
+    // The more paths, the fewer of them are in a processor's caches, for both.
+    let figure = format!("growth, {} to {most}: a thread's checks, beside their bare calls", sizes[0]);
+    let found = growth(&points, |point| point.library) / growth(&points, |point| point.library_bare);
+    table.value(&figure, Unit::Ratio, Some(LINEAR), found, None);
     table.keep("growth", json!(points.iter().map(Point::json).collect::<Vec<_>>()));
 }
 
-/// What each further database costs from one size to another.
-fn one_more(from: Point, to: Point, of: Cost) -> f64 {
-    (of(&to) - of(&from)) / (to.databases - from.databases) as f64
+/// What one more database costs from the third size to the last, beside from the first to the third.
+fn growth(points: &[Point], of: Cost) -> f64 {
+    let [few, more, most] = [0, 2, 4].map(|at| &points[at]);
+    let one_more = |from: &Point, to: &Point| (of(to) - of(from)) / (to.databases - from.databases) as f64;
+    one_more(more, most) / one_more(few, more)
 }
 
 fn watches() -> Option<usize> {
@@ -83,7 +86,7 @@ impl Point {
     fn of(databases: usize) -> Self {
         let ground = Ground::new(databases);
         // Long enough that all have had a first cycle before the second ones are due.
-        let interval = Duration::from_secs(5).max(Duration::from_millis(databases as u64));
+        let interval = Duration::from_secs(2).max(Duration::from_millis(databases as u64));
         let agent = ground.serve(interval, &["--no-spread"]);
         let (first, start) = agent.cycles_each(1);
         let before = agent.cpu();

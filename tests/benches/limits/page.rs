@@ -11,12 +11,13 @@ use super::plot;
 const BEGIN: &str = "<!-- a run: written by make bench BENCH_DOCS=docs -->";
 const END: &str = "<!-- the end of the run -->";
 
-/// Puts a run in the place of the one that the page shows, and draws its plots.
+/// Puts a run of these parts, or of all when none is named, in the place of the one that the page shows, and draws its
+/// plots. A page without a row that it must have fails the tests of the documents.
 ///
 /// # Panics
 ///
 /// When the page is not there, has no place for it, or cannot be written.
-pub fn write(docs: &Path, report: &Value, table: &str) {
+pub fn write(docs: &Path, parts: &[String], report: &Value, table: &str) {
     // A bench runs in its package's directory, and `docs` is typed in the one above it.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(docs);
     let path = docs.join("performance.md");
@@ -24,7 +25,7 @@ pub fn write(docs: &Path, report: &Value, table: &str) {
     let (before, rest) = page.split_once(BEGIN).expect("a mark where the run begins");
     let (_, after) = rest.split_once(END).expect("a mark where it ends");
     let points = report["growth"].as_array().expect("how cost grows");
-    let run = format!("{}\n\n```\n{table}```\n\n{}", machine(), growth(points));
+    let run = format!("{}\n\n```\n{table}```\n\n{}", machine(parts), growth(points));
     fs::write(&path, format!("{before}{BEGIN}\n{run}\n{END}{after}")).expect("write the page");
     let plots = docs.join("performance");
     fs::create_dir_all(&plots).expect("a directory for the plots");
@@ -33,7 +34,7 @@ pub fn write(docs: &Path, report: &Value, table: &str) {
 }
 
 /// Where and when.
-fn machine() -> String {
+fn machine(parts: &[String]) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, key: &str| {
@@ -43,9 +44,10 @@ fn machine() -> String {
     let gibibytes = after(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0)
         / f64::from(1 << 20);
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    let parts = if parts.is_empty() { String::new() } else { format!(" BENCH='{}'", parts.join(" ")) };
     let watches = read("/proc/sys/fs/inotify/max_user_watches");
     format!(
-        "{date}, `make bench`: {cores} cores ({}), {gibibytes:.0} GiB, Linux {}, databases on {}, \
+        "{date}, `make bench{parts}`: {cores} cores ({}), {gibibytes:.0} GiB, Linux {}, databases on {}, \
          fs.inotify.max_user_watches {}, load {} at the end.",
         after(&read("/proc/cpuinfo"), "model name"),
         read("/proc/sys/kernel/osrelease").trim(),
