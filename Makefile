@@ -21,7 +21,7 @@ help:
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
-	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent'
+	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
 	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
@@ -34,6 +34,8 @@ test: tools
 	$(CARGO) test --locked --workspace
 
 # Prints one table, and writes its rows to limits.json in the target directory. `make bench BENCH='calls programs'`.
+# `make bench BENCH_DOCS=docs` also puts the run and its plots into docs/performance.md.
+bench: export BENCH_DOCS ?=
 bench:
 	$(CARGO) bench --locked --package beadlock-tests --bench limits -- $(BENCH)
 
@@ -53,12 +55,11 @@ syscalls: tools
 	$(CARGO) test --locked --package beadlock-tests --test end_to_end every_call -- --nocapture
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.
-# The second is in `make test` for a minute, the third for half of one.
-soak: export SOAK_MINUTES ?= 5
+# The second is in `make test` for a minute, the third, which here has ten minutes, for half of one.
 soak: tools
-	$(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
-	$(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture
-	$(CARGO) test --locked --package beadlock-tests --test ten_thousand -- --nocapture
+	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
+	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture
+	SOAK_MINUTES=$(or $(SOAK_MINUTES),10) $(CARGO) test --locked --package beadlock-tests --test ten_thousand -- --nocapture
 
 # What reads hostile input, for FUZZ_SECONDS each; without cargo-fuzz or a compiler that lets it, at random.
 fuzz: export FUZZ_SECONDS ?= 30

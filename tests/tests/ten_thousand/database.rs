@@ -19,6 +19,11 @@ impl Database {
         Self { dir }
     }
 
+    /// It has had a cycle.
+    pub fn has_begun(&self) -> bool {
+        self.count("Sync cycle complete") > 0
+    }
+
     /// How often its log says this.
     pub fn count(&self, what: &str) -> usize {
         let log = fs::read_to_string(self.dir.join("daemon.log")).unwrap_or_default();

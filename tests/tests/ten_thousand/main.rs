@@ -1,7 +1,9 @@
 //! One agent for 10,000 databases, and claims of some of them all the time: whoever is skipped resumes when the claim
 //! ends, which the clock would be too late for, and the agent holds no more of anything than before.
 //!
-//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for `SOAK_MINUTES`. `SOAK_SEED` repeats the dice.
+//! Half a minute, or `SOAK_SECONDS`; `make soak` lets it run for ten minutes, or `SOAK_MINUTES`. `SOAK_SEED` repeats the dice.
+//! What leaks with each cycle shows in the long form: there are some 65,000 of them after the first third, and 2 MiB are 32
+//! bytes each. In half a minute there are 3,000.
 
 mod database;
 
@@ -20,9 +22,13 @@ const CLAIMERS: usize = 8;
 /// How long after a claim's end its database may take to resume: less than half of the interval of a minute, so that the
 /// clock would be too late for most.
 const BOUND: Duration = Duration::from_secs(25);
-/// What the memory may have grown by after the first third of the time, in KiB, beside what the logs of databases that
-/// had no line before cost.
-const FLAT: u64 = 4 * 1024;
+/// Half of all claims are seen to end within this, on a machine that is busy with other things.
+const HALF: Duration = Duration::from_secs(3);
+/// What the memory may have grown by after the first third of the time, in KiB, beside [`NEW`] for each database that had
+/// no cycle before.
+const FLAT: u64 = 2 * 1024;
+/// What the first cycle of a database adds, in KiB of 100 databases.
+const NEW: u64 = 50;
 /// The most memory that an agent for so many may have, in KiB.
 const MEMORY: u64 = 60 * 1024;
 
@@ -33,6 +39,11 @@ fn number(name: &str) -> Option<f64> {
 fn length() -> Duration {
     let minutes = number("SOAK_MINUTES").map(|minutes| minutes * 60.0);
     Duration::from_secs_f64(number("SOAK_SECONDS").or(minutes).unwrap_or(30.0).max(10.0))
+}
+
+/// How many have had a cycle.
+fn begun_in(databases: &[Database]) -> usize {
+    databases.iter().filter(|it| it.has_begun()).count()
 }
 
 /// So many that they and everything else can be watched.
@@ -62,7 +73,7 @@ fn ten_thousand_databases_and_no_missed_resume() {
     let end = begun + length();
     let waits = Mutex::new(Vec::new());
     let threads_allowed = std::thread::available_parallelism().map_or(1, usize::from) + 4;
-    let (warm, last) = std::thread::scope(|scope| {
+    let ((warm, had_begun), last) = std::thread::scope(|scope| {
         for claimer in 0..CLAIMERS {
             let (databases, waits) = (&databases, &waits);
             scope.spawn(move || {
@@ -76,7 +87,7 @@ fn ten_thousand_databases_and_no_missed_resume() {
             });
         }
         std::thread::sleep((end - begun) / 3);
-        let warm = Pulse::of(pid);
+        let warm = (Pulse::of(pid), begun_in(&databases));
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
         (warm, Pulse::at_rest(pid, 0, Duration::from_secs(3)))
     });
@@ -88,11 +99,13 @@ fn ten_thousand_databases_and_no_missed_resume() {
     println!("a third through {warm:?}\nat the end {last:?}");
     assert!(agent.is_running(), "the agent has ended");
     assert!(waits.len() >= CLAIMERS * 5, "too few claims to show anything");
+    assert!(waits[waits.len() / 2] <= HALF, "half of the claims' ends are seen late");
     assert!(last.rss <= MEMORY, "more memory than 60 MiB");
     let grown = last.rss.saturating_sub(warm.rss);
-    let new_logs = databases.len() as u64 / 2; // Half a KiB each, at most once.
-    assert!(grown <= FLAT + new_logs, "the memory has grown by {grown} KiB");
-    assert!(last.watches >= databases.len(), "watches are lost");
+    let new = (begun_in(&databases) - had_begun) as u64;
+    assert!(grown <= FLAT + new * NEW / 100, "the memory has grown by {grown} KiB, {new} databases are new");
+    // The agent's marker is watched too, so that one lost would not show in their number alone.
+    assert!(warm.watches >= databases.len() && last.watches >= warm.watches, "watches are lost");
     // 32 logs are kept open, each with its directory.
     assert!(last.fds <= 64 + 32, "open files per database");
     wait_until(PATIENCE, "the threads that helped have ended", || Pulse::of(pid).threads <= threads_allowed);
