@@ -14,6 +14,9 @@ use crate::watch::Marks;
 /// The first and the longest wait before a database whose gate was busy comes again.
 const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(1000));
 
+/// How often it comes after the first of them: for as long as a release takes.
+const AT_ONCE: u32 = 8;
+
 /// When the next cycle of a database is due, and why.
 #[derive(Debug)]
 pub(crate) struct Due {
@@ -58,11 +61,13 @@ impl Due {
     }
 
     /// A cycle ended, and what comes next will not wait for the tick but must not spin either: the gate was busy, or
-    /// a lock went away meanwhile, perhaps the cycle's own. 1, 2, 4 … 1000 ms from now.
+    /// a lock went away meanwhile, perhaps the cycle's own. 1 ms from now, eight times, then 2, 4 … 1000.
     pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
         let (first, longest) = RETRY;
         self.leave_out_passed(now, interval);
-        self.retry = Some(now + first.saturating_mul(1 << self.retries.min(10)).min(longest));
+        self.retry = Some(
+            now + first.saturating_mul(1 << self.retries.saturating_sub(AT_ONCE - 1).min(10)).min(longest),
+        );
         self.retries = self.retries.saturating_add(1);
     }
 
@@ -262,13 +267,13 @@ mod tests {
         let start = Instant::now();
         let mut due = Due::new(start);
         due.begun(start, SECOND * 60);
-        let waits: Vec<_> = (0..12)
+        let waits: Vec<_> = (0..19)
             .map(|_| {
                 due.again_soon(start, SECOND * 60);
                 (due.at() - start).as_millis()
             })
             .collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
+        assert_eq!(waits, [1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
         due.ended(start, SECOND * 60);
         due.again_soon(start, SECOND * 60);
         assert_eq!(due.at(), start + millis(1), "from the beginning");
