@@ -11,11 +11,12 @@ use crate::git;
 use crate::log::{Line, own};
 use crate::watch::Marks;
 
-/// The first and the longest wait before a database whose gate was busy comes again.
-const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(1000));
+/// The first and the longest wait before a database comes again whose lock went away during its cycle.
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
 
-/// How often it comes after the first of them: for as long as a release takes.
-const AT_ONCE: u32 = 8;
+/// The waits before one comes again whose gate was busy: so often so soon, for as long as a release takes; then as above,
+/// from the second on.
+const GATE: (u32, Duration) = (16, Duration::from_millis(1));
 
 /// When the next cycle of a database is due, and why.
 #[derive(Debug)]
@@ -60,14 +61,27 @@ impl Due {
         self.retry = None;
     }
 
-    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: the gate was busy, or
-    /// a lock went away meanwhile, perhaps the cycle's own. 1 ms from now, eight times, then 2, 4 … 1000.
+    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: a lock went away meanwhile,
+    /// perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
     pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
+        self.again_in(Self::growing(self.retries), now, interval);
+    }
+
+    /// The gate was busy. 1 ms from now, sixteen times, then 20, 40 … 1000.
+    pub(crate) fn again_at_the_gate(&mut self, now: Instant, interval: Duration) {
+        let (often, wait) = GATE;
+        let wait = if self.retries < often { wait } else { Self::growing(self.retries - often + 1) };
+        self.again_in(wait, now, interval);
+    }
+
+    fn growing(retries: u32) -> Duration {
         let (first, longest) = RETRY;
+        first.saturating_mul(1 << retries.min(10)).min(longest)
+    }
+
+    fn again_in(&mut self, wait: Duration, now: Instant, interval: Duration) {
         self.leave_out_passed(now, interval);
-        self.retry = Some(
-            now + first.saturating_mul(1 << self.retries.saturating_sub(AT_ONCE - 1).min(10)).min(longest),
-        );
+        self.retry = Some(now + wait);
         self.retries = self.retries.saturating_add(1);
     }
 
@@ -267,21 +281,22 @@ mod tests {
         let start = Instant::now();
         let mut due = Due::new(start);
         due.begun(start, SECOND * 60);
-        let waits: Vec<_> = (0..19)
+        let waits: Vec<_> = (0..24)
             .map(|_| {
-                due.again_soon(start, SECOND * 60);
+                due.again_at_the_gate(start, SECOND * 60);
                 (due.at() - start).as_millis()
             })
             .collect();
-        assert_eq!(waits, [1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
+        assert_eq!(waits[..17], [[1; 16].as_slice(), &[20]].concat());
+        assert_eq!(waits[17..], [40, 80, 160, 320, 640, 1000, 1000]);
         due.ended(start, SECOND * 60);
-        due.again_soon(start, SECOND * 60);
+        due.again_at_the_gate(start, SECOND * 60);
         assert_eq!(due.at(), start + millis(1), "from the beginning");
-        due.again_soon(start, SECOND * 60);
+        due.again_at_the_gate(start, SECOND * 60);
         due.marked(GONE, start + millis(5), DEBOUNCE);
         assert_eq!(due.at(), start + millis(5), "a lock that goes away is due at once");
         due.begun(start + millis(5), SECOND * 60);
-        due.again_soon(start + millis(6), SECOND * 60);
+        due.again_at_the_gate(start + millis(6), SECOND * 60);
         assert_eq!(due.at(), start + millis(7), "and its releaser's gate waited for from the beginning");
     }
 
@@ -291,8 +306,8 @@ mod tests {
         let mut due = Due::new(start);
         due.begun(start, SECOND);
         due.again_soon(start + millis(2_500), SECOND);
-        assert_eq!(due.at(), start + millis(2_501));
-        due.begun(start + millis(2_501), SECOND);
+        assert_eq!(due.at(), start + millis(2_510));
+        due.begun(start + millis(2_510), SECOND);
         assert_eq!(due.at(), start + SECOND * 3);
     }
 

@@ -318,7 +318,9 @@ impl Scheduler {
         let marks = entry.take_marks(&self.work);
         let policy = &entry.subject.policy;
         // A command that takes a lock and drops it must not make this spin.
-        if is_busy || marks.lock_gone {
+        if is_busy {
+            entry.due.again_at_the_gate(now, policy.interval);
+        } else if marks.lock_gone {
             entry.due.again_soon(now, policy.interval);
         } else {
             entry.due.ended(now, policy.interval);

@@ -23,6 +23,8 @@ use crate::target::Found;
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
 /// How often it looks by the clock; with the second look well within a second.
+/// A command that ends within this is not watched.
+const SHORT: Duration = Duration::from_millis(20);
 const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
 const NET_ALONE: Duration = Duration::from_millis(250);
@@ -199,7 +201,7 @@ impl<'h> Watch<'h> {
         let net = match (self.looks, &self.events) {
             (Looks::Watched, Some(_)) => NET,
             (Looks::Watched, None) => NET_ALONE,
-            (Looks::None | Looks::One, _) => CONFIRM,
+            (Looks::None | Looks::One, _) => SHORT,
         };
         let whereabouts = self.held.whereabouts();
         let is_in_place = whereabouts == Whereabouts::InPlace;
