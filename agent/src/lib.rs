@@ -1,8 +1,8 @@
 //! The daemon that asks before every cycle: `beadlock-agent` (DESIGN 5 and 8).
 //!
 //! It syncs each of its databases through git ([`git`]), or runs a command for it, again and again: at every interval,
-//! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check; what is claimed is
-//! left alone, and the log says so.
+//! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check;
+//! what is claimed is left alone, and the log says so.
 //!
 //! One task owns all state ([`scheduler`]). Checks are made beside it, by as many threads as there are processors, and
 //! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch, no

@@ -47,8 +47,8 @@ impl LogFile {
         Self { dir, name, limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
-    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said only once for as
-    /// long as it stays wrong.
+    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said
+    /// only once for as long as it stays wrong.
     pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
         let mut complaints = Vec::new();
         let appended = self.append(line, header, &mut complaints);
