@@ -1,0 +1,173 @@
+//! The cycles of the databases that are due: the check, the turn and the work, and when each comes again.
+
+use std::sync::Arc;
+
+use beadlock_checker::{Reason, Verdict, facts};
+use tokio::task::{Id, JoinError};
+use tokio::time::Instant;
+
+use super::checks::PATIENCE;
+use super::{Scheduler, State};
+use crate::cycle::{self, Checked, Outcome};
+use crate::database::Told;
+use crate::log::{self, own};
+use crate::outside::Last;
+use crate::settings::Mode;
+
+impl Scheduler {
+    /// Checks who is due, and gives free jobs to those whose turn it is.
+    pub(super) fn start_due(&mut self) {
+        while let Some(number) = self.due.pop_front() {
+            self.check(number);
+        }
+        while self.has_a_job()
+            && let Some(number) = self.ready.pop_front()
+        {
+            let Some(entry) = self.databases.get_mut(&number) else { continue };
+            entry.is_ready = false;
+            self.turns.insert(number, Instant::now());
+            if entry.state != State::Running {
+                self.check(number);
+            }
+        }
+    }
+
+    fn has_a_job(&self) -> bool {
+        let kept = self.turns.values().filter(|since| since.elapsed() < PATIENCE).count();
+        self.working.len() + kept < self.settings.jobs.get()
+    }
+
+    /// When the next check that hangs is not waited for any more: another database has its turn, or all end.
+    pub(super) fn end_of_patience(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let turns = self.turns.values().map(|since| *since + PATIENCE);
+        turns.chain(self.end_of_checks).filter(|end| *end > now).min()
+    }
+
+    fn check(&mut self, number: usize) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        if let State::Waiting(Some(key)) = std::mem::replace(&mut entry.state, State::Running) {
+            self.timers.remove(&key);
+        }
+        // What happened while it was in the queue, this cycle serves.
+        entry.take_marks(&self.work);
+        entry.begun = Instant::now();
+        entry.due.begun(entry.begun, entry.subject.policy.interval);
+        let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
+        let mut told = std::mem::take(&mut entry.told);
+        self.checks.put(number, move || (cycle::check(&work, &subject, &mut told), told));
+    }
+
+    pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
+        let is_its_turn = self.turns.remove(&number).is_some();
+        let Some((checked, told)) = answer else {
+            log::line(number, own::fault());
+            return self.ended(number, Outcome::Failed);
+        };
+        // One that had missed its turn may find the job taken.
+        let is_a_job_free = self.working.len() < self.settings.jobs.get();
+        let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        match checked {
+            Checked::Ended(outcome) => {
+                entry.told = told;
+                if std::mem::take(&mut entry.is_ready) {
+                    self.ready.retain(|ready| *ready != number);
+                }
+                self.ended(number, outcome);
+            }
+            Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
+                let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
+                let mut told = told;
+                let task = self.working.spawn(async move {
+                    let outcome = cycle::run(&work, &subject, &mut told, cycle).await;
+                    (outcome, told)
+                });
+                self.tasks.insert(task.id(), number);
+            }
+            Checked::Free(cycle) => {
+                cycle.leave();
+                entry.told = told;
+                if self.is_ending {
+                    self.code = self.code_of_no_cycle();
+                } else if !std::mem::replace(&mut entry.is_ready, true) {
+                    self.ready.push_back(number);
+                }
+                self.next(number, false);
+            }
+        }
+    }
+
+    pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, Told)), JoinError>) {
+        let (id, answer) = match task {
+            Ok((id, answer)) => (id, Some(answer)),
+            Err(error) => (error.id(), None),
+        };
+        let Some(number) = self.tasks.remove(&id) else { return };
+        match answer {
+            Some((outcome, told)) => {
+                if let Some(entry) = self.databases.get_mut(&number) {
+                    entry.told = told;
+                }
+                self.ended(number, outcome);
+            }
+            None => {
+                log::line(number, own::fault());
+                self.ended(number, Outcome::Failed);
+            }
+        }
+    }
+
+    fn ended(&mut self, number: usize, outcome: Outcome) {
+        if self.settings.mode == Mode::Once {
+            self.code = self.code.max(exit_code(&outcome));
+        }
+        let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        if let Some(entry) = self.databases.get_mut(&number) {
+            self.work.metrics.ended(&outcome, entry.begun.elapsed());
+            // A streak goes on in the log when a check failed in between; but nobody is being skipped then.
+            let is_skipped = matches!(outcome, Outcome::Skipped(_));
+            let streak = entry.told.streak.running().filter(|_| is_skipped);
+            entry.last = Some(Arc::new(Last { outcome, at: facts::now(), streak }));
+        }
+        self.next(number, is_busy);
+    }
+
+    /// When does it come again?
+    fn next(&mut self, number: usize, is_busy: bool) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        if entry.is_leaving {
+            self.forget(number);
+            self.unwatch_forgotten();
+            return;
+        }
+        let now = Instant::now();
+        let marks = entry.take_marks(&self.work);
+        let policy = &entry.subject.policy;
+        // A command that takes a lock and drops it must not make this spin.
+        if is_busy {
+            entry.due.again_at_the_gate(now, policy.interval);
+        } else if marks.lock_gone {
+            entry.due.again_soon(now, policy.interval);
+        } else {
+            entry.due.ended(now, policy.interval);
+            entry.due.marked(marks, now, policy.debounce);
+        }
+        entry.state = State::Waiting(None);
+        if !self.is_ending && self.settings.mode != Mode::Once {
+            self.wait(number);
+        }
+    }
+}
+
+/// As `beadlock check`: 4 held, 5 not to be checked or removed; 1 a cycle failed (DESIGN 8).
+fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Complete => 0,
+        Outcome::Failed => 1,
+        Outcome::Skipped(decision) => match decision.verdict() {
+            Verdict::Held(_) => 4,
+            _ => 5,
+        },
+    }
+}
