@@ -45,7 +45,7 @@ struct Cli {
     /// 1 a cycle failed
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ONCE")]
     once: bool,
-    /// How many cycles may run at once [default: the number of processors]
+    /// How many cycles may be at work at once; no check waits for them [default: the number of processors]
     #[arg(long, value_name = "N", env = "BEADLOCK_AGENT_JOBS")]
     jobs: Option<NonZeroUsize>,
     /// What a cycle does, when it is no command [default: git]
