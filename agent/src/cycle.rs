@@ -122,7 +122,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            log::lines(number, told.streak.skipped(&decision, now, policy.interval));
+            log::lines(number, &told.streak.skipped(&decision, now, policy.interval));
             let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
                 && told.streak.is_news(&decision, now, patience)
@@ -149,14 +149,14 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         log::line(number, own::removed_stale(cycle.decision()));
         work.trail.removed(number, database, removed);
         work.metrics.removed_stale(removed.reason);
-        work.watch.forget_lock_gone(&database.dir);
+        work.watch.forget_lock_gone(number);
     }
     if policy.action != Action::None {
         return Checked::Free(cycle);
     }
     let mut lines = begin(told);
     lines.push((&End::Complete).into());
-    log::lines(number, lines);
+    log::lines(number, &lines);
     cycle.leave();
     Checked::Ended(Outcome::Complete)
 }
@@ -175,7 +175,7 @@ fn begin(told: &mut Told) -> Vec<Line> {
 /// The second half: the work, under the gate that the check has taken.
 pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
     let number = subject.number;
-    log::lines(number, begin(told));
+    log::lines(number, &begin(told));
     let (end, is_whole) = match &subject.policy.action {
         Action::None => (End::Complete, true),
         Action::Exec(command) => {
@@ -242,7 +242,7 @@ async fn execute(
         Err(error) => return not_started(&error),
     };
     let dir = subject.database.dir.as_path();
-    work.watch.mute(dir);
+    work.watch.mute(subject.number);
     let end = command::run(dir, command, subject.policy.cycle_timeout, gate, on_line).await;
     blocking(work, subject, |work, Subject { number, database, .. }| {
         work.watch.unmute(*number, &database.dir);

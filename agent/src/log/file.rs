@@ -1,7 +1,6 @@
 //! One log file: opened under its directory without following a link, opened again when the name has become
 //! another file, rotated by size.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -17,8 +16,7 @@ use super::shown;
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {
-    dir: PathBuf,
-    name: OsString,
+    path: PathBuf,
     limits: Limits,
     open: Option<Open>,
     /// Which file it was and how long, after the last line that was written whole.
@@ -38,13 +36,7 @@ struct Open {
 
 impl LogFile {
     pub(super) fn at(path: &Path, limits: Limits) -> Self {
-        // `..` and `/` name no file: the directory itself, which nobody can open as one.
-        let name = path.file_name().unwrap_or(OsStr::new(".")).to_owned();
-        let dir = match path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => dir.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
-        Self { dir, name, limits, open: None, left: None, is_failing: false, is_stuck: false }
+        Self { path: path.to_owned(), limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
     /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said
@@ -56,7 +48,7 @@ impl LogFile {
         if let Err(error) = appended {
             self.open = None;
             if !was_failing {
-                let (path, words) = (self.path(), words(&error));
+                let (path, words) = (shown(&self.path), words(&error));
                 complaints.push(format!("cannot write the log {path}: {words}; cycles go on without it"));
             }
         }
@@ -69,7 +61,7 @@ impl LogFile {
     /// What is wrong and what to do.
     pub(super) fn check(&mut self) -> io::Result<()> {
         self.ready().map(drop).map_err(|error| {
-            let (path, words) = (self.path(), words(&error));
+            let (path, words) = (shown(&self.path), words(&error));
             io::Error::other(format!(
                 "the log {path} cannot be written: {words}; name a regular file in a directory that is there"
             ))
@@ -83,10 +75,6 @@ impl LogFile {
     #[cfg(test)]
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
-    }
-
-    fn path(&self) -> String {
-        shown(&self.dir.join(&self.name))
     }
 
     fn append(
@@ -121,16 +109,16 @@ impl LogFile {
     fn ready(&mut self) -> io::Result<u64> {
         if let Some(open) = &self.open {
             // The directory may be another one by now as well: by path, not by descriptor.
-            if let Ok(named) = lstat(&self.dir.join(&self.name))
+            if let Ok(named) = lstat(&self.path)
                 && inode(&named) == open.inode
             {
                 return Ok(u64::try_from(named.st_size).unwrap_or(0));
             }
         }
-        let path = self.dir.join(&self.name);
+        let path = &self.path;
         let open = |how| {
             let flags = how | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-            open(&path, flags, Mode::from_bits_truncate(0o644)).map(File::from)
+            open(path, flags, Mode::from_bits_truncate(0o644)).map(File::from)
         };
         let file = open(OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT)?;
         let meta = file.metadata()?;
@@ -149,11 +137,11 @@ impl LogFile {
     fn make_room(&mut self, more: usize) -> Option<String> {
         let Open { file, .. } = self.open.as_ref()?;
         // Without it the file has no name any more, and there is nothing to move.
-        let dir = open_dir(&self.dir).ok()?;
-        let rotated = Full { dir: &dir, name: &self.name, file, limits: self.limits, more }.rotate();
+        let (dir, name) = (open_dir(self.path.parent()?).ok()?, self.path.file_name()?);
+        let rotated = Full { dir: &dir, name, file, limits: self.limits, more }.rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
         let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
-        let (path, words) = (self.path(), words(&error));
+        let (path, words) = (shown(&self.path), words(&error));
         let instead = match not_emptied {
             None => "it is emptied whenever it is full".to_owned(),
             Some(error) => format!("it cannot be emptied either ({error}), and grows on"),
@@ -163,7 +151,9 @@ impl LogFile {
     }
 }
 
+/// The directory of a file; of a name alone it is the working directory.
 fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 

@@ -1,16 +1,15 @@
 //! The log (DESIGN 8): what goes to `DIR/daemon.log`, and how.
 //!
-//! What is to be said is a [`Line`], pure data, made in [`own`]. It travels in a tracing event, gets its time and
-//! whose it is ([`layer`]), and goes to the one non-blocking worker of the process, and there to the files it belongs
-//! to ([`router`], [`file`], [`rotate`]). Nothing is dropped: who logs faster than the disk writes, waits. What a
+//! What is to be said is a [`Line`], pure data, made in [`own`]. It goes with its time, and whose it is ([`message`]), to
+//! the one non-blocking worker of the process, and there to the files it belongs to ([`router`], [`file`], [`rotate`]). Nothing is dropped: who logs faster than the disk writes, waits. What a
 //! command prints is told from the agent's own words ([`own`]).
 //!
 //! Databases come and go ([`serve`], [`unserve`]), and so do settings ([`configure`]); the worker is told of both in
 //! the same order as of the lines, so that a line goes where it belonged when it was said.
 
 mod file;
-mod layer;
 mod line;
+mod message;
 pub(crate) mod own;
 mod rotate;
 mod router;
@@ -28,11 +27,9 @@ use std::time::Duration;
 
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
-use serde_json::value::RawValue;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::layer::SubscriberExt;
 
-use layer::Message;
+use message::{Message, To};
 use served::Served;
 
 pub(crate) use line::{Event, Format, Level, Line, Whose};
@@ -69,11 +66,8 @@ impl Log {
     /// When the shared log cannot be written; when this process has a log already.
     pub(crate) fn open(settings: Settings) -> io::Result<Self> {
         let log = Self::start(settings)?;
-        let lines = layer::Lines::new(log.desk.clone());
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines))
-            .map_err(io::Error::other)?;
-        let _ = LOG.set(log.desk.clone());
-        Ok(log)
+        let is_first = LOG.set(log.desk.clone()).is_ok();
+        is_first.then_some(log).ok_or_else(|| io::Error::other("this process has a log already"))
     }
 
     fn start(settings: Settings) -> io::Result<Self> {
@@ -121,7 +115,17 @@ impl Desk {
         self.served.settings().shared.is_some() || !self.served.now().is_empty()
     }
 
-    fn send(&self, message: &Message<Box<RawValue>>) {
+    /// Lines of the database with this number, or everyone's, on their way.
+    fn put(&self, database: Option<usize>, lines: &[Line]) {
+        let to = match database.map(u32::try_from) {
+            Some(Ok(number)) => To::One(number),
+            Some(Err(_)) => return,
+            None => To::All(self.served.now()),
+        };
+        self.send(&Message::Lines { to, seconds: facts::now().0.as_secs(), lines });
+    }
+
+    fn send(&self, message: &Message<&[Line]>) {
         use io::Write;
         let bytes = serde_json::to_vec(message).unwrap_or_default();
         // It fails when the worker is gone, and with it the log.
@@ -153,21 +157,27 @@ pub(crate) fn configure(settings: Settings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
 }
 
+fn put(database: Option<usize>, lines: &[Line]) {
+    if let Some(desk) = LOG.get() {
+        desk.put(database, lines);
+    }
+}
+
 /// One line of the agent's own in the log of a database, by its number.
 pub(crate) fn line(database: usize, line: impl Into<Line>) {
-    lines(database, vec![line.into()]);
+    put(Some(database), &[line.into()]);
 }
 
 /// Lines of the agent's own in the log of a database, of one moment and in this order: written at once.
-pub(crate) fn lines(database: usize, lines: Vec<Line>) {
+pub(crate) fn lines(database: usize, lines: &[Line]) {
     if !lines.is_empty() {
-        layer::put(Some(database), &lines);
+        put(Some(database), lines);
     }
 }
 
 /// One line of the agent's own in the log of every database that is served.
 pub(crate) fn line_to_all(line: impl Into<Line>) {
-    layer::put(None, &[line.into()]);
+    put(None, &[line.into()]);
 }
 
 /// One line of the agent's own for whoever is there to read it: in every log, and on stderr, where a terminal sees the
@@ -184,7 +194,7 @@ pub(crate) fn announce(line: Line) {
 
 /// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.
 pub(crate) fn output(database: usize, text: &str) {
-    layer::put(Some(database), &[own::output(text)]);
+    put(Some(database), &[own::output(text)]);
 }
 
 /// Version, PID and host.

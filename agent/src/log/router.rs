@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::file::LogFile;
-use super::layer::{Message, To};
 use super::line::{Format, Line, Whose};
+use super::message::{Message, To};
 use super::served::Served;
 use super::settings::Settings;
 use super::terminal::{self, Terminal};
@@ -62,11 +62,12 @@ impl Router {
     }
 
     fn deliver(&mut self, to: &To, seconds: i64, lines: &[Line]) {
-        let dir = match to {
-            To::One(number) => self.served.dir(*number),
-            To::All(_) => None,
-        };
         let is_shared = self.settings.shared.is_some() || self.terminal.is_some();
+        let dir = match to {
+            // In its own log nobody has to be told where a database lies, but in JSON.
+            To::One(number) if is_shared || self.settings.format == Format::Json => self.served.dir(*number),
+            _ => None,
+        };
         let are_several = || self.settings.may_become_several || self.served.are_several();
         let name = dir.as_deref().filter(|_| is_shared && are_several()).map(named);
         let dir = dir.as_deref().map(Path::to_string_lossy);

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tracing::subscriber::with_default;
-
 use super::*;
 
 /// A log of its own for a test: not that of the process.
@@ -26,10 +24,10 @@ impl Scene {
     }
 }
 
-/// As a thread of the agent logs.
-fn say(desk: &Desk, say: impl FnOnce()) {
-    let lines = layer::Lines::new(desk.clone());
-    with_default(tracing_subscriber::registry().with(lines), say);
+impl Desk {
+    fn output(&self, database: usize, text: &str) {
+        self.put(Some(database), &[own::output(text)]);
+    }
 }
 
 /// All lines of a log in `dir`, the oldest first, without headers and times.
@@ -51,11 +49,9 @@ fn every_line_of_every_thread_is_there_once_and_in_order() {
         for writer in 0..4 {
             let desk = &scene.log.desk;
             scope.spawn(move || {
-                say(desk, || {
-                    for number in 0..EACH {
-                        output(number % 2, &format!("{writer} {number}"));
-                    }
-                });
+                for number in 0..EACH {
+                    desk.output(number % 2, &format!("{writer} {number}"));
+                }
             });
         }
     });
@@ -83,7 +79,7 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
     thread::scope(|scope| {
         let desk = &scene.log.desk;
         let writer = scope.spawn(|| {
-            say(desk, || (0..EACH).for_each(|number| output(0, &number.to_string())));
+            (0..EACH).for_each(|number| desk.output(0, &number.to_string()));
         });
         let mut number = 1;
         while !writer.is_finished() {
@@ -95,7 +91,7 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
         }
         // What was said before, goes where it was said to.
         scene.log.desk.configure(shared).unwrap();
-        say(&scene.log.desk, || line_to_all(own::stopped()));
+        scene.log.desk.put(None, &[own::stopped().into()]);
     });
     scene.log.close();
     let expected: Vec<_> = (0..EACH).map(|number| number.to_string()).collect();
@@ -109,9 +105,9 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
 fn a_line_for_everyone_is_for_those_of_that_moment() {
     let scene = Scene::new(Settings::default());
     let dirs = [scene.serve(0), scene.serve(1)];
-    say(&scene.log.desk, || line_to_all(own::started()));
+    scene.log.desk.put(None, &[own::started().into()]);
     scene.log.desk.unserve(1);
-    say(&scene.log.desk, || line_to_all(own::stopped()));
+    scene.log.desk.put(None, &[own::stopped().into()]);
     scene.log.close();
     assert_eq!(lines(&dirs[0], 0), [own::started().message, own::stopped().message]);
     assert_eq!(lines(&dirs[1], 0), [own::started().message]);
@@ -127,7 +123,7 @@ fn settings_that_cannot_be_are_refused_and_change_nothing() {
         error.contains("gone/all.log cannot be written: no such file or directory; name a regular"),
         "{error}"
     );
-    say(&scene.log.desk, || output(0, "x"));
+    scene.log.desk.output(0, "x");
     scene.log.close();
     assert_eq!(lines(&dir, 0), ["x"]);
     assert!(Log::start(settings).is_err());

@@ -23,7 +23,6 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use beadlock_checker::database::Database;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::time::DelayQueue;
@@ -58,7 +57,7 @@ pub(crate) struct Scheduler {
     databases: BTreeMap<usize, Entry>,
     next_number: usize,
     /// Gone, and still watched.
-    forgotten: Vec<(usize, Arc<Database>)>,
+    forgotten: Vec<usize>,
     timers: DelayQueue<usize>,
     /// To be checked.
     due: VecDeque<usize>,
@@ -254,7 +253,7 @@ impl Scheduler {
 impl Entry {
     /// What the watcher has marked since it was last asked.
     fn take_marks(&mut self, work: &Work) -> Marks {
-        let marks = work.watch.take(&self.subject.database.dir);
+        let marks = work.watch.take(self.subject.number);
         if marks.lock_gone {
             self.told.streak.lock_gone();
         }

@@ -188,7 +188,7 @@ impl Scheduler {
             State::Due => self.due.retain(|due| *due != number),
             State::Waiting(None) | State::Running => {}
         }
-        self.forgotten.push((number, entry.subject.database));
+        self.forgotten.push(number);
     }
 
     /// Watches no longer what was forgotten. Beside, for it may have to wait for the watcher; and one after the other,
@@ -200,8 +200,8 @@ impl Scheduler {
         }
         let work = Arc::clone(&self.work);
         spawn_blocking(move || {
-            for (number, database) in forgotten {
-                work.watch.unwatch(number, &database.dir);
+            for number in forgotten {
+                work.watch.unwatch(number);
             }
         });
     }

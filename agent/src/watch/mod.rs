@@ -28,7 +28,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub(crate) use self::classify::is_own_file;
 pub(crate) use self::state::{Marks, News};
-use self::state::{Seen, Shared, lock};
+use self::state::{NOWHERE, Seen, Shared, lock};
 use self::tree::{Directory, Tree};
 pub(crate) use self::wrong::Wrong;
 
@@ -94,51 +94,40 @@ impl Watch {
         let Some(ears) = &self.ears else { return };
         let inode = (seen.dev(), seen.ino());
         {
+            let unknown = Seen { inode: NOWHERE, is_muted: false, marks: Marks::default() };
             let mut state = self.shared.lock();
-            match state.databases.get_mut(dir) {
-                Some(seen) => {
-                    seen.number = number;
-                    if std::mem::replace(&mut seen.inode, inode) == inode {
-                        return;
-                    }
-                }
-                None => {
-                    let seen = Seen { number, inode, is_muted: false, marks: Marks::default() };
-                    state.databases.insert(dir.to_path_buf(), seen);
-                }
+            let seen = state.databases.entry(number).or_insert(unknown);
+            if std::mem::replace(&mut seen.inode, inode) == inode {
+                return;
             }
         }
-        match ears.tree.watch(dir) {
+        match ears.tree.watch(number, dir) {
             Ok(()) => {}
             // It went away meanwhile: again at the next cycle.
-            Err(Errno::ENOENT | Errno::ENOTDIR) => self.shared.lock().forget(dir),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => self.shared.lock().forget(number),
             Err(error) => self.shared.is_wrong(Wrong::new(Some(number), &error.into())),
         }
     }
 
-    /// Watches a database no longer, unless it has come back under another number by now.
-    pub(crate) fn unwatch(&self, number: usize, dir: &Path) {
+    /// Watches a database no longer.
+    pub(crate) fn unwatch(&self, number: usize) {
         let Some(ears) = &self.ears else { return };
-        let mut state = self.shared.lock();
-        if state.databases.get(dir).is_some_and(|seen| seen.number == number) {
-            state.databases.remove(dir);
-            // Under the lock of the state: who comes back meanwhile is watched after this.
-            ears.tree.unwatch(dir);
-        }
+        self.shared.lock().databases.remove(&number);
+        ears.tree.unwatch(number);
     }
 
     /// From here on changes are the cycle's own. What was marked so far, the cycle is going to see.
-    pub(crate) fn mute(&self, dir: &Path) {
-        if let Some(seen) = self.shared.lock().databases.get_mut(dir) {
+    pub(crate) fn mute(&self, number: usize) {
+        if let Some(seen) = self.shared.lock().databases.get_mut(&number) {
             seen.is_muted = true;
             seen.marks.changed = false;
         }
     }
 
     /// The cycle has itself removed a stale lock, before its work: that disappearance is no news.
-    pub(crate) fn forget_lock_gone(&self, dir: &Path) {
+    pub(crate) fn forget_lock_gone(&self, number: usize) {
         self.drain();
-        if let Some(seen) = self.shared.lock().databases.get_mut(dir) {
+        if let Some(seen) = self.shared.lock().databases.get_mut(&number) {
             seen.marks.lock_gone = false;
         }
     }
@@ -148,7 +137,7 @@ impl Watch {
     pub(crate) fn unmute(&self, number: usize, dir: &Path) {
         self.drain();
         self.ensure(number, dir);
-        if let Some(seen) = self.shared.lock().databases.get_mut(dir) {
+        if let Some(seen) = self.shared.lock().databases.get_mut(&number) {
             seen.is_muted = false;
         }
     }
@@ -167,11 +156,11 @@ impl Watch {
     }
 
     /// The marks of a database, and clears them.
-    pub(crate) fn take(&self, dir: &Path) -> Marks {
+    pub(crate) fn take(&self, number: usize) -> Marks {
         self.shared
             .lock()
             .databases
-            .get_mut(dir)
+            .get_mut(&number)
             .map(|seen| std::mem::take(&mut seen.marks))
             .unwrap_or_default()
     }

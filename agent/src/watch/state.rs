@@ -36,18 +36,18 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) databases: HashMap<PathBuf, Seen>,
+    /// By number.
+    pub(super) databases: HashMap<usize, Seen>,
     pub(super) news: News,
     /// The one log of all databases and the audit trail, which may lie in one of them.
     pub(super) own: Vec<PathBuf>,
 }
 
 /// The inode of no directory.
-const NOWHERE: (u64, u64) = (0, 0);
+pub(super) const NOWHERE: (u64, u64) = (0, 0);
 
 #[derive(Debug)]
 pub(super) struct Seen {
-    pub(super) number: usize,
     pub(super) inode: (u64, u64),
     pub(super) is_muted: bool,
     pub(super) marks: Marks,
@@ -66,7 +66,7 @@ impl Shared {
                 state.resync();
                 true
             }
-            Report::At { database, path, is_gone } => state.mark(database, path, *is_gone),
+            Report::At { number, database, path, is_gone } => state.mark(*number, database, path, *is_gone),
         };
         drop(state);
         if is_news {
@@ -94,28 +94,28 @@ impl State {
     }
 
     /// The directory is to be watched anew.
-    pub(super) fn forget(&mut self, dir: &Path) {
-        if let Some(seen) = self.databases.get_mut(dir) {
+    pub(super) fn forget(&mut self, number: usize) {
+        if let Some(seen) = self.databases.get_mut(&number) {
             seen.inode = NOWHERE;
         }
     }
 
     /// Marks all but the muted, whose own flood it most likely was: marked they would run for ever.
     fn mark_all(&mut self) {
-        for seen in self.databases.values_mut().filter(|seen| !seen.is_muted) {
+        for (number, seen) in self.databases.iter_mut().filter(|(_, seen)| !seen.is_muted) {
             seen.marks.changed = true;
-            self.news.marked.push(seen.number);
+            self.news.marked.push(*number);
         }
     }
 
     /// Marks a database for something at this path in it. True when that is news.
-    fn mark(&mut self, dir: &Path, path: &Path, is_gone: bool) -> bool {
+    fn mark(&mut self, number: usize, dir: &Path, path: &Path, is_gone: bool) -> bool {
         let Some(what) = classify(dir, path, is_gone, &self.own) else { return false };
         if what == What::DirectoryGone {
             // Its inode number may come back with another directory.
-            self.forget(dir);
+            self.forget(number);
         }
-        let Some(seen) = self.databases.get_mut(dir) else { return false };
+        let Some(seen) = self.databases.get_mut(&number) else { return false };
         let mark = match what {
             What::LockGone => &mut seen.marks.lock_gone,
             What::Changed | What::DirectoryGone if seen.is_muted => return false,
@@ -124,7 +124,7 @@ impl State {
         if std::mem::replace(mark, true) {
             return false;
         }
-        self.news.marked.push(seen.number);
+        self.news.marked.push(number);
         true
     }
 }

@@ -20,24 +20,24 @@ fn scene() -> (tempfile::TempDir, PathBuf, Watch) {
 }
 
 /// Everything that happened so far.
-fn marks(watch: &Watch, dir: &Path) -> Marks {
+fn marks(watch: &Watch, number: usize) -> Marks {
     watch.drain();
-    watch.take(dir)
+    watch.take(number)
 }
 
 #[test]
 fn what_a_cycle_writes_is_no_news_and_what_comes_after_it_is() {
     let (_root, dir, watch) = scene();
     for round in 0..50 {
-        watch.mute(&dir);
+        watch.mute(0);
         for number in 0..200 {
             fs::write(dir.join(format!("file-{number}")), "x").unwrap();
             let _ = File::open(&dir); // What SQLite and git do as well.
         }
         watch.unmute(0, &dir);
-        assert_eq!(marks(&watch, &dir), NOTHING, "round {round}");
+        assert_eq!(marks(&watch, 0), NOTHING, "round {round}");
         fs::write(dir.join("later"), "x").unwrap();
-        assert_eq!(marks(&watch, &dir), CHANGED, "round {round}");
+        assert_eq!(marks(&watch, 0), CHANGED, "round {round}");
     }
 }
 
@@ -45,18 +45,18 @@ fn what_a_cycle_writes_is_no_news_and_what_comes_after_it_is() {
 fn a_lock_that_goes_away_is_never_swallowed() {
     let (_root, dir, watch) = scene();
     fs::write(dir.join(LOCK), "{}").unwrap();
-    assert_eq!(marks(&watch, &dir), NOTHING, "it came");
-    watch.mute(&dir);
+    assert_eq!(marks(&watch, 0), NOTHING, "it came");
+    watch.mute(0);
     fs::remove_file(dir.join(LOCK)).unwrap();
     watch.unmute(0, &dir);
-    assert_eq!(marks(&watch, &dir), GONE);
+    assert_eq!(marks(&watch, 0), GONE);
     fs::write(dir.join(LOCK), "{}").unwrap();
     fs::rename(dir.join(LOCK), dir.join(".exclusive-lock.aside")).unwrap();
-    assert_eq!(marks(&watch, &dir), GONE);
+    assert_eq!(marks(&watch, 0), GONE);
     fs::write(dir.join(LOCK), "{}").unwrap();
     fs::remove_file(dir.join(LOCK)).unwrap();
-    watch.forget_lock_gone(&dir);
-    assert_eq!(marks(&watch, &dir), NOTHING, "removed by the cycle itself");
+    watch.forget_lock_gone(0);
+    assert_eq!(marks(&watch, 0), NOTHING, "removed by the cycle itself");
 }
 
 #[test]
@@ -66,48 +66,48 @@ fn a_directory_made_anew_is_watched_again() {
     fs::create_dir(&dir).unwrap();
     watch.drain();
     watch.ensure(0, &dir);
-    watch.take(&dir);
+    watch.take(0);
     fs::create_dir(dir.join("sub")).unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED);
+    assert_eq!(marks(&watch, 0), CHANGED);
     fs::rename(&dir, dir.with_extension("old")).unwrap();
     fs::create_dir(&dir).unwrap();
     watch.ensure(0, &dir);
     watch.drain();
-    watch.take(&dir);
+    watch.take(0);
     fs::write(dir.join("file"), "x").unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED);
+    assert_eq!(marks(&watch, 0), CHANGED);
 }
 
 #[test]
 fn a_directory_that_goes_is_news_but_for_the_cycle_that_replaces_it() {
     let (_root, dir, watch) = scene();
     fs::rename(&dir, dir.with_extension("old")).unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED, "somebody else has moved it");
+    assert_eq!(marks(&watch, 0), CHANGED, "somebody else has moved it");
     fs::create_dir(&dir).unwrap();
     watch.ensure(0, &dir);
-    watch.mute(&dir);
+    watch.mute(0);
     fs::remove_dir_all(&dir).unwrap();
     fs::create_dir(&dir).unwrap();
     watch.unmute(0, &dir);
-    assert_eq!(marks(&watch, &dir), NOTHING);
+    assert_eq!(marks(&watch, 0), NOTHING);
     fs::write(dir.join("file"), "x").unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED, "the new one is watched at once");
+    assert_eq!(marks(&watch, 0), CHANGED, "the new one is watched at once");
 }
 
 #[test]
 fn one_that_has_gone_is_watched_no_longer_unless_it_is_back_under_another_number() {
     let (_root, dir, watch) = scene();
     watch.ensure(7, &dir);
-    watch.unwatch(0, &dir);
+    watch.unwatch(0);
     fs::write(dir.join("file"), "x").unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED, "it is back");
+    assert_eq!((marks(&watch, 7), marks(&watch, 0)), (CHANGED, NOTHING), "it is back");
     assert_eq!(std::mem::take(&mut watch.shared.lock().news).marked, [7]);
-    watch.unwatch(7, &dir);
+    watch.unwatch(7);
     fs::write(dir.join("file"), "y").unwrap();
-    assert_eq!(marks(&watch, &dir), NOTHING);
+    assert_eq!(marks(&watch, 7), NOTHING);
     watch.ensure(8, &dir);
     fs::write(dir.join("file"), "z").unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED, "and again");
+    assert_eq!(marks(&watch, 8), CHANGED, "and again");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_directory_that_comes_later_is_watched_too_and_one_that_goes_elsewhere_no_lo
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             fs::write(&file, "x").unwrap();
-            if marks(&watch, &dir) == CHANGED {
+            if marks(&watch, 0) == CHANGED {
                 return true;
             }
         }
@@ -128,9 +128,9 @@ fn a_directory_that_comes_later_is_watched_too_and_one_that_goes_elsewhere_no_lo
     fs::rename(dir.join("a"), dir.join("c")).unwrap();
     assert!(is_heard(dir.join("c/b/file")));
     fs::rename(dir.join("c"), root.path().join("elsewhere")).unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED);
+    assert_eq!(marks(&watch, 0), CHANGED);
     fs::write(root.path().join("elsewhere/b/file"), "y").unwrap();
-    assert_eq!(marks(&watch, &dir), NOTHING);
+    assert_eq!(marks(&watch, 0), NOTHING);
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn in_a_database_in_another_the_inner_ones_lock_counts() {
     fs::create_dir_all(&inner).unwrap();
     fs::write(inner.join(LOCK), "{}").unwrap();
     for order in [[&dir, &inner], [&inner, &dir]] {
-        watch.unwatch(0, &dir);
-        watch.unwatch(1, &inner);
+        watch.unwatch(0);
+        watch.unwatch(1);
         order.iter().for_each(|at| watch.ensure(usize::from(**at == inner), at));
-        marks(&watch, &dir);
+        marks(&watch, 0);
         fs::remove_file(inner.join(LOCK)).unwrap();
-        assert_eq!((marks(&watch, &inner), marks(&watch, &dir)), (GONE, NOTHING));
+        assert_eq!((marks(&watch, 1), marks(&watch, 0)), (GONE, NOTHING));
         fs::write(inner.join(LOCK), "{}").unwrap();
     }
 }
@@ -172,7 +172,7 @@ fn a_shared_log_in_the_database_is_no_change() {
     watch.ensure(0, &dir);
     fs::write(&log, "line").unwrap();
     fs::rename(&log, dir.join("sync.log.1")).unwrap();
-    assert_eq!(marks(&watch, &dir), NOTHING);
+    assert_eq!(marks(&watch, 0), NOTHING);
 }
 
 #[test]
@@ -191,13 +191,13 @@ fn what_cannot_be_watched_is_said_and_for_whom() {
 fn what_was_missed_is_a_change_of_everything_that_is_not_at_work() {
     let (_root, dir, watch) = scene();
     watch.shared.take(&Report::Lost);
-    assert_eq!(watch.take(&dir), CHANGED);
+    assert_eq!(watch.take(0), CHANGED);
     watch.ensure(0, &dir);
-    watch.mute(&dir);
+    watch.mute(0);
     watch.shared.take(&Report::Lost);
-    assert_eq!(watch.take(&dir), GONE, "a lost end of a claim would never be repeated");
+    assert_eq!(watch.take(0), GONE, "a lost end of a claim would never be repeated");
     watch.unmute(0, &dir);
     assert_eq!(std::mem::take(&mut watch.shared.lock().news).resyncs, 2);
     fs::write(dir.join("file"), "x").unwrap();
-    assert_eq!(marks(&watch, &dir), CHANGED, "it is watched anew");
+    assert_eq!(marks(&watch, 0), CHANGED, "it is watched anew");
 }

@@ -41,13 +41,16 @@ pub(super) struct Tree {
 #[derive(Default)]
 struct Known {
     directories: HashMap<WatchDescriptor, Directory>,
-    databases: HashMap<Arc<Path>, HashSet<WatchDescriptor>>,
+    /// By number.
+    databases: HashMap<usize, HashSet<WatchDescriptor>>,
 }
 
 /// A directory in a database, or the database's own.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Directory {
-    pub(super) database: Arc<Path>,
+    /// Whose it is.
+    number: usize,
+    database: Arc<Path>,
     /// Its way from there; empty for the database's own.
     inside: PathBuf,
 }
@@ -58,7 +61,7 @@ pub(super) enum Report {
     /// Nobody knows: reports were lost.
     Lost,
     /// Something changed at this path of a database, or is no longer there.
-    At { database: Arc<Path>, path: PathBuf, is_gone: bool },
+    At { number: usize, database: Arc<Path>, path: PathBuf, is_gone: bool },
 }
 
 impl Tree {
@@ -76,11 +79,11 @@ impl Tree {
     ///
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`. The directories that could be are watched.
-    pub(super) fn watch(&self, database: &Path) -> nix::Result<()> {
-        self.unwatch(database);
-        let directory = Directory { database: database.into(), inside: PathBuf::new() };
+    pub(super) fn watch(&self, number: usize, database: &Path) -> nix::Result<()> {
+        self.unwatch(number);
+        let directory = Directory { number, database: database.into(), inside: PathBuf::new() };
         let wd = self.inotify.add_watch(database, WANTED)?;
-        self.known().databases.insert(Arc::clone(&directory.database), HashSet::new());
+        self.known().databases.insert(number, HashSet::new());
         self.enter(wd, &directory);
         self.add_below(directory)
     }
@@ -117,27 +120,29 @@ impl Tree {
     /// False: its database is watched no longer, and so it is not either.
     fn enter(&self, wd: WatchDescriptor, directory: &Directory) -> bool {
         let mut known = self.known();
-        if !known.databases.contains_key(&directory.database) {
+        if !known.databases.contains_key(&directory.number) {
             drop(known);
             let _ = self.inotify.rm_watch(wd);
             return false;
         }
         // A database can lie in another: what is in both is the inner one's.
-        if let Some(before) = known.directories.get(&wd).map(|before| Arc::clone(&before.database)) {
-            if before != directory.database && before.starts_with(&directory.database) {
+        if let Some(before) = known.directories.get(&wd) {
+            let is_inner = before.database != directory.database;
+            if is_inner && before.database.starts_with(&directory.database) {
                 return true;
             }
+            let before = before.number;
             known.databases.entry(before).or_default().remove(&wd);
         }
-        known.databases.entry(Arc::clone(&directory.database)).or_default().insert(wd);
+        known.databases.entry(directory.number).or_default().insert(wd);
         known.directories.insert(wd, directory.clone());
         true
     }
 
     /// Watches a database no longer.
-    pub(super) fn unwatch(&self, database: &Path) {
+    pub(super) fn unwatch(&self, number: usize) {
         let mut known = self.known();
-        for wd in known.databases.remove(database).unwrap_or_default() {
+        for wd in known.databases.remove(&number).unwrap_or_default() {
             known.directories.remove(&wd);
             let _ = self.inotify.rm_watch(wd);
         }
@@ -171,7 +176,7 @@ impl Tree {
                     }
                 }
                 let (path, is_gone) = (at.path(), event.mask.intersects(GONE));
-                report(Report::At { database: at.database, path, is_gone });
+                report(Report::At { number: at.number, database: at.database, path, is_gone });
             }
         }
     }
@@ -183,7 +188,7 @@ impl Tree {
             return known.directories.get(&wd).cloned();
         }
         let directory = known.directories.remove(&wd)?;
-        known.databases.get_mut(&directory.database)?.remove(&wd);
+        known.databases.get_mut(&directory.number)?.remove(&wd);
         None
     }
 
@@ -191,7 +196,7 @@ impl Tree {
     fn forget(&self, gone: &Directory) {
         let mut known = self.known();
         let Known { directories, databases } = &mut *known;
-        let Some(of_database) = databases.get_mut(&gone.database) else { return };
+        let Some(of_database) = databases.get_mut(&gone.number) else { return };
         of_database.retain(|wd| {
             let is_below = directories.get(wd).is_some_and(|at| at.inside.starts_with(&gone.inside));
             if is_below {
@@ -232,6 +237,6 @@ impl Directory {
     }
 
     fn below(&self, name: &OsStr) -> Self {
-        Self { database: Arc::clone(&self.database), inside: self.inside.join(name) }
+        Self { number: self.number, database: Arc::clone(&self.database), inside: self.inside.join(name) }
     }
 }
