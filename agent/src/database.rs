@@ -123,7 +123,8 @@ pub(crate) struct Told {
 /// A streak of skipped cycles, as the log tells it.
 #[derive(Debug, Default)]
 pub(crate) struct Streak {
-    running: Option<Running>,
+    /// Most databases have none: what they have in common is to be small.
+    running: Option<Box<Running>>,
     /// A lock has just gone: whoever released it may still have the gate for a moment.
     releasing: bool,
 }
@@ -141,6 +142,12 @@ struct Running {
     audited: Option<Option<Record>>,
 }
 
+impl Running {
+    fn new(now: Instant) -> Self {
+        Self { since: now, skips: 0, said_held: false, said_long: false, busy_said: None, audited: None }
+    }
+}
+
 impl Streak {
     /// A lock went away. A gate that is busy in the very next cycle is its releaser's, and no skip.
     pub(crate) fn lock_gone(&mut self) {
@@ -153,14 +160,7 @@ impl Streak {
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
         }
-        let running = self.running.get_or_insert(Running {
-            since: now,
-            skips: 0,
-            said_held: false,
-            said_long: false,
-            busy_said: None,
-            audited: None,
-        });
+        let running = self.running.get_or_insert_with(|| Box::new(Running::new(now)));
         if is_busy && running.busy_said.is_some_and(|said| now.duration_since(said) < interval) {
             return Vec::new();
         }

@@ -86,7 +86,7 @@ fn start(typed: Typed) -> Result<u8, Failure> {
 }
 
 fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
-    let below = roots::look(&settings.ground(), &[], &AtomicBool::new(false)).unwrap_or_default();
+    let below = roots::look(&settings.ground(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
     let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
         // Who reads no further wants no more.

@@ -15,7 +15,7 @@ use crate::target::Target;
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";
 /// The file in it that says that the database is elsewhere.
-const REDIRECT: &str = "redirect";
+pub const REDIRECT: &str = "redirect";
 
 /// What the environment says of it; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]

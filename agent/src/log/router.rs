@@ -1,7 +1,7 @@
 //! Where a line goes: to the log of its database, or to the one log of all; to a terminal on stderr too, after that,
 //! and only while it reads.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Router {
     served: Arc<Served>,
     settings: Settings,
     /// Those that had a line.
-    files: HashMap<Key, LogFile>,
+    files: BTreeMap<Key, LogFile>,
     /// Open files, the longest unused first.
     open: VecDeque<Key>,
     terminal: Option<Terminal>,
@@ -43,7 +43,7 @@ pub(super) struct Router {
 impl Router {
     pub(super) fn new(served: Arc<Served>, ended: Sender<()>) -> Self {
         let (settings, terminal) = (served.settings(), Terminal::on_stderr());
-        Self { served, settings, files: HashMap::new(), open: VecDeque::new(), terminal, ended }
+        Self { served, settings, files: BTreeMap::new(), open: VecDeque::new(), terminal, ended }
     }
 
     fn take(&mut self, message: Message) {

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! mod.rs    this page: when to look, and what of it is news
-//! look.rs   one look: the walk, redirects, owners, duplicates
+//! look.rs   one look: redirects, owners, duplicates
+//! walk.rs   the directories below a root, read again where they have changed
 //! ```
 
 mod look;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -18,6 +20,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::look::{Found, Look, Trouble, look};
+use self::walk::Walk;
 use crate::owner::Owners;
 
 /// A look takes its time, and then rests for this many times as long: it costs at most 2 % of a core.
@@ -40,7 +43,9 @@ pub(crate) struct Search {
     ground: Arc<Ground>,
     /// A look begins at most this often.
     interval: Duration,
-    found: Arc<Vec<Found>>,
+    found: Arc<Vec<Arc<Found>>>,
+    /// What the last look has read.
+    walks: Vec<Walk>,
     job: Option<Job>,
     /// The next look; `None`: never.
     due: Option<Instant>,
@@ -67,6 +72,8 @@ impl Drop for Job {
 #[derive(Debug)]
 pub(crate) struct News {
     pub(crate) is_first: bool,
+    /// There are other databases than before.
+    pub(crate) are_others: bool,
     /// Troubles that there were not at the look before.
     pub(crate) troubles: Vec<Trouble>,
 }
@@ -79,6 +86,7 @@ impl Search {
             ground: Arc::new(ground),
             interval,
             found: Arc::default(),
+            walks: Vec::new(),
             job: None,
             again: false,
             has_looked: false,
@@ -90,7 +98,7 @@ impl Search {
     pub(crate) fn begin_again(&mut self, ground: Ground, interval: Duration) {
         if *self.ground != ground {
             self.job = None;
-            let is_left = |found: &Found| found.is_on(&ground);
+            let is_left = |found: &Arc<Found>| found.is_on(&ground);
             self.found = Arc::new(self.found.iter().filter(|found| is_left(found)).cloned().collect());
         }
         self.again = self.job.is_some();
@@ -100,7 +108,7 @@ impl Search {
     }
 
     /// What was found by the last look, each database once.
-    pub(crate) fn found(&self) -> &[Found] {
+    pub(crate) fn found(&self) -> &[Arc<Found>] {
         &self.found
     }
 
@@ -133,21 +141,24 @@ impl Search {
         }
     }
 
-    fn begin(&self) -> Job {
+    fn begin(&mut self) -> Job {
         let stop = Arc::<AtomicBool>::default();
         let (ground, before, stopped) =
             (Arc::clone(&self.ground), Arc::clone(&self.found), Arc::clone(&stop));
+        let walks = std::mem::take(&mut self.walks);
         let look = spawn_blocking(move || {
             let begun = Instant::now();
-            look(&ground, &before, &stopped).map(|look| (look, begun.elapsed()))
+            look(&ground, &before, walks, &stopped).map(|look| (look, begun.elapsed()))
         });
         Job { look, stop }
     }
 
     fn heard(&mut self, look: Look) -> News {
+        let are_others = *self.found != look.found;
         self.found = Arc::new(look.found);
+        self.walks = look.walks;
         let troubles = look.troubles.difference(&self.said).take(SAID).cloned().collect();
         self.said = look.troubles;
-        News { is_first: !std::mem::replace(&mut self.has_looked, true), troubles }
+        News { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, troubles }
     }
 }

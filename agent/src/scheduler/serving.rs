@@ -21,9 +21,13 @@ use crate::settings::{Mode, Policy};
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
 
-/// So many new databases have their first cycles at once; of more each has its place in the interval, up to so many of
-/// very many the same: to wake up costs more than a check.
+/// So many new databases have their first cycles at once. Of more each has its place in the interval.
 const AT_ONCE: usize = 64;
+
+/// So many places there are at most, unless more than so many would share one: to wake up, and to find everything cold that
+/// was not touched since, costs several times what a check does.
+const PLACES: usize = 20;
+const TOGETHER: usize = 512;
 
 /// However long the interval is, the last of them has not to wait for longer.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
@@ -48,6 +52,9 @@ impl Scheduler {
     pub(super) fn found(&mut self, news: News) {
         for trouble in &news.troubles {
             log::announce(trouble.line());
+        }
+        if !news.are_others {
+            return;
         }
         let Changes { new, gone, .. } = self.serve();
         if !(new.is_empty() && gone.is_empty()
@@ -209,7 +216,7 @@ impl Scheduler {
 
 /// The place of one of `count` in an interval, or in its first minute.
 fn place_in(interval: Duration, place: usize, count: usize) -> Duration {
-    let together = (count / 100).clamp(1, AT_ONCE);
+    let together = (count / PLACES).clamp(1, TOGETHER);
     let place = (place - place % together) as u128;
     let nanos = interval.min(ALL_WITHIN).as_nanos() * place / count.max(1) as u128;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -224,13 +231,13 @@ mod tests {
         let minute = Duration::from_secs(60);
         let places: Vec<u128> =
             (0..10_000).map(|place| place_in(minute, place, 10_000).as_millis()).collect();
-        assert_eq!((places[0], places[9_999]), (0, 59_904));
+        assert_eq!((places[0], places[9_999]), (0, 57_000));
         assert!(places.is_sorted());
         for gathered in places.chunk_by(|one, next| one == next) {
-            assert!(gathered.len() <= AT_ONCE, "{}", gathered.len());
+            assert!(gathered.len() <= TOGETHER, "{}", gathered.len());
         }
         let gaps = places.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > 0);
-        assert!(gaps.clone().all(|gap| gap == 384), "{:?}", gaps.collect::<Vec<_>>());
+        assert!(gaps.clone().all(|gap| gap == 3_000), "{:?}", gaps.collect::<Vec<_>>());
         assert_eq!(place_in(minute * 600, 64, 128), minute / 2, "nobody waits for ten hours");
     }
 }

@@ -1,6 +1,6 @@
 //! What the watcher has reported so far: marks.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct State {
     /// By number.
-    pub(super) databases: HashMap<usize, Seen>,
+    pub(super) databases: BTreeMap<usize, Seen>,
     pub(super) news: News,
     /// The one log of all databases and the audit trail, which may lie in one of them.
     pub(super) own: Vec<PathBuf>,

@@ -2,7 +2,7 @@
 //!
 //! It is asked for changes alone: opening and closing are no news, and the agent itself does so all the time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,11 +38,12 @@ pub(super) struct Tree {
     known: Mutex<Known>,
 }
 
+/// In the order of their numbers, as in all tables of databases: those that are due together are neighbours in memory, and
+/// to touch a page that was not touched for a minute costs more than to find the way in a tree.
 #[derive(Default)]
 struct Known {
-    directories: HashMap<WatchDescriptor, Directory>,
-    /// By number.
-    databases: HashMap<usize, HashSet<WatchDescriptor>>,
+    directories: BTreeMap<WatchDescriptor, Directory>,
+    databases: BTreeMap<usize, HashSet<WatchDescriptor>>,
 }
 
 /// A directory in a database, or the database's own.

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beadlock_tests::{Spread, run, tool};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
@@ -22,6 +22,8 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const WATCHED: Duration = Duration::from_secs(300);
 /// Parts of that time: their spread is shown.
 const PARTS: u32 = 5;
+/// The agent spreads many databases over so many places of an interval.
+const PLACES: usize = 20;
 /// Starts that are measured.
 const STARTS: usize = 7;
 /// The shell goes through so many only.
@@ -84,7 +86,12 @@ fn idle(table: &mut Table, ground: &Ground) {
     for _ in 0..PARTS {
         costs.push(bare_cycle(ground).as_secs_f64());
     }
-    beside(table, &figure("CPU of a cycle"), "bare calls of a cycle and its log", cycle, costs);
+    let name = figure("CPU of a cycle");
+    beside(table, &name, "bare calls of a cycle and its log, without a pause", cycle, costs);
+    let costs = paced_cycles(ground, interval);
+    let share = 100.0 * count as f64 / interval.as_secs_f64() * Spread::of(costs.iter().copied()).median();
+    beside(table, &name, "the same calls in its rhythm", cycle, costs);
+    table.value(&figure("CPU of a core, of these calls alone"), Unit::Percent, None, share, None);
     match [tool("flock"), tool("jq")] {
         [Some(_), Some(_)] => {
             let few = &ground.dirs()[..count.min(SHELL)];
@@ -113,6 +120,34 @@ pub fn bare_cycle(ground: &Ground) -> Duration {
     };
     sweep();
     cpu_of(sweep) / all.len() as u32
+}
+
+/// The same in seconds, each database once an interval, as many together as an agent checks together: after a pause memory
+/// is cold. In an interval before it, which is not counted, the files come to be.
+fn paced_cycles(ground: &Ground, interval: Duration) -> Vec<f64> {
+    let all: Vec<_> = ground.dirs().iter().map(|dir| (Bare::of(dir), dir.join("bare.log"))).collect();
+    let groups: Vec<_> = all.chunks(all.len().div_ceil(PLACES)).collect();
+    let mut costs = Vec::new();
+    let mut due = Instant::now();
+    for round in 0..2 {
+        let mut spent = Vec::new();
+        for group in &groups {
+            due += interval / groups.len() as u32;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let cpu = cpu_of(|| {
+                for (bare, log) in *group {
+                    bare.cycle();
+                    two_lines(log);
+                }
+            });
+            spent.push(cpu.as_secs_f64() / group.len() as f64);
+        }
+        if round == 1 {
+            let parts = spent.chunks(spent.len().div_ceil(PARTS as usize));
+            costs.extend(parts.map(|part| part.iter().sum::<f64>() / part.len() as f64));
+        }
+    }
+    costs
 }
 
 fn two_lines(log: &Path) {

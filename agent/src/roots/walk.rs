@@ -1,0 +1,289 @@
+//! The directories below one root, as each was when it was last read.
+//!
+//! In a directory that has not changed since, by its change time, there are the same names. So a look asks every
+//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each.
+//! A time is trusted on a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began:
+//! what comes later may come within the same tick of the clock.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::mem;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use beadlock_checker::{FileSystem, Reach};
+
+/// What holds a database.
+const BEADS: &str = ".beads";
+/// What nobody keeps one in.
+const GIT: &str = ".git";
+
+/// The clocks of file systems tick in parts of a second, the oldest in whole ones.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// So many directories are remembered, with some hundred bytes each; those behind them are read in every look.
+const REMEMBERED: usize = 100_000;
+
+/// What has been read below a root.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Without links.
+    top: PathBuf,
+    tree: Node,
+}
+
+/// A directory.
+#[derive(Debug, Default)]
+struct Node {
+    /// As it was when it was read; `None`: it is to be read again.
+    stamp: Option<Stamp>,
+    /// There was a `.beads` in it, of whatever kind.
+    has_beads: bool,
+    /// The other directories in it, in the order of their names.
+    below: Vec<(Box<OsStr>, Node)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stamp {
+    inode: (u64, u64),
+    /// Seconds since 1970, and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Self {
+        Self { inode: (meta.dev(), meta.ino()), changed: (meta.ctime(), meta.ctime_nsec()) }
+    }
+
+    /// It was not changed after this time, since 1970.
+    fn is_older_than(&self, time: Duration) -> bool {
+        let (seconds, nanos) = self.changed;
+        let known = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+        known.is_some_and(|(seconds, nanos)| Duration::new(seconds, nanos) <= time)
+    }
+}
+
+/// What a walk tells.
+pub(super) enum Told<'a> {
+    /// Something is called `.beads` here.
+    Beads(&'a Path),
+    /// This directory could not be read, or not all of it.
+    Unread(&'a Path, &'a io::Error),
+}
+
+impl Walk {
+    /// Nothing has been read yet. `top` is a path without links.
+    pub(super) fn new(top: PathBuf) -> Self {
+        Self { top, tree: Node::default() }
+    }
+
+    /// Where it begins.
+    pub(super) fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at which
+    /// the look began, since 1970. `None` when it was told to stop: what was read so far is forgotten.
+    pub(super) fn go(&mut self, now: Duration, stop: &AtomicBool, tell: impl FnMut(Told<'_>)) -> Option<()> {
+        let mut path = self.top.clone();
+        let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
+        let mut steps = Steps { device: None, settled, entered: 0, tell };
+        let mut top = mem::take(&mut self.tree);
+        if !steps.enter(&mut top, &mut path) {
+            return Some(());
+        }
+        // The directories from the top to here, each with the place of the next one in it.
+        let mut way = vec![(top, 0)];
+        while let Some((node, next)) = way.last_mut() {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some((name, child)) = node.below.get_mut(*next) {
+                path.push(&**name);
+                let mut child = mem::take(child);
+                if steps.enter(&mut child, &mut path) {
+                    way.push((child, 0));
+                } else {
+                    path.pop();
+                    *next += 1;
+                }
+            } else if let Some((done, _)) = way.pop() {
+                let Some((above, next)) = way.last_mut() else {
+                    self.tree = done;
+                    break;
+                };
+                if let Some((_, child)) = above.below.get_mut(*next).filter(|_| steps.entered < REMEMBERED) {
+                    *child = done;
+                }
+                path.pop();
+                *next += 1;
+            }
+        }
+        Some(())
+    }
+}
+
+/// What is the same for every directory of one walk.
+struct Steps<T> {
+    /// The file system of the top, once that is entered.
+    device: Option<u64>,
+    /// A directory that was not changed after this time is remembered; `None`: change times cannot be trusted.
+    settled: Option<Duration>,
+    /// How many directories there have been.
+    entered: usize,
+    tell: T,
+}
+
+impl<T: FnMut(Told<'_>)> Steps<T> {
+    /// Reads a directory unless it is as it was, and tells what is in it. False when there is none, or on another file
+    /// system.
+    fn enter(&mut self, node: &mut Node, path: &mut PathBuf) -> bool {
+        let meta = match fs::symlink_metadata(&*path) {
+            Ok(meta) => meta,
+            Err(error) => {
+                (self.tell)(Told::Unread(path, &error));
+                return false;
+            }
+        };
+        if !meta.is_dir() || *self.device.get_or_insert(meta.dev()) != meta.dev() {
+            return false;
+        }
+        self.entered += 1;
+        let stamp = Stamp::of(&meta);
+        if node.stamp != Some(stamp) {
+            let read = node.read(path);
+            if let Err(error) = &read {
+                (self.tell)(Told::Unread(path, error));
+            }
+            let is_settled = self.settled.is_some_and(|settled| stamp.is_older_than(settled));
+            node.stamp = (is_settled && read.is_ok()).then_some(stamp);
+        }
+        if node.has_beads {
+            path.push(BEADS);
+            (self.tell)(Told::Beads(path));
+            path.pop();
+        }
+        true
+    }
+}
+
+impl Node {
+    /// Learns the names; of those that were there before, what is below them stays.
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        let mut before = mem::take(&mut self.below);
+        self.has_beads = false;
+        let names = self.names(path);
+        self.below.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, node) in &mut self.below {
+            if let Ok(at) = before.binary_search_by(|(known, _)| known.cmp(name)) {
+                *node = mem::take(&mut before[at].1);
+            }
+        }
+        names
+    }
+
+    fn names(&mut self, path: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == BEADS {
+                self.has_beads = true;
+            } else if name != GIT && entry.file_type()?.is_dir() {
+                self.below.push((name.into_boxed_os_str(), Self::default()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_local(dir: &Path) -> bool {
+    let file_system = File::open(dir).ok().and_then(|dir| FileSystem::of(dir).ok());
+    file_system.is_some_and(|file_system| file_system.reach == Reach::Local)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+mod tests {
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(1 << 40);
+    const BEFORE: Duration = Duration::ZERO;
+
+    /// What is told of a walk, and how many directories were read for it.
+    fn go(walk: &mut Walk, now: Duration) -> Vec<String> {
+        let mut told = Vec::new();
+        let top = walk.top.clone();
+        let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
+        let done = walk.go(now, &AtomicBool::new(false), |what| match what {
+            Told::Beads(path) => told.push(shown(path)),
+            Told::Unread(path, error) => told.push(format!("{}: {:?}", shown(path), error.kind())),
+        });
+        assert_eq!(done, Some(()));
+        told
+    }
+
+    fn scene() -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        for dir in ["b/.beads", "a/x/.beads/.beads", "a/.git/.beads", "c"] {
+            fs::create_dir_all(top.join(dir)).unwrap();
+        }
+        std::os::unix::fs::symlink(top.join("a"), top.join("link")).unwrap();
+        fs::write(top.join("c/.beads"), "").unwrap();
+        (root, top)
+    }
+
+    #[test]
+    fn every_one_is_told_in_order_each_time() {
+        let (_root, top) = scene();
+        let mut walk = Walk::new(top.clone());
+        for now in [BEFORE, LATER, LATER, BEFORE] {
+            assert_eq!(go(&mut walk, now), ["a/x/.beads", "b/.beads", "c/.beads"], "{now:?}");
+        }
+        fs::create_dir(top.join("a/.beads")).unwrap();
+        fs::rename(top.join("b"), top.join("d")).unwrap();
+        assert_eq!(go(&mut walk, LATER), ["a/.beads", "a/x/.beads", "c/.beads", "d/.beads"]);
+        fs::remove_dir(top.join("a/.beads")).unwrap();
+        assert_eq!(go(&mut walk, LATER), ["a/x/.beads", "c/.beads", "d/.beads"]);
+        fs::remove_dir_all(&top).unwrap();
+        assert_eq!(go(&mut walk, LATER), [": NotFound"]);
+        fs::create_dir_all(top.join("e/.beads")).unwrap();
+        assert_eq!(go(&mut walk, LATER), ["e/.beads"], "and back");
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
+        let (_root, top) = scene();
+        let mut walk = Walk::new(top.clone());
+        go(&mut walk, LATER);
+        // Something that is remembered and was never there.
+        walk.tree.has_beads = true;
+        let all = ["a/x/.beads", "b/.beads", "c/.beads"];
+        let invented = [&[".beads"], &all[..]].concat();
+        assert_eq!(go(&mut walk, LATER), invented, "remembered");
+        fs::write(top.join("file"), "").unwrap();
+        assert_eq!(go(&mut walk, LATER), all, "its change time is another one");
+        let now = Duration::from_secs(fs::metadata(&top).unwrap().ctime().unsigned_abs() + 1);
+        fs::write(top.join("other"), "").unwrap();
+        go(&mut walk, now);
+        walk.tree.has_beads = true;
+        assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
+    }
+
+    /// As deep as a path may be.
+    #[test]
+    fn the_deepest_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        let levels = (4_000 - top.as_os_str().len()) / 2;
+        let deep: PathBuf = top.join("d/".repeat(levels));
+        fs::create_dir_all(deep.join(BEADS)).unwrap();
+        let mut walk = Walk::new(top);
+        for _ in 0..2 {
+            assert_eq!(go(&mut walk, LATER).len(), 1);
+        }
+    }
+}
