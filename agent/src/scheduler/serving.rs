@@ -238,6 +238,6 @@ mod tests {
         }
         let gaps = places.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > 0);
         assert!(gaps.clone().all(|gap| gap == 3_000), "{:?}", gaps.collect::<Vec<_>>());
-        assert_eq!(place_in(minute * 600, 64, 128), minute / 2, "nobody waits for ten hours");
+        assert_eq!(place_in(minute * 600, 60, 120), minute / 2, "nobody waits for ten hours");
     }
 }
