@@ -12,11 +12,12 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test bench model stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test protocol-check bench model stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way'
@@ -32,6 +33,11 @@ demo:
 
 test: tools
 	$(CARGO) test --locked --workspace
+
+# Runs the tests that the rows name, prints the rows that were not shown, and one line for each page.
+protocol-check: export PROTOCOL ?=
+protocol-check: tools
+	@$(CARGO) run --locked --quiet --package beadlock-tests --bin protocol-check -- $(PROTOCOL)
 
 # Prints one table, and writes its rows to limits.json in the target directory. `make bench BENCH='calls programs'`.
 # `make bench BENCH_DOCS=docs` also puts the run and its plots into docs/performance.md.

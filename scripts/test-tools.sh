@@ -12,14 +12,17 @@ while read -r program package; do
 done <<'LIST'
 bindfs bindfs
 bash bash
+bats bats
 chattr e2fsprogs
 git git
 gzip gzip
 hostname hostname
+jq jq
 mount mount
 python3 python3
 setpriv util-linux
 setsid util-linux
+shellcheck shellcheck
 strace strace
 unshare util-linux
 LIST

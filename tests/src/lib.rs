@@ -11,6 +11,7 @@ pub mod dice;
 pub mod hostile;
 pub mod over;
 pub mod process;
+pub mod protocol;
 pub mod pulse;
 pub mod scene;
 pub mod seed;

@@ -9,15 +9,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Why a test is skipped that reads what is not part of the checkout.
+pub const NO_SHARED: &str = "no shared/ beside the checkout";
+
 /// The directory with the seeds and vectors: `$BEADLOCK_SHARED`, else `../shared` beside the checkout.
 pub fn shared() -> Option<PathBuf> {
-    let named = env::var_os("BEADLOCK_SHARED").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let found = named.unwrap_or_else(|| checkout().join("../shared"));
-    if found.is_dir() {
-        return Some(found);
+    let found = find_shared();
+    if found.is_none() {
+        say(&format!("skipped: {NO_SHARED}"));
     }
-    say("skipped: no shared/ beside the checkout");
-    None
+    found
+}
+
+/// [`shared`] without a word.
+pub(crate) fn find_shared() -> Option<PathBuf> {
+    let named = env::var_os("BEADLOCK_SHARED").filter(|value| !value.is_empty()).map(PathBuf::from);
+    Some(named.unwrap_or_else(|| checkout().join("../shared"))).filter(|found| found.is_dir())
 }
 
 /// The checkout's top directory.
@@ -84,7 +91,8 @@ fn lacking(what: &str) {
     say(&line);
 }
 
-fn is_ci() -> bool {
+/// True where a missing program is a failure.
+pub(crate) fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
@@ -93,7 +101,8 @@ fn test() -> String {
     std::thread::current().name().map(|name| format!("{name} ")).unwrap_or_default()
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
+/// Where a program is.
+pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use beadlock_tests::protocol::sources::has_test;
 use beadlock_tests::skip::checkout;
 
 /// What the contract says, and `file::test` below `tests/tests`, or with a slash below the checkout.
@@ -149,13 +150,6 @@ const CONTRACT: &[(&str, &str)] = &[
 
 fn tests() -> PathBuf {
     checkout().join("tests/tests")
-}
-
-/// True when the source has `fn name` as a test that runs: `#[test]` on the line before, and no `#[ignore`.
-fn has_test(source: &str, name: &str) -> bool {
-    let lines: Vec<_> = source.lines().map(str::trim).collect();
-    let is_it = |line: &str| line == format!("fn {name}() {{");
-    lines.windows(2).any(|pair| pair[0] == "#[test]" && is_it(pair[1]))
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! gate, the examples run, and the demo tells a claim from none.
 
 mod performance;
+mod protocols;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

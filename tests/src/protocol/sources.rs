@@ -1,0 +1,161 @@
+//! Whether a named test is there, found in the sources without building anything.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::named::{Named, Target, folder};
+
+/// Nothing, or why there is no such test that runs. `top` is the checkout.
+pub fn look_for(top: &Path, named: &Named) -> Result<(), String> {
+    // Files are said as they lie in the checkout.
+    look(top, named).map_err(|why| why.replace(&format!("{}/", top.display()), ""))
+}
+
+fn look(top: &Path, named: &Named) -> Result<(), String> {
+    match named {
+        Named::Cargo { package, target, path } => {
+            let folder = top.join(folder(package));
+            let (name, modules) = match path.rsplit_once("::") {
+                Some((modules, name)) => (name, modules.split("::").collect()),
+                None => (path.as_str(), Vec::new()),
+            };
+            let file = file_of(root(&folder, target)?, &modules)?;
+            if has_test(&read(&file)?, name) {
+                return Ok(());
+            }
+            Err(format!("there is no test {name} that runs in {}", file.display()))
+        }
+        Named::Bats { file, name } => {
+            let wanted = format!("@test \"{name}\" {{");
+            if read(&top.join(file))?.lines().any(|line| line.trim_end() == wanted) {
+                return Ok(());
+            }
+            Err(format!("{file} has no line {wanted}"))
+        }
+    }
+}
+
+/// True when the source has `fn name` as a test that runs: `#[test]` among its attributes, and no `#[ignore`.
+pub fn has_test(source: &str, name: &str) -> bool {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let begin = format!("fn {name}()");
+    let is_run = |at: usize| {
+        let attributes: Vec<_> = lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).collect();
+        attributes.contains(&&"#[test]") && !attributes.iter().any(|line| line.contains("ignore"))
+    };
+    (0..lines.len()).any(|at| lines[at].starts_with(&begin) && is_run(at))
+}
+
+/// The file that a test binary begins with.
+fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
+    let (one, other) = match target {
+        Target::Lib => (folder.join("src/lib.rs"), folder.join("src/lib.rs")),
+        Target::Test(name) => {
+            (folder.join(format!("tests/{name}.rs")), folder.join(format!("tests/{name}/main.rs")))
+        }
+    };
+    [one, other.clone()]
+        .into_iter()
+        .find(|file| file.is_file())
+        .ok_or(format!("there is no {}", other.display()))
+}
+
+/// The file that these modules, one in the other, end in. A module in braces is in the file of the one around it.
+fn file_of(root: PathBuf, modules: &[&str]) -> Result<PathBuf, String> {
+    let mut file = root.clone();
+    // Where the modules of `file` are.
+    let mut dir = root.parent().map(Path::to_path_buf).unwrap_or_default();
+    for module in modules {
+        let text = read(&file)?;
+        let declares = |end: &str| {
+            let line = format!("mod {module}{end}");
+            let seen =
+                |prefix: &str| text.lines().any(|found| found.trim().strip_prefix(prefix) == Some(&line));
+            ["", "pub ", "pub(crate) "].into_iter().any(seen)
+        };
+        if declares(";") {
+            let candidates = [dir.join(format!("{module}.rs")), dir.join(module).join("mod.rs")];
+            file = candidates
+                .into_iter()
+                .find(|file| file.is_file())
+                .ok_or(format!("{} has no file for its mod {module}", file.display()))?;
+        } else if !declares(" {") {
+            return Err(format!("{} has no mod {module}", file.display()));
+        }
+        dir.push(module);
+    }
+    Ok(file)
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A checkout with a test in each of the places where one may be.
+    fn checkout() -> tempfile::TempDir {
+        let top = tempfile::tempdir().expect("a directory");
+        let test = |name: &str| format!("#[test]\nfn {name}() {{\n}}\n");
+        for (file, text) in [
+            ("checker/src/lib.rs", "pub mod dialect;\n".to_owned()),
+            ("checker/src/dialect/mod.rs", "pub mod tower;\n".to_owned()),
+            ("checker/src/dialect/tower/mod.rs", "mod judge;\nmod name;\n".to_owned()),
+            (
+                "checker/src/dialect/tower/judge.rs",
+                format!("#[cfg(test)]\nmod tests {{\n{}}}\n", test("fresh")),
+            ),
+            ("checker/src/dialect/tower/name.rs", "#[cfg(test)]\nmod tests;\n".to_owned()),
+            ("checker/src/dialect/tower/name/tests.rs", test("short")),
+            ("checker/src/dialect/tower/loose.rs", test("compiled_by_nobody")),
+            ("checker/tests/tower.rs", test("stolen")),
+            ("integration/tests/tower/main.rs", "#[cfg(test)]\nmod hold;\n".to_owned()),
+            ("integration/tests/tower/hold.rs", format!("#[ignore]\n{}{}", test("later"), test("now"))),
+            ("integration/shell/a.bats", "@test \"a b\" {\n}\n# @test \"c\" {\n".to_owned()),
+        ] {
+            let file = top.path().join(file);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("make it");
+            fs::write(file, text).expect("write it");
+        }
+        top
+    }
+
+    fn look_for_text(top: &Path, text: &str) -> Result<(), String> {
+        look_for(top, &text.parse().expect("a name"))
+    }
+
+    #[test]
+    fn a_test_is_found_wherever_modules_may_be() {
+        let top = checkout();
+        for text in [
+            "beadlock-checker lib dialect::tower::judge::tests::fresh",
+            "beadlock-checker lib dialect::tower::name::tests::short",
+            "beadlock-checker tests/tower stolen",
+            "beadlock tests/tower hold::now",
+            "integration/shell/a.bats: a b",
+        ] {
+            assert_eq!(look_for_text(top.path(), text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_not_run_is_not_found() {
+        let top = checkout();
+        for (text, said) in [
+            ("beadlock-checker lib dialect::tower::judge::tests::stale", "no test stale"),
+            ("beadlock-checker lib dialect::tower::loose::compiled_by_nobody", "no mod loose"),
+            ("beadlock-checker lib dialect::beads::tests::a", "no mod beads"),
+            ("beadlock-checker tests/tower stole", "no test stole that runs in checker/tests/tower.rs"),
+            ("beadlock tests/tower hold::later", "no test later"),
+            ("beadlock tests/hold now", "there is no integration/tests/hold/main.rs"),
+            ("integration/shell/a.bats: a", "has no line"),
+            ("integration/shell/a.bats: c", "has no line"),
+            ("integration/shell/b.bats: a b", "b.bats"),
+        ] {
+            let found = look_for_text(top.path(), text).expect_err(text);
+            assert!(found.contains(said), "{text}: {found}");
+        }
+    }
+}
