@@ -32,6 +32,7 @@ pub mod audit;
 mod check;
 pub mod database;
 pub mod dialect;
+pub mod digest;
 pub mod duration;
 mod error;
 pub mod escape;

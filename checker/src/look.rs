@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 
-use sha2::{Digest, Sha256};
-
 use crate::Options;
 use crate::dialect::beads::{self, Record, Rejected};
-use crate::facts::{Depth, Facts, hex};
+use crate::digest::sha256;
+use crate::facts::{Depth, Facts};
 use crate::namespace;
 use crate::on_disk::OnDisk;
 use crate::place::Place;
@@ -176,5 +175,7 @@ fn not_read(words: impl std::fmt::Display) -> String {
 
 /// A name for a lock file that has no id of its own.
 fn digest_id(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(bytes)[..6]))
+    let mut id = sha256(bytes);
+    id.truncate("sha256:".len() + 12);
+    id
 }

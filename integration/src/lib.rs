@@ -48,6 +48,7 @@ mod situation;
 mod status;
 mod talk;
 mod target;
+mod tower;
 mod trail;
 mod waiting;
 mod witnesses;

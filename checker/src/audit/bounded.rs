@@ -11,6 +11,11 @@ pub(super) fn text(text: &str) -> (String, bool) {
     }
 }
 
+/// The text as an audit line may show it: cut at 1024 characters, with a `…` at its end then.
+pub fn cut(long: &str) -> String {
+    text(long).0
+}
+
 /// Compact JSON with every string in it cut at 1024 characters, an escape being one, and whether one was cut.
 /// Everything else stays as it is, the order of the fields too.
 pub(super) fn json(json: &str) -> (String, bool) {

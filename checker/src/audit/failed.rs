@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::Event;
 use crate::error::words;
 use crate::escape::escaped_path;
 
@@ -25,7 +24,7 @@ pub struct Failed {
 #[derive(Debug)]
 pub(super) enum Act {
     Open,
-    Write { event: Event, lock: PathBuf },
+    Write { event: &'static str, lock: PathBuf },
 }
 
 impl Failed {

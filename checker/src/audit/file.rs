@@ -20,43 +20,67 @@ use crate::sys::{Flock, flock};
 /// For how long others may be writing before a line goes in beside theirs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The audit trail of this process: a file by its name. No descriptor is kept.
+/// The audit trail of this process, in the lines of this project.
 #[derive(Debug)]
 pub struct Audit {
-    path: PathBuf,
+    lines: Lines,
     author: Author,
-    /// The last line could not be written.
-    failing: AtomicBool,
 }
 
 impl Audit {
-    /// Opens the file once, creating it, to learn before anything is claimed whether it can be appended to. A relative
-    /// path is taken from the working directory of now.
+    /// Opens the file, as [`Lines::open`] does.
     ///
     /// # Errors
     /// When it cannot be: what is wrong and what to do.
     pub fn open(path: &Path, author: Author) -> Result<Self, Failed> {
-        let failed = |error: io::Error| Failed::new(path, Act::Open, &error, true);
-        let path = std::path::absolute(path).map_err(failed)?;
-        open_file(&path).map_err(failed)?;
-        Ok(Self { path, author, failing: AtomicBool::new(false) })
+        Ok(Self { lines: Lines::open(path)?, author })
     }
 
     /// Appends a line.
     ///
     /// # Errors
+    /// As [`Lines::append`].
+    pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
+        self.lines.append(entry.line(self.author.by()), entry.event().as_str(), entry.lock_path())
+    }
+}
+
+/// A file of lines, by its name, of whatever dialect. No descriptor is kept.
+#[derive(Debug)]
+pub struct Lines {
+    path: PathBuf,
+    /// The last line could not be written.
+    failing: AtomicBool,
+}
+
+impl Lines {
+    /// Opens the file once, creating it, to learn before anything is claimed whether it can be appended to. A relative
+    /// path is taken from the working directory of now.
+    ///
+    /// # Errors
+    /// When it cannot be: what is wrong and what to do.
+    pub fn open(path: &Path) -> Result<Self, Failed> {
+        let failed = |error: io::Error| Failed::new(path, Act::Open, &error, true);
+        let path = std::path::absolute(path).map_err(failed)?;
+        open_file(&path).map_err(failed)?;
+        Ok(Self { path, failing: AtomicBool::new(false) })
+    }
+
+    /// Appends `line`, which ends in its only line break. `event` and `lock` are for the error.
+    ///
+    /// # Errors
     /// When it could not be written, or only in part. Nothing that is done to a lock depends on it: say it when it
     /// [is news](Failed::is_news), and go on.
-    pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
-        let appended = self.append(entry.line(self.author.by()));
+    pub fn append(&self, line: String, event: &'static str, lock: &Path) -> Result<(), Failed> {
+        let appended = self.write(line);
         let was_failing = self.failing.swap(appended.is_err(), Ordering::Relaxed);
         appended.map_err(|error| {
-            let act = Act::Write { event: entry.event(), lock: entry.lock_path().to_owned() };
+            let act = Act::Write { event, lock: lock.to_owned() };
             Failed::new(&self.path, act, &error, !was_failing)
         })
     }
 
-    fn append(&self, mut line: String) -> io::Result<()> {
+    fn write(&self, mut line: String) -> io::Result<()> {
         let file = open_file(&self.path)?;
         // While somebody is writing, the file may end in the middle of his line.
         let is_alone = wait_to_be_alone(&file);

@@ -43,9 +43,10 @@ mod entry;
 mod failed;
 mod file;
 
+pub use bounded::cut;
 pub use entry::{Entry, Event, Outcome};
 pub use failed::Failed;
-pub use file::Audit;
+pub use file::{Audit, Lines};
 
 use std::sync::Arc;
 

@@ -1,0 +1,206 @@
+use super::*;
+use crate::exit::Exit;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(flatten)]
+    typed: Typed,
+}
+
+fn typed(words: &[&str]) -> Typed {
+    Cli::try_parse_from(["x"].iter().chain(words)).unwrap().typed
+}
+
+fn fields_in(words: &[&str], variables: &[(&str, &str)]) -> Result<Fields, Error> {
+    Wanted::resolve(&typed(words), &Environment::of(variables))?.fields()
+}
+
+fn fields(words: &[&str]) -> Result<Fields, Error> {
+    fields_in(&[&["--intent-name", "deploy", "--intent-version", "1"], words].concat(), &[("ACTOR", "ann")])
+}
+
+fn said(words: &[&str]) -> String {
+    let error = fields(words).unwrap_err();
+    assert_eq!(error.exit, Exit::Usage, "{error}");
+    error.to_string()
+}
+
+struct File {
+    _top: tempfile::TempDir,
+    path: String,
+}
+
+fn file(text: &str) -> File {
+    let top = tempfile::tempdir().unwrap();
+    let path = top.path().join("i.yaml");
+    std::fs::write(&path, text).unwrap();
+    File { path: path.to_str().unwrap().to_owned(), _top: top }
+}
+
+#[test]
+fn the_defaults() {
+    let fields = fields(&[]).unwrap();
+    let Fields { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = &fields;
+    assert_eq!((actor.as_str(), intent.as_str(), intent_version.as_str()), ("ann", "deploy", "1"));
+    assert_eq!((*ttl_seconds, metadata.len()), (900, 0));
+    assert_eq!(*host_id, nix::unistd::gethostname().unwrap().into_string().unwrap());
+    let made = request_id.strip_prefix("req_").unwrap();
+    assert!(made.len() == 12 && made.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{made}");
+    assert!(is_request_id(request_id));
+}
+
+#[test]
+fn made_request_ids_differ_and_use_every_character() {
+    let ids: std::collections::BTreeSet<String> = (0..500).map(|_| new_request_id()).collect();
+    assert_eq!(ids.len(), 500);
+    let used: std::collections::BTreeSet<char> =
+        ids.iter().flat_map(|id| id["req_".len()..].chars()).collect();
+    assert_eq!(used.len(), 36);
+}
+
+#[test]
+fn the_actor_is_typed_or_in_the_environment_or_the_user() {
+    let whose = ["--intent-name", "i", "--intent-version", "1"];
+    let actor = |words: &[&str], variables: &[(&str, &str)]| {
+        fields_in(&[&whose, words].concat(), variables).unwrap().actor
+    };
+    assert_eq!(actor(&["--actor", "bob"], &[("ACTOR", "ann")]), "bob");
+    assert_eq!(actor(&[], &[("ACTOR", "ann")]), "ann");
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().map(|user| user.name);
+    let user = user.unwrap_or_else(|| nix::unistd::getuid().to_string());
+    assert_eq!(actor(&[], &[("ACTOR", "")]), user, "empty is unset");
+}
+
+#[test]
+fn without_an_intent_file_its_name_and_version_are_to_be_typed() {
+    for (words, missing) in [
+        (
+            &[][..],
+            "a named lock says what it is for: --intent-name NAME and --intent-version VERSION; or --intent FILE",
+        ),
+        (&["--intent-name", "i"], "a named lock says what it is for: --intent-version VERSION; or"),
+        (&["--intent-version", "1"], "a named lock says what it is for: --intent-name NAME; or"),
+    ] {
+        let error = fields_in(words, &[]).unwrap_err();
+        assert!(error.exit == Exit::Usage && error.to_string().starts_with(missing), "{error}");
+    }
+    let file = file("metadata: {name: deploy}\n");
+    let error = fields_in(&["--intent", &file.path], &[]).unwrap_err().to_string();
+    let wanted =
+        format!("{} has no metadata.version: write it there, or type --intent-version VERSION", file.path);
+    assert_eq!(error, wanted);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for id in ["", "a b", "a/b", "é", "a\nb", &"x".repeat(129)] {
+        assert!(said(&["--request-id", id]).contains("1 to 128 of A-Z, a-z, 0-9"), "{id:?}");
+    }
+    for id in ["a", "A.b_c-9", "..", &"x".repeat(128)] {
+        assert_eq!(fields(&["--request-id", id]).unwrap().request_id, id);
+    }
+    assert!(
+        said(&["--actor", "a\u{1b}b"])
+            .starts_with(r#"the actor is 1 to 128 printable characters, and "a\u{1b}b""#)
+    );
+    assert!(said(&["--host-id", ""]).contains("--host-id NAME"));
+    assert!(said(&["--actor", &"x".repeat(129)]).contains("(129 characters)"));
+    for (text, why) in [
+        ("[1]", "it is a list"),
+        ("null", "it is null"),
+        ("7", "it is a number"),
+        ("\"x\"", "it is a string"),
+        ("true", "it is a boolean"),
+        ("{", "no JSON (EOF while"),
+        ("{} {}", "no JSON (trailing"),
+        ("", "no JSON (EOF while"),
+    ] {
+        let said = said(&["--metadata", text]);
+        assert!(
+            said.starts_with(&format!("--metadata: {why}")) && said.contains("wanted: a JSON object"),
+            "{said}"
+        );
+    }
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(16 * 1024 - 8));
+    assert!(fields(&["--metadata", &long]).is_ok());
+    assert!(
+        said(&["--metadata", &long.replacen('x', "xx", 1)]).contains("16385 bytes, and 16384 is the most")
+    );
+    let deep = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+    assert!(fields(&["--metadata", &deep(100)]).is_ok());
+    assert!(said(&["--metadata", &deep(101)]).contains("it is 101 deep, and 100 is the most"));
+    assert!(said(&["--metadata", &deep(100_000)]).contains("recursion limit"));
+}
+
+#[test]
+fn metadata_keeps_its_order() {
+    let metadata = fields(&["--metadata", r#"{"z": 1, "a": {"y": null}}"#]).unwrap().metadata;
+    assert_eq!(serde_json::to_string(&metadata).unwrap(), r#"{"z":1,"a":{"y":null}}"#);
+}
+
+#[test]
+fn the_command_line_beats_the_intent() {
+    let file = file(
+        "metadata: {name: deploy-app, version: 1.2.0}\nspec: {mode: reconcile, controls: {lock: \"${params.a}-x\"}, timeouts: {lock_ttl: 1800}}",
+    );
+    let environment = Environment::of(&[]);
+    let of_intent = typed(&["--intent", &file.path, "--param", "a=shop"]);
+    let wanted = Wanted::resolve(&of_intent, &environment).unwrap();
+    let fields = wanted.fields().unwrap();
+    assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("deploy-app", "1.2.0"));
+    assert_eq!((fields.ttl_seconds, wanted.mode()), (1800, Mode::Reconcile));
+    assert_eq!(wanted.locking(None), Ok(Locking::Named("shop-x".to_owned())));
+    assert_eq!(wanted.locking(Some("other")), Ok(Locking::Named("other".to_owned())));
+
+    let over = ["--intent-name", "n", "--intent-version", "v", "--ttl", "5", "--mode", "mutate"];
+    let over = typed(&[&["--intent", &file.path][..], &over].concat());
+    let wanted = Wanted::resolve(&over, &environment).unwrap();
+    let fields = wanted.fields().unwrap();
+    assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("n", "v"));
+    assert_eq!((fields.ttl_seconds, wanted.mode()), (5, Mode::Mutate));
+    assert_eq!(wanted.locking(Some("other")), Ok(Locking::Named("other".to_owned())), "needs no parameter");
+    assert!(wanted.locking(None).unwrap_err().to_string().contains("--param a=…"));
+}
+
+#[test]
+fn who_locks() {
+    let environment = Environment::of(&[]);
+    let locking = |mode: &str, lock: &str, named: Option<&str>| {
+        let file = file(&format!("spec: {{mode: {mode}{lock}}}"));
+        let typed = typed(&["--intent", &file.path]);
+        Wanted::resolve(&typed, &environment).unwrap().locking(named).unwrap()
+    };
+    let (lock, name) = (", controls: {lock: l}", || Locking::Named("l".to_owned()));
+    let unset = ", controls: {lock: \"${params.unset}\"}";
+    assert_eq!(locking("mutate", lock, None), name());
+    assert_eq!(locking("reconcile", lock, None), name());
+    for named in [None, Some("l")] {
+        assert_eq!(locking("observe", lock, named), Locking::Observe);
+        assert_eq!(locking("observe", unset, named), Locking::Observe);
+    }
+    let warning = Locking::Unnamed("Mutate intent without lock - concurrent execution possible");
+    assert_eq!(locking("mutate", "", None), warning);
+    assert!(matches!(locking("reconcile", "", None), Locking::Unnamed(_)));
+    assert_eq!(locking("mutate", "", Some("l")), name());
+}
+
+#[test]
+fn the_failed_step_is_typed_or_written_by_the_command() {
+    let top = tempfile::tempdir().unwrap();
+    let result = top.path().join("result");
+    let of = |typed, text: &str| {
+        std::fs::write(&result, text).unwrap();
+        failure_step(typed, Some(&result))
+    };
+    assert_eq!(of(Some("a"), "b").as_deref(), Some("a"));
+    assert_eq!(of(None, " deploy_manifests \nmore").as_deref(), Some("deploy_manifests"));
+    assert_eq!((of(None, "\n"), of(None, "")), (None, None));
+    assert_eq!(of(None, &"x".repeat(5000)).map(|step| step.len()), Some(1024));
+    let fifo = top.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [&fifo, top.path(), &top.path().join("none")] {
+        assert_eq!(failure_step(None, Some(path)), None);
+    }
+    assert_eq!(failure_step(None, None), None);
+}

@@ -1,0 +1,20 @@
+//! What a claim on `tower:NAME` needs beyond any other claim: where its fields come from, whether it locks at all, and
+//! what it writes down (the tower-fleet seed).
+//!
+//! ```text
+//! yaml.rs      the scalars of one YAML document by their keys; follows no alias
+//! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
+//! mode.rs      observe, mutate, reconcile: who locks, and what is said of who should and does not
+//! options.rs   the options of hold and acquire that belong to tower alone
+//! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
+//! audit.rs     the events of the seed, one JSON line each
+//! ```
+
+#![cfg_attr(not(test), expect(dead_code, reason = "hold, acquire and release come to it with the dialect"))]
+
+pub mod audit;
+pub mod fields;
+pub mod intent;
+pub mod mode;
+pub mod options;
+mod yaml;
