@@ -69,13 +69,9 @@ impl Guardian {
     pub fn start(gate: &Gate, work: Work, name: &OsStr) -> io::Result<Self> {
         let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
         let (ready, for_guardian) = io::pipe()?;
-        let this = Path::new("/proc/self/exe");
-        // Where there is no /proc; the first finds the binary also after it was replaced.
-        let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
         let order = Order::to_guard(work);
-        let mut command = Command::new(program);
-        command.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
-        command.args(order.words()).arg(name);
+        let mut command = this_program()?;
+        command.arg(ARGUMENT).args(order.words()).arg(name);
         command.stdin(Stdio::from(shared)).stdout(for_guardian).stderr(Stdio::null());
         let mut guardian = Self { child: command.spawn()? };
         drop(command); // It has the pipe's other end.
@@ -117,8 +113,18 @@ pub enum Work {
     Group(i32),
 }
 
+/// The running binary, to be started again.
+pub(crate) fn this_program() -> io::Result<Command> {
+    let this = Path::new("/proc/self/exe");
+    // Where there is no /proc; the first finds the binary also after it was replaced.
+    let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
+    let mut command = Command::new(program);
+    command.arg0(std::env::args_os().next().unwrap_or_default());
+    Ok(command)
+}
+
 /// Waits for the one byte.
-fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
+pub(crate) fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
     let deadline = Instant::now() + START;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -241,7 +247,7 @@ fn is_empty(group: i32) -> bool {
 }
 
 /// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
-fn close_the_rest() {
+pub(crate) fn close_the_rest() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
     // All first: among them is the descriptor of the listing itself, which is closed by the end of it.

@@ -52,6 +52,7 @@ pub mod sys;
 pub mod take;
 pub mod target;
 mod verdict;
+pub mod warden;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
 pub use error::{Error, Result, words as system_words};

@@ -49,7 +49,7 @@ impl Stat {
     }
 
     /// The name in parentheses may hold anything, also `)`: everything counts from the last one.
-    fn parse(line: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let (pid, rest) = line.split_once(' ')?;
         let fields: Vec<&str> = rest.get(rest.rfind(')')? + 1..)?.split_ascii_whitespace().collect();

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, execve, fork, pipe2, setpgid};
+use nix::unistd::{ForkResult, Pid, execve, fork, getpid, getppid, pipe2, setpgid};
 
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +173,10 @@ pub struct Spawn<'a> {
     pub own_group: bool,
     /// The signal mask it starts with.
     pub mask: SigSet,
+    /// The signal that it gets when this process dies, however that happens (Linux). The kernel ties it to the thread that
+    /// forks, which here is the only one there is, and so the main one. A program that is set-user-id or has
+    /// capabilities of its own takes it off; what the command starts does not inherit it.
+    pub parent_death: Option<Signal>,
 }
 
 /// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
@@ -195,6 +200,7 @@ pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
     }
     let (go_reader, go) = pipe2(OFlag::O_CLOEXEC)?;
     let (failure, failure_writer) = pipe2(OFlag::O_CLOEXEC)?;
+    let parent = getpid();
     // SAFETY: this process has one thread, so the child may do all that a process may.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => {
@@ -206,7 +212,7 @@ pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
         }
         ForkResult::Child => {
             drop((go, failure));
-            let code = wait_and_execute(spawn, go_reader, failure_writer);
+            let code = wait_and_execute(spawn, parent, go_reader, failure_writer);
             // SAFETY: _exit takes an int, and does not run what the parent has registered for its own end.
             unsafe { libc::_exit(code) }
         }
@@ -214,7 +220,13 @@ pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
 }
 
 /// The child: waits for the byte, executes; returns only when it may not or cannot.
-fn wait_and_execute(spawn: &Spawn<'_>, go: OwnedFd, failure: OwnedFd) -> i32 {
+fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedFd) -> i32 {
+    if let Some(signal) = spawn.parent_death {
+        // A parent that died before that is told by the pipe, which comes later.
+        if set_pdeathsig(signal).is_err() || getppid() != parent {
+            return 125;
+        }
+    }
     if spawn.own_group {
         let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     }
@@ -263,7 +275,7 @@ pub fn give_back_actions(command: &mut Command) {
 pub fn end_with_this_thread(command: &mut Command) {
     let end_with = || {
         // It fails for no signal that there is.
-        let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGTERM);
+        let _ = set_pdeathsig(Signal::SIGTERM);
         Ok(())
     };
     // SAFETY: between fork and exec it calls only prctl(2), which may be called there.

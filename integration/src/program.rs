@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::{guardian, sys};
+use beadlock_checker::{guardian, sys, warden};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
@@ -31,6 +31,9 @@ pub fn run() -> End {
     }
     if words.get(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return End::Code(guardian::main(words.into_iter().skip(2)));
+    }
+    if words.get(1).is_some_and(|first| first == warden::ARGUMENT) {
+        return End::Code(warden::main(words.into_iter().skip(2)));
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,

@@ -96,7 +96,14 @@ impl Order<'_> {
         let argv: Vec<CString> = words.map(c_string).collect();
         let pair = |(name, value): (OsString, OsString)| c_string(&[name, value].join(OsStr::new("=")));
         let envp: Vec<CString> = environment.with(&[]).into_iter().map(pair).collect();
-        let spawn = Spawn { program: c"/proc/self/exe", argv: &argv, envp: &envp, own_group: false, mask };
+        let spawn = Spawn {
+            program: c"/proc/self/exe",
+            argv: &argv,
+            envp: &envp,
+            own_group: false,
+            mask,
+            parent_death: None,
+        };
         let failed = |error: io::Error| {
             Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
         };

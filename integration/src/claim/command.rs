@@ -27,6 +27,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 pub struct Command {
     program: PathBuf,
     words: Vec<OsString>,
+    parent_death: Option<Signal>,
 }
 
 impl Command {
@@ -41,7 +42,7 @@ impl Command {
         let shown = escaped(&name.to_string_lossy()).to_string();
         if name.as_bytes().contains(&b'/') {
             return match look_at(Path::new(name)) {
-                Found::Executable => Ok(Self { program: PathBuf::from(name), words }),
+                Found::Executable => Ok(Self::at(PathBuf::from(name), words)),
                 Found::Nothing => Err(not_found(format!("{shown}: no such file"))),
                 Found::NotExecutable(why) => Err(cannot_execute(&shown, why)),
             };
@@ -54,7 +55,7 @@ impl Command {
                 let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
                 let program = dir.join(name);
                 match look_at(&program) {
-                    Found::Executable => return Ok(Self { program, words }),
+                    Found::Executable => return Ok(Self::at(program, words)),
                     Found::Nothing => {}
                     Found::NotExecutable(why) => refused = refused.or(Some((program, why))),
                 }
@@ -64,6 +65,17 @@ impl Command {
             Some((program, why)) => cannot_execute(&program.to_string_lossy(), why),
             None => not_found(format!("{shown}: command not found in PATH")),
         })
+    }
+
+    fn at(program: PathBuf, words: Vec<OsString>) -> Self {
+        Self { program, words, parent_death: None }
+    }
+
+    /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
+    /// [`Warden`](beadlock_checker::warden::Warden) does the same to what it has started.
+    #[expect(dead_code, reason = "hold comes to it with the tower dialect")]
+    pub fn ending_with_us(self) -> Self {
+        Self { parent_death: Some(Signal::SIGTERM), ..self }
     }
 
     /// What a record calls it when no other name was given.
@@ -94,7 +106,8 @@ impl Command {
             .map(|(name, value)| c_string(&[name.as_os_str(), value].join(OsStr::new("="))));
         let envp = envp.collect::<Result<Vec<_>, _>>()?;
         let program = c_string(self.program.as_os_str())?;
-        let spawn = Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask };
+        let parent_death = self.parent_death;
+        let spawn = Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask, parent_death };
         fork_waiting(&spawn).map_err(|error| {
             Error::io(
                 format!("failed to make the command's process: {}", words::of_no_process(&error)),
@@ -219,7 +232,7 @@ mod tests {
     #[test]
     fn a_base_name_makes_a_fit_holder() {
         for (word, name) in [("/usr/bin/make", "make"), ("a\nb", "a?b"), ("", "beadlock"), ("..", "..")] {
-            let command = Command { program: PathBuf::new(), words: vec![word.into()] };
+            let command = Command::at(PathBuf::new(), vec![word.into()]);
             assert_eq!(command.holder_name(), name);
         }
         assert_eq!(holder_name(OsStr::new(&"é".repeat(300))).chars().count(), 128);

@@ -8,6 +8,7 @@ mod hold_and_check;
 mod log_report;
 mod namespaces;
 mod odd;
+mod orphans;
 mod resume;
 mod rows;
 mod seed_document;

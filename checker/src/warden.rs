@@ -1,0 +1,327 @@
+//! The warden: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`, DESIGN 7). It ends
+//! the command's whole tree then: without a heartbeat there must be no work.
+//!
+//! It is the running binary itself, started again with a hidden first argument, as the [`guardian`](crate::guardian)
+//! is. It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
+//!
+//! | descriptor | is |
+//! |---|---|
+//! | 0 | a pipe that its parent alone has the other end of: it ends with the parent, however that ends |
+//! | 1 | one byte, once it watches; `/dev/null` from then on |
+//! | 2 | `/dev/null` |
+//!
+//! Order: the command's process is there, but does not execute yet; the warden is started, and watches; the command
+//! executes. A parent that has seen the end of the command, or lets it go, kills the warden ([`Warden::end`]).
+//!
+//! Who belongs to the tree: the command's process, its group where it leads one, whoever has the token in
+//! [`VARIABLE`], and what descends from any of them. The token is needed because the tree falls apart with its
+//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](crate::sys::Spawn)), and
+//! what it leaves behind is a child of the system's first process then. All of it gets TERM, then CONT for who stands
+//! still; what is left after the grace gets KILL, until two looks in a row find nobody.
+//!
+//! # Limits
+//! Who has cleared its environment and whose parents have ended is not found; nor is anybody where `/proc` is not this PID
+//! namespace's. Whom this user may not signal lives on. A warden that is killed itself leaves the command alone with
+//! the signal of the kernel, which a set-user-id program does not get.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, PipeWriter, Read, Write};
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::prctl::set_name;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{Pid, chdir, dup2_stdout, setsid};
+
+use crate::guardian::{close_the_rest, has_said_so, this_program};
+use crate::process::{self, Stat};
+
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
+pub const ARGUMENT: &str = "__end-orphans";
+
+/// The variable of the command's environment by which its descendants are known; tokens, a colon between them.
+pub const VARIABLE: &str = "BEADLOCK_WARDS";
+
+/// The pause between two looks at all processes.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What [`VARIABLE`] is to be for a command with this token, where it is `outer` already.
+pub fn variable(token: &str, outer: Option<&OsStr>) -> OsString {
+    let mut value = outer.map(OsStr::to_owned).unwrap_or_default();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(token);
+    value
+}
+
+/// Whom to end.
+#[derive(Debug, Clone, Copy)]
+pub struct Ward<'a> {
+    /// The command's process, a child that has not been reaped.
+    pub pid: i32,
+    /// It leads a process group of its own.
+    pub leads: bool,
+    /// What marks its descendants: nobody else's, and without a colon.
+    pub token: &'a str,
+    /// How long what is left may take between TERM and KILL. Shorter than the lock stays valid without a heartbeat.
+    pub grace: Duration,
+}
+
+/// A warden that watches. Dropped, or by [`Warden::end`], it is killed and reaped, and ends nobody.
+#[derive(Debug)]
+#[must_use = "dropped, it watches no more"]
+pub struct Warden {
+    child: Child,
+    /// Its end is ours.
+    _alive: PipeWriter,
+}
+
+impl Warden {
+    /// Starts one and returns once it watches. `name` is for who looks at its command line.
+    ///
+    /// # Errors
+    /// What the system said; nothing is left behind then.
+    pub fn start(ward: &Ward<'_>, name: &OsStr) -> io::Result<Self> {
+        let (watched, alive) = io::pipe()?;
+        let (ready, for_warden) = io::pipe()?;
+        let mut command = this_program()?;
+        command.arg(ARGUMENT).args(Order::over(ward).words()).arg(name);
+        command.stdin(Stdio::from(watched)).stdout(for_warden).stderr(Stdio::null());
+        let warden = Self { child: command.spawn()?, _alive: alive };
+        drop(command); // It has the pipes' other ends.
+        has_said_so(ready)?;
+        Ok(warden)
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Nobody is to be ended any more.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Warden {
+    /// Before the pipe is closed.
+    fn drop(&mut self) {
+        // Not reaped a moment ago, so the PID is still its own.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A [`Ward`], and which process its PID is.
+#[derive(Debug, PartialEq, Eq)]
+struct Order {
+    pid: i32,
+    /// None where `/proc` does not say.
+    start_ticks: Option<u64>,
+    leads: bool,
+    token: String,
+    grace: Duration,
+}
+
+impl Order {
+    fn over(ward: &Ward<'_>) -> Self {
+        let Ward { pid, leads, token, grace } = *ward;
+        Self { pid, start_ticks: process::start_ticks(pid.into()), leads, token: token.to_owned(), grace }
+    }
+
+    fn words(&self) -> [String; 5] {
+        let start = self.start_ticks.map_or("-".to_owned(), |ticks| ticks.to_string());
+        let reach = if self.leads { "group" } else { "process" };
+        let grace = self.grace.as_millis().to_string();
+        [self.pid.to_string(), start, reach.to_owned(), grace, self.token.clone()]
+    }
+
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter().map(|word| word.into_string().ok());
+        let pid = args.next()??.parse().ok().filter(|pid| *pid > 0)?;
+        let start_ticks = match args.next()??.as_str() {
+            "-" => None,
+            ticks => Some(ticks.parse().ok()?),
+        };
+        let leads = match args.next()??.as_str() {
+            "group" => true,
+            "process" => false,
+            _ => return None,
+        };
+        let grace = Duration::from_millis(args.next()??.parse().ok()?);
+        let token = args.next()??;
+        (!token.is_empty()).then_some(Self { pid, start_ticks, leads, token, grace })
+    }
+
+    /// Those of `all` that belong to the tree and live.
+    fn tree(&self, mut all: Vec<Stat>) -> Vec<Stat> {
+        let me = std::process::id().cast_signed();
+        all.retain(|stat| stat.pid != me);
+        let is_marked = |stat: &Stat| {
+            fs::read(format!("/proc/{}/environ", stat.pid)).is_ok_and(|environment| self.marks(&environment))
+        };
+        let is_command = |stat: &Stat| stat.pid == self.pid && Some(stat.start_ticks) == self.start_ticks;
+        // Its number goes to somebody else only when nobody is left in the group.
+        let leads = self.leads && !all.iter().any(|stat| stat.pid == self.pid && !is_command(stat));
+        let is_root = |stat: &Stat| is_command(stat) || leads && stat.pgrp == self.pid || is_marked(stat);
+        let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) = all.into_iter().partition(is_root);
+        // Every round finds the children of the round before, whatever the order of the PIDs.
+        let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
+        while !parents.is_empty() {
+            let (found, rest): (Vec<Stat>, Vec<Stat>) =
+                others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+            parents = found.iter().map(|stat| stat.pid).collect();
+            tree.extend(found);
+            others = rest;
+        }
+        tree.retain(|stat| !(stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false)));
+        tree
+    }
+
+    fn marks(&self, environment: &[u8]) -> bool {
+        let tokens = environment
+            .split(|byte| *byte == 0)
+            .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+        tokens.is_some_and(|tokens| {
+            tokens.split(|byte| *byte == b':').any(|token| token == self.token.as_bytes())
+        })
+    }
+
+    /// TERM to each that is found, CONT, and after the grace KILL, until nobody is found twice in a row.
+    fn end_tree(&self) {
+        let begun = Instant::now();
+        let mut asked = HashSet::new();
+        let mut seen_none = false;
+        while process::proc_is_ours() {
+            let tree = self.tree(process::all());
+            if tree.is_empty() && seen_none {
+                return;
+            }
+            seen_none = tree.is_empty();
+            let is_over = begun.elapsed() >= self.grace;
+            for stat in &tree {
+                let pid = Pid::from_raw(stat.pid);
+                let is_new = asked.insert((stat.pid, stat.start_ticks));
+                if Stat::read(stat.pid).is_none_or(|now| now.start_ticks != stat.start_ticks) {
+                    continue;
+                }
+                if is_over {
+                    let _ = kill(pid, Signal::SIGKILL);
+                } else if is_new {
+                    let _ = kill(pid, Signal::SIGTERM);
+                    let _ = kill(pid, Signal::SIGCONT);
+                }
+            }
+            // Whom it may not kill it need not ask a hundred times a second.
+            sleep(if begun.elapsed() > self.grace.saturating_add(LONG) { LONG } else { PAUSE });
+        }
+    }
+}
+
+/// After this long what gets KILL would have ended if it could.
+const LONG: Duration = Duration::from_secs(2);
+
+/// The warden's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let Some(order) = Order::parse(args) else {
+        let _ = writeln!(io::stderr(), "this is for beadlock's own use");
+        return 2;
+    };
+    // Whatever can be blocked: it starts nothing that would inherit it.
+    let _ = SigSet::all().thread_block();
+    let _ = setsid();
+    let _ = set_name(c"beadlock-warden"); // Started by way of /proc it is "exe".
+    let _ = chdir("/");
+    close_the_rest();
+    let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = dup2_stdout(null);
+    }
+    // Nobody writes into it.
+    while io::stdin().lock().read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
+    order.end_tree();
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Order {
+        let grace = Duration::from_millis(1500);
+        Order { pid: 77, start_ticks: Some(4242), leads: true, token: "t1".to_owned(), grace }
+    }
+
+    #[test]
+    fn the_order_survives_the_command_line() {
+        for order in [order(), Order { start_ticks: None, leads: false, ..order() }] {
+            let words = order.words().map(OsString::from).into_iter().chain(["make".into()]);
+            assert_eq!(Order::parse(words), Some(order));
+        }
+        for words in [
+            &[][..],
+            &["77", "4242", "group", "1500"],
+            &["77", "4242", "group", "1500", ""],
+            &["0", "4242", "group", "1500", "t1"],
+            &["-1", "4242", "group", "1500", "t1"],
+            &["77", "x", "group", "1500", "t1"],
+            &["77", "-", "all", "1500", "t1"],
+            &["77", "-", "group", "soon", "t1"],
+        ] {
+            assert_eq!(Order::parse(words.iter().map(OsString::from)), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_whole_and_in_its_own_variable_alone() {
+        let marks = |environment: &str| order().marks(environment.as_bytes());
+        for marked in ["BEADLOCK_WARDS=t1\0", "A=b\0BEADLOCK_WARDS=t0:t1\0C=d\0", "BEADLOCK_WARDS=t1:t2"] {
+            assert!(marks(marked), "{marked}");
+        }
+        for other in [
+            "",
+            "BEADLOCK_WARDS=t11\0",
+            "XBEADLOCK_WARDS=t1\0",
+            "BEADLOCK_WARDS_=t1\0",
+            "A=BEADLOCK_WARDS=t1\0",
+        ] {
+            assert!(!marks(other), "{other}");
+        }
+        assert_eq!(variable("t1", None), "t1");
+        assert_eq!(variable("t1", Some(OsStr::new("t0"))), "t0:t1");
+    }
+
+    #[test]
+    fn the_tree_is_the_command_its_group_and_all_below() {
+        let stat = |pid: i32, ppid: i32, pgrp: i32| {
+            // None of these PIDs is anybody's: the kernel's limit is 2^22.
+            let base = 1 << 30;
+            Stat::parse(
+                format!("{} (x) S {} {} 0 {}", base + pid, base + ppid, base + pgrp, "0 ".repeat(15) + "9")
+                    .as_bytes(),
+            )
+            .unwrap()
+        };
+        let all = vec![stat(4, 3, 9), stat(1, 0, 1), stat(3, 1, 9), stat(2, 0, 1), stat(5, 0, 5)];
+        let order = Order { pid: (1 << 30) + 1, start_ticks: Some(9), ..order() };
+        let pids = |order: &Order| {
+            let mut pids: Vec<i32> =
+                order.tree(all.clone()).iter().map(|stat| stat.pid - (1 << 30)).collect();
+            pids.sort_unstable();
+            pids
+        };
+        assert_eq!(pids(&order), [1, 2, 3, 4]);
+        assert_eq!(pids(&Order { leads: false, ..order }), [1, 3, 4]);
+        for (start_ticks, leads) in [(Some(8), true), (Some(8), false), (None, false)] {
+            let another = Order { start_ticks, leads, pid: (1 << 30) + 1, ..self::order() };
+            assert_eq!(pids(&another), [0; 0], "the PID is another process by now");
+        }
+    }
+}
