@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::{Decision, Reason};
 use tokio::time::Instant;
 

@@ -40,7 +40,7 @@ pub(crate) struct Policy {
 impl Policy {
     /// How the check before a cycle is made.
     pub(crate) fn check(&self) -> Options {
-        Options { reap_proven_dead: self.reap_proven_dead, dry_run: false }
+        Options { reap_proven_dead: self.reap_proven_dead, ..Options::default() }
     }
 }
 

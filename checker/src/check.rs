@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::dialect::beads::Record;
+use crate::dialect::Record;
 use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
@@ -23,6 +23,8 @@ pub struct Options {
     pub reap_proven_dead: bool,
     /// Remove nothing; say what would be removed.
     pub dry_run: bool,
+    /// Let a claim take a stale lock of a dialect whose stale locks stay until somebody says otherwise.
+    pub force_lock: bool,
 }
 
 impl Options {
@@ -47,9 +49,9 @@ pub fn should_skip_database(dir: impl AsRef<Path>) -> Decision {
     decide(dir.as_ref(), &Names::BEADS, &Options::default())
 }
 
-/// [`should_skip_database`] for any lock file, with options.
+/// [`should_skip_database`] for any lock file, with options. `force_lock` means nothing here: a check takes no lock.
 pub fn check(place: &Place, options: &Options) -> Decision {
-    decide(place.dir(), place.names(), options)
+    decide(place.dir(), place.names(), &Options { force_lock: false, ..*options })
 }
 
 fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
@@ -92,9 +94,9 @@ fn plain(dir: &Path, names: &Names, options: &Options) -> Plain {
                 }
             },
             Sight::Unreadable(words) => return Plain::Decided(Skip::unreadable(words).into()),
-            Sight::File(file) => Judged::of(&file, &file, options.depth(), options.reap_proven_dead),
+            Sight::File(file) => Judged::of(&file, names, &file, options.depth(), options),
         };
-        return match judged.stale() {
+        return match judged.stale(options) {
             Ok((record, reason)) if options.dry_run => {
                 Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(record, reason)))
             }

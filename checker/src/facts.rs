@@ -8,7 +8,7 @@ use std::{fs, io, iter};
 use sha2::{Digest, Sha256};
 
 use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use crate::{filesystem, namespace, process};
+use crate::{dialect, filesystem, namespace, process};
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub enum Depth {
     Proof,
 }
 
-/// All that [`judge`](crate::dialect::beads::judge) may know.
+/// All that [`judge`](crate::dialect::Record::judge) may know.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The wall clock.
@@ -155,8 +155,20 @@ pub struct Proof {
 }
 
 impl Facts {
-    /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for.
-    pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+    /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for, and
+    /// none of a named lock.
+    pub(crate) fn about(record: &dialect::Record, dir: impl AsFd, depth: Depth) -> Self {
+        match record {
+            dialect::Record::Beads(record) => Self::about_process(record, dir, depth),
+            dialect::Record::Tower(_) => {
+                let hostname = if depth == Depth::Protocol { None } else { hostname() };
+                let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
+                Self { now: now(), hostname, ids, liveness, proof: None }
+            }
+        }
+    }
+
+    fn about_process(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
             (None, Depth::Protocol) => Ids::not_asked(),
@@ -241,7 +253,7 @@ impl Record {
     /// # Errors
     /// As [`Record::new`].
     pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
-        if !crate::dialect::beads::holder_name_is_fit(holder) {
+        if !dialect::beads::holder_name_is_fit(holder) {
             return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
         }
         let ids = Ids::current();

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::os::fd::AsFd;
 
 use crate::Options;
-use crate::dialect::beads::{self, Record, Rejected};
+use crate::dialect::{Dialect, Record, Rejected, tower};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
 use crate::namespace;
 use crate::on_disk::OnDisk;
-use crate::place::Place;
+use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
 use crate::verdict::{Reason, Skip, Verdict};
 
@@ -22,7 +22,7 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// `beadlock.id` of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
+    /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
     pub facts: Option<Facts>,
@@ -44,7 +44,7 @@ pub fn look(place: &Place, options: &Options) -> Look {
 pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
     let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
     let mut looks: Vec<Look> = looks.collect();
-    let namespace = |look: &Look| look.record.as_ref()?.pid_ns().map(str::to_owned);
+    let namespace = |look: &Look| look.record.as_ref()?.as_beads()?.pid_ns().map(str::to_owned);
     // After the records: who claims from a new container must be seen to live in it.
     let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
     let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
@@ -53,7 +53,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
         let Look { record: Some(record), facts: Some(facts), verdict, .. } = look else { continue };
         if let Some(proof) = &mut facts.proof {
             proof.namespace_gone = is_gone;
-            *verdict = beads::judge(record, facts, options.reap_proven_dead);
+            *verdict = record.judge(facts, options.reap_proven_dead);
         }
     }
     looks
@@ -81,7 +81,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
         Sight::File(file) => {
             let on_disk = OnDisk::of_open(&file);
             // The directory for statfs; a file of the same file system serves as well.
-            (Some(Judged::of(&file, file.as_fd(), depth, options.reap_proven_dead)), on_disk)
+            (Some(Judged::of(&file, place.names(), file.as_fd(), depth, options)), on_disk)
         }
     };
     match judged {
@@ -113,19 +113,30 @@ pub(crate) struct Judged {
 
 impl Judged {
     /// Reads and judges an open lock file that lies on the same file system as `dir`.
-    pub(crate) fn of(file: &LockFile, dir: impl AsFd, depth: Depth, reap_proven_dead: bool) -> Self {
-        let judged = file.see(|bytes| Self::of_bytes(bytes, dir, depth, reap_proven_dead));
+    pub(crate) fn of(
+        file: &LockFile,
+        names: &Names,
+        dir: impl AsFd,
+        depth: Depth,
+        options: &Options,
+    ) -> Self {
+        let judged = file.see(|bytes| Self::of_bytes(bytes, names, dir, depth, options));
         judged.unwrap_or_else(Self::unreadable)
     }
 
     /// Judges the content of a lock file.
-    pub(crate) fn of_bytes(bytes: &[u8], dir: impl AsFd, depth: Depth, reap_proven_dead: bool) -> Self {
-        match Record::parse(bytes) {
+    pub(crate) fn of_bytes(
+        bytes: &[u8],
+        names: &Names,
+        dir: impl AsFd,
+        depth: Depth,
+        options: &Options,
+    ) -> Self {
+        match names.parse(bytes) {
             Ok(record) => {
                 let facts = Facts::about(&record, dir, depth);
-                let verdict = beads::judge(&record, &facts, reap_proven_dead);
-                let name =
-                    || record.beadlock.as_ref().map_or_else(|| digest_id(bytes), |mark| mark.id.clone());
+                let verdict = record.judge(&facts, options.reap_proven_dead);
+                let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
                 Self { verdict, record: Some(record), detail: String::new(), id, facts: Some(facts) }
             }
@@ -145,17 +156,29 @@ impl Judged {
         }
     }
 
+    /// It is stale, and what is stale of this dialect may go.
+    pub(crate) fn may_go(&self, options: &Options) -> bool {
+        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect() == Dialect::Beads);
+        matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
+    }
+
     /// Something that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
         Self { verdict, record: None, detail: not_read(words), id: None, facts: None }
     }
 
-    /// A stale record and the proof of its death, or what a daemon does about a lock that is not stale.
-    pub(crate) fn stale(self) -> Result<(Box<Record>, Reason), Skip> {
-        let Self { verdict, record, detail, .. } = self;
+    /// A stale record that may go and what shows that it is stale, or what a daemon does about a lock that must stay.
+    pub(crate) fn stale(self, options: &Options) -> Result<(Box<Record>, Reason), Skip> {
+        let Self { verdict, record, detail, facts, .. } = self;
         match (verdict, record) {
-            (Verdict::Stale(reason), Some(record)) => Ok((Box::new(record), reason)),
+            (Verdict::Stale(reason), Some(record)) => match (&record, facts) {
+                (Record::Tower(silent), Some(facts)) if !options.force_lock => {
+                    let age = tower::silence(silent, facts.now);
+                    Err(Skip::Stale { record: Box::new(record), reason, age })
+                }
+                _ => Ok((Box::new(record), reason)),
+            },
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
             (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),
         }

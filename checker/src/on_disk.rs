@@ -6,7 +6,7 @@ use std::path::Path;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
 
-use crate::dialect::beads::StartedAt;
+use crate::dialect::StartedAt;
 
 /// A directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

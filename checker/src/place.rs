@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dialect::beads::StartedAt;
+use crate::dialect::tower::LockName;
+use crate::dialect::{Dialect, Record, Rejected, StartedAt, beads, tower};
 use crate::read::join;
 
 /// A place for one lock file.
@@ -24,6 +25,11 @@ impl Place {
     /// A lock file called `name` in `dir`. `None`: a file cannot be called so.
     pub fn named(dir: impl Into<PathBuf>, name: &OsStr) -> Option<Self> {
         Some(Self { dir: dir.into(), names: Names::of(name)? })
+    }
+
+    /// The lock called `name` in the lock directory `dir`.
+    pub fn tower(dir: impl Into<PathBuf>, name: &LockName) -> Self {
+        Self { dir: dir.into(), names: Names::tower(name) }
     }
 
     /// A lock of these names in `dir`.
@@ -46,27 +52,47 @@ impl Place {
         join(&self.dir, self.names.aside())
     }
 
+    /// The rules that the lock goes by.
+    pub fn dialect(&self) -> Dialect {
+        self.names.dialect
+    }
+
     /// What the lock and its side file are called.
     pub fn names(&self) -> &Names {
         &self.names
     }
 }
 
-/// What a lock and the files beside it are called.
+/// What a lock and the files beside it are called, and the rules that it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
+    dialect: Dialect,
     lock: Cow<'static, CStr>,
     aside: Cow<'static, CStr>,
 }
 
 impl Names {
     /// Of a beads database.
-    pub const BEADS: Self =
-        Self { lock: Cow::Borrowed(c".exclusive-lock"), aside: Cow::Borrowed(c".exclusive-lock.aside") };
+    pub const BEADS: Self = Self {
+        dialect: Dialect::Beads,
+        lock: Cow::Borrowed(c".exclusive-lock"),
+        aside: Cow::Borrowed(c".exclusive-lock.aside"),
+    };
+
+    /// What follows a lock's name in its file's.
+    const TOWER: &[u8] = b".lock";
 
     /// The longest name that leaves room for those of the files beside the lock: `.broken-20261121T051327Z-99.json` is the
     /// longest tail, and 255 bytes are all that Linux's file systems have.
     pub const LIMIT: usize = 255 - b".broken-20261121T051327Z-99.json".len();
+
+    fn tower(name: &LockName) -> Self {
+        let file = [name.as_str().as_bytes(), Self::TOWER].concat();
+        let named = |bytes: Vec<u8>| Cow::Owned(CString::new(bytes).unwrap_or_default());
+        // A name has no NUL.
+        let aside = named([&file, &b".aside"[..]].concat());
+        Self { dialect: Dialect::Tower, lock: named(file), aside }
+    }
 
     fn of(name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
@@ -75,7 +101,26 @@ impl Names {
         }
         let lock = CString::new(bytes).ok()?;
         let aside = CString::new([bytes, b".aside"].concat()).ok()?;
-        Some(Self { lock: Cow::Owned(lock), aside: Cow::Owned(aside) })
+        Some(Self { dialect: Dialect::Beads, lock: Cow::Owned(lock), aside: Cow::Owned(aside) })
+    }
+
+    /// The rules that the lock goes by.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The record that the bytes of this lock file are.
+    ///
+    /// # Errors
+    /// Why they are none that its dialect accepts.
+    pub fn parse(&self, bytes: &[u8]) -> Result<Record, Rejected> {
+        match self.dialect {
+            Dialect::Beads => beads::Record::parse(bytes).map(Record::Beads),
+            Dialect::Tower => {
+                let name = self.lock.to_bytes().strip_suffix(Self::TOWER).unwrap_or_default();
+                tower::Record::parse(bytes, std::str::from_utf8(name).unwrap_or_default()).map(Record::Tower)
+            }
+        }
     }
 
     /// The lock file's name.
@@ -152,6 +197,17 @@ mod tests {
         for name in ["", ".", "..", "a/b", "a\0b"] {
             assert_eq!(Place::named("/d", OsStr::new(name)), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_named_lock_has_its_dialect_and_wants_its_own_name_inside() {
+        let place = Place::tower("/locks", &LockName::parse("app-prod").unwrap());
+        assert_eq!(place.path(), Path::new("/locks/app-prod.lock"));
+        assert_eq!(place.aside(), Path::new("/locks/app-prod.lock.aside"));
+        assert_eq!((place.dialect(), Place::beads("/d").dialect()), (Dialect::Tower, Dialect::Beads));
+        let says = |bytes| place.names().parse(bytes).unwrap_err().to_string();
+        let other = br#"{"lock_version":"v1","lock_name":"app"}"#;
+        assert_eq!(says(other), "invalid lock file: lock_name must be app-prod (got app)");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
-use crate::dialect::beads::StartedAt;
+use crate::dialect::StartedAt;
 use crate::error::words;
 
 /// The longest lock file that is read.
@@ -71,8 +71,17 @@ pub(crate) struct LockFile {
 
 /// Opens the lock file `name` in the directory `dir`, or at the path `name` when `dir` is the working directory.
 pub(crate) fn open(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight {
+    open_for(OFlag::O_RDONLY, dir, name)
+}
+
+/// The same for a file that is to be written in place.
+pub(crate) fn open_to_change(dir: impl AsFd, name: &CStr) -> Sight {
+    open_for(OFlag::O_RDWR, dir, name)
+}
+
+fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> Sight {
     let mut deadline = None;
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     loop {
         return match openat(dir.as_fd(), name, flags, Mode::empty()) {
             Ok(fd) => LockFile::opened(File::from(fd)),
@@ -216,6 +225,15 @@ impl LockFile {
             }
         }
         Ok(filled)
+    }
+
+    /// Writes over what is at `offset`, in one write; for a file that was [opened so](open_to_change).
+    ///
+    /// # Errors
+    /// What the system said, or that not all of it was written.
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        let written = self.file.write_at(bytes, offset as u64)?;
+        if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
     /// Which file it is.

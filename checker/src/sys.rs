@@ -63,8 +63,21 @@ fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix
 /// EAGAIN when somebody has the file open for writing, EACCES when it is another user's, EINVAL where there are no
 /// leases.
 pub fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
+    take(fd, libc::F_RDLCK)
+}
+
+/// Takes a write lease: granted only when nobody else has the file open at all; whoever opens it then waits until
+/// [`drop_lease`]. No signal is ever sent.
+///
+/// # Errors
+/// As [`take_lease`]; EAGAIN also when somebody reads it.
+pub fn take_write_lease(fd: &impl AsFd) -> nix::Result<()> {
+    take(fd, libc::F_WRLCK)
+}
+
+fn take(fd: &impl AsFd, lease: libc::c_int) -> nix::Result<()> {
     fcntl_int(fd, F_SETSIG, libc::SIGURG)?;
-    fcntl_int(fd, libc::F_SETLEASE, libc::F_RDLCK)?;
+    fcntl_int(fd, libc::F_SETLEASE, lease)?;
     if let Err(errno) = fcntl_int(fd, libc::F_SETOWN, 0) {
         drop_lease(fd);
         return Err(errno);

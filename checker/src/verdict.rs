@@ -4,8 +4,9 @@
 //! the log line, to the letter.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::dialect::beads::Record;
+use crate::dialect::Record;
 use crate::escape::escaped;
 
 /// The result of a judgement.
@@ -80,6 +81,12 @@ pub enum Reason {
     Zombie,
     /// Proved dead: nothing lives in its PID namespace any more (only with `--reap-proven-dead`).
     NamespaceGone,
+    /// The last heartbeat of a named lock is not overdue.
+    HeartbeatFresh,
+    /// The last heartbeat of a named lock is longer ago than its TTL.
+    HeartbeatExpired,
+    /// The last heartbeat of a named lock lies in the future: the clocks differ.
+    HeartbeatInFuture,
 }
 
 impl Reason {
@@ -104,6 +111,9 @@ impl Reason {
             Self::PidReused => "pid_reused",
             Self::Zombie => "zombie",
             Self::NamespaceGone => "namespace_gone",
+            Self::HeartbeatFresh => "heartbeat_fresh",
+            Self::HeartbeatExpired => "heartbeat_expired",
+            Self::HeartbeatInFuture => "heartbeat_in_future",
         }
     }
 }
@@ -144,6 +154,8 @@ pub struct Removed {
     pub reason: Reason,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
+    /// The file that was deleted, byte for byte.
+    pub bytes: Vec<u8>,
 }
 
 /// How a lock is watched between its judgement and its deletion (DESIGN 6.3 and 6.7).
@@ -161,6 +173,15 @@ pub enum Watched {
 pub enum Skip {
     /// Somebody claims the database.
     Locked(Box<Record>, Reason),
+    /// It is stale, and by its rule goes only when somebody says so ([`Options::force_lock`](crate::Options)).
+    Stale {
+        /// What it says.
+        record: Box<Record>,
+        /// What shows that it is stale.
+        reason: Reason,
+        /// For how long there has been no heartbeat.
+        age: Duration,
+    },
     /// Somebody has the gate, or was seen changing the lock just now.
     InProgress,
     /// The lock could not be checked, or a stale one could not be removed.
@@ -187,7 +208,9 @@ impl Decision {
             Self::Proceed(
                 Proceed::RemovedStale(Removed { reason, .. }) | Proceed::WouldRemoveStale(_, reason),
             ) => *reason,
-            Self::Skip(Skip::Locked(_, reason) | Skip::CheckFailed { reason, .. }) => *reason,
+            Self::Skip(
+                Skip::Locked(_, reason) | Skip::Stale { reason, .. } | Skip::CheckFailed { reason, .. },
+            ) => *reason,
             Self::Skip(Skip::InProgress) => Reason::GateBusy,
         }
     }
@@ -198,7 +221,7 @@ impl Decision {
             Self::Proceed(
                 Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _),
             ) => Some(record),
-            Self::Skip(Skip::Locked(record, _)) => Some(record),
+            Self::Skip(Skip::Locked(record, _) | Skip::Stale { record, .. }) => Some(record),
             Self::Skip(Skip::CheckFailed { record, .. }) => record.as_deref(),
             Self::Proceed(Proceed::NoLock) | Self::Skip(Skip::InProgress) => None,
         }
@@ -209,7 +232,7 @@ impl Decision {
         let reason = self.reason();
         match self {
             Self::Proceed(Proceed::NoLock) => Verdict::Free,
-            Self::Proceed(_) => Verdict::Stale(reason),
+            Self::Proceed(_) | Self::Skip(Skip::Stale { .. }) => Verdict::Stale(reason),
             Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
             Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, record: Some(_), .. }) => {
                 Verdict::Stale(reason)
@@ -238,13 +261,20 @@ impl fmt::Display for Decision {
         match self {
             Self::Proceed(Proceed::NoLock) => Ok(()),
             Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
-                write!(f, "Removed stale lock ({}), proceeding with sync", escaped(&record.holder))
+                write!(f, "Removed stale lock ({}), proceeding with sync", escaped(record.holder()))
             }
             Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
-                write!(f, "Stale lock ({}) would be removed, proceeding with sync", escaped(&record.holder))
+                write!(f, "Stale lock ({}) would be removed, proceeding with sync", escaped(record.holder()))
             }
             Self::Skip(Skip::Locked(record, _)) => {
-                write!(f, "Skipping database (locked by {})", escaped(&record.holder))
+                write!(f, "Skipping database (locked by {})", escaped(record.holder()))
+            }
+            Self::Skip(Skip::Stale { record, age, .. }) => {
+                let (holder, seconds) = (escaped(record.holder()), age.as_secs());
+                write!(
+                    f,
+                    "Skipping (stale lock of {holder}, no heartbeat for {seconds}s; --force-lock takes it)"
+                )
             }
             Self::Skip(Skip::InProgress) => {
                 f.write_str("Skipping database (a sync cycle or a claim is in progress)")

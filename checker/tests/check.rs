@@ -66,7 +66,7 @@ fn a_life_from_its_claim_to_its_removal() {
         std::thread::yield_now();
     }
     assert_eq!(should_skip_database(dir.path()).reason(), Reason::PidAlive, "a zombie answers kill");
-    let reaping = Options { reap_proven_dead: true, dry_run: true };
+    let reaping = Options { reap_proven_dead: true, dry_run: true, ..Options::default() };
     let proven = check(&Place::beads(dir.path()), &reaping);
     assert_eq!((proven.is_skip(), proven.reason()), (false, Reason::Zombie));
 
@@ -238,7 +238,7 @@ fn a_look_changes_nothing() {
     write_lock(dir.path(), child.id());
     let seen = look(&Place::beads(dir.path()), &Options::default());
     assert_eq!(seen.verdict.as_str(), "stale");
-    assert_eq!(seen.record.unwrap().holder, "t");
+    assert_eq!(seen.record.unwrap().holder(), "t");
     let id = seen.id.unwrap();
     assert!(id.starts_with("sha256:") && id.len() == 19, "{id}");
     assert!(seen.facts.unwrap().proof.is_some());

@@ -21,7 +21,8 @@ use crate::witnesses::Witnesses;
 
 /// Checks every target; one that cannot be answered does not stop the others.
 pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
-    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run };
+    let options =
+        Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
     let mut answers = Answers::default();
     for target in crate::answers::each(&typed.targets) {
         match Checked::new(target, &options, environment, (talk, request)) {
@@ -71,7 +72,7 @@ impl Checked {
 
     /// The id of the lock that the decision is about.
     fn id(&self) -> Option<String> {
-        let marked = self.decision.record().and_then(|record| record.beadlock.as_ref());
+        let marked = self.decision.record().and_then(|record| record.mark());
         let same = self.decision.record() == self.before.record.as_ref();
         let has_lock = self.decision.verdict() != Verdict::Free;
         marked.map(|mark| mark.id.clone()).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
@@ -85,7 +86,7 @@ impl Checked {
             "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
             "verdict": self.decision.verdict().as_str(),
             "removed": self.decision.removed().is_some(),
-            "holder": self.decision.record().map(|record| &record.holder),
+            "holder": self.decision.record().map(|record| record.holder()),
             "id": self.id(),
             "reason": self.decision.reason().as_str(),
             "message": self.decision.to_string(),
@@ -108,7 +109,8 @@ impl Checked {
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
             let path = escaped_path(&self.target.path());
-            let holder = self.decision.record().map(|record| format!(", holder {}", escaped(&record.holder)));
+            let holder =
+                self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
             let holder = holder.unwrap_or_default();
             text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
             for line in Witnesses::gather(&self.before, &self.target).lines() {

@@ -32,8 +32,8 @@ impl Next {
         let glue = if id.starts_with('-') { "=" } else { " " };
         Self {
             lock: quoted(witnesses.target.path().as_os_str()),
-            pid: record.map_or(0, |record| record.pid),
-            host: record.map(|record| quoted(record.hostname.as_ref())).unwrap_or_default(),
+            pid: record.map_or(0, |record| record.pid()),
+            host: record.map(|record| quoted(record.hostname().as_ref())).unwrap_or_default(),
             by_hand: format!("beadlock break {target} --id{glue}{id} --even-if-live"),
             target,
         }

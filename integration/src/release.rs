@@ -113,9 +113,9 @@ fn release(
             let whose = record.map_or("somebody else's".to_owned(), |record| {
                 format!(
                     "{}'s (PID {}, on {})",
-                    escaped(&record.holder),
-                    record.pid,
-                    escaped(&record.hostname)
+                    escaped(record.holder()),
+                    record.pid(),
+                    escaped(record.hostname())
                 )
             });
             let (path, id, typed) = (escaped_path(&target.path()), escaped(&id), target.typed());
@@ -130,7 +130,7 @@ fn release(
             return Err(Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={path}")));
         }
     };
-    let holder = held.record().holder.clone();
+    let holder = held.record().holder().to_owned();
     // What is not written down is said; the lock must not stay for that.
     let trail = Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
         talk.warn(&error.to_string());

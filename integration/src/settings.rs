@@ -118,7 +118,7 @@ impl Claim {
             holder,
             wait,
             drain: wait.drain(either(typed.drain, "BEADLOCK_DRAIN", environment)?),
-            options: Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false },
+            options: Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() },
             audit: audit(typed.audit.as_deref(), environment),
         })
     }

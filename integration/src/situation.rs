@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::{Record, StartedAt, judge};
+use beadlock_checker::dialect::{Record, StartedAt, beads};
 use beadlock_checker::facts::{Facts, Liveness};
 use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
 
@@ -125,9 +125,10 @@ impl Situation {
             (Verdict::Free, ..) if look.side_file => Self::SetAside,
             (Verdict::Free, ..) => Self::Free,
             (Verdict::Unreadable(reason), ..) => unreadable(reason, look, asked.now),
-            (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => {
-                of_record(reason, record, facts, asked)
-            }
+            (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => match record {
+                Record::Beads(record) => of_record(reason, record, facts, asked),
+                Record::Tower(_) => Self::Unread,
+            },
             (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
         }
     }
@@ -172,8 +173,8 @@ fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
     }
 }
 
-fn of_record(reason: Reason, record: &Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
-    let proof = match judge(record, facts, true) {
+fn of_record(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+    let proof = match beads::judge(record, facts, true) {
         Verdict::Stale(proof) => Some(proof),
         _ => None,
     };
@@ -204,14 +205,14 @@ fn of_record(reason: Reason, record: &Record, facts: &Facts, asked: &Asked<'_>) 
     }
 }
 
-fn elsewhere(reason: Reason, record: &Record, facts: &Facts) -> Situation {
+fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> Situation {
     match reason {
         Reason::OtherMachine => Situation::Namesake,
         _ => Situation::Remote { same_machine: facts.other_machine(record) == Some(false) },
     }
 }
 
-fn inside(record: &Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
+fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
     if facts.proof.as_ref().is_some_and(|proof| proof.namespace_gone) {
         return Situation::ContainerGone { proved: false };
     }
@@ -223,7 +224,7 @@ fn inside(record: &Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
     })
 }
 
-fn here(record: &Record, facts: &Facts, asked: &Asked<'_>) -> Here {
+fn here(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Here {
     let proof = facts.proof.as_ref();
     let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
     let now = proof.and_then(|proof| proof.start_ticks);

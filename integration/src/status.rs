@@ -93,7 +93,7 @@ impl Seen {
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),
             "verdict": self.look.verdict.as_str(),
-            "holder": record.map(|record| &record.holder),
+            "holder": record.map(|record| record.holder()),
             "id": self.look.id,
             "reason": self.look.verdict.reason().as_str(),
             "message": self.decision().to_string(),
@@ -133,7 +133,7 @@ impl Seen {
 
     /// ` for 3h 2m`; nothing where the clocks disagree.
     fn for_how_long(&self) -> String {
-        let age = self.look.record.as_ref().map(|record| record.started_at.age(facts::now()));
+        let age = self.look.record.as_ref().map(|record| record.started_at().age(facts::now()));
         let age = age.and_then(|age| Duration::try_from(age).ok());
         age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::escape::escaped;
 pub use beadlock_checker::escape::{quoted, quoted_path};
 use beadlock_checker::facts::Liveness;
@@ -13,7 +13,7 @@ use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
 pub fn age(record: &Record) -> Duration {
-    Duration::try_from(record.started_at.age(facts::now())).unwrap_or_default()
+    Duration::try_from(record.started_at().age(facts::now())).unwrap_or_default()
 }
 
 /// In whole milliseconds, as JSON has it.
@@ -31,15 +31,15 @@ pub fn is_local_and_alive(look: &Look) -> bool {
 /// `make (PID 77: make release, on ci-3)`; the command only when the process is of this machine.
 pub fn holder(look: &Look) -> Option<String> {
     let record = look.record.as_ref()?;
-    let pid = i32::try_from(record.pid).ok().filter(|_| is_local_and_alive(look));
+    let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
     let command = pid.and_then(process::command_line).map(|line| format!(": {}", escaped(&line)));
-    let (name, host) = (escaped(&record.holder), escaped(&record.hostname));
-    Some(format!("{name} (PID {}{}, on {host})", record.pid, command.unwrap_or_default()))
+    let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
+    Some(format!("{name} (PID {}{}, on {host})", record.pid(), command.unwrap_or_default()))
 }
 
 /// `removed stale lock of make (PID 77, pid_gone)`.
 pub fn removed(Removed { record, reason, .. }: &Removed) -> String {
-    format!("removed stale lock of {} (PID {}, {reason})", escaped(&record.holder), record.pid)
+    format!("removed stale lock of {} (PID {}, {reason})", escaped(record.holder()), record.pid())
 }
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.

@@ -75,7 +75,7 @@ impl Answer {
             _ => "",
         };
         assert!(line.starts_with(begins) && begins.is_empty() == line.is_empty(), "{class}: {line}");
-        let holder = decision.record().map(|record| record.holder.as_str()).unwrap_or_default();
+        let holder = decision.record().map(|record| record.holder()).unwrap_or_default();
         let file_after = if lock(dir).symlink_metadata().is_ok() { "kept" } else { "gone" };
         let aside = dir.join(".exclusive-lock.aside");
         assert!(aside.symlink_metadata().is_err(), "a side file is left behind");

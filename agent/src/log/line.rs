@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use beadlock_checker::Reason;
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::escape::is_harmless;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -108,10 +108,10 @@ impl Line {
     /// The lock that it is about.
     pub(crate) fn about(self, record: &Record) -> Self {
         Self {
-            holder: Some(record.holder.clone()),
-            pid: Some(record.pid),
-            host: Some(record.hostname.clone()),
-            since: Some(record.started_at.to_string()),
+            holder: Some(record.holder().to_owned()),
+            pid: Some(record.pid()),
+            host: Some(record.hostname().to_owned()),
+            since: Some(record.started_at().to_string()),
             ..self
         }
     }
@@ -212,6 +212,7 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use beadlock_checker::dialect::beads;
 
     const HOSTILE: &str =
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
@@ -246,8 +247,10 @@ mod tests {
                 "\n"
             )
         );
-        let record = Record { holder: HOSTILE.to_owned(), ..Record::new("x", "1").unwrap() };
-        let line = Line { message: HOSTILE.to_owned(), ..line }.about(&record).because(Reason::PidAlive);
+        let record = beads::Record { holder: HOSTILE.to_owned(), ..beads::Record::new("x", "1").unwrap() };
+        let line = Line { message: HOSTILE.to_owned(), ..line }
+            .about(&Record::from(&record))
+            .because(Reason::PidAlive);
         let json = line.json(0, Some(HOSTILE));
         assert!(json.trim_end_matches('\n').chars().all(is_harmless), "{json}");
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::audit;
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
 use beadlock_checker::{Decision, Reason, Skip};
@@ -106,7 +106,7 @@ pub(crate) fn skipped(decision: &Decision) -> Line {
 
 /// Who holds it.
 pub(crate) fn held(record: &Record, reason: Reason) -> Line {
-    let (since, pid, host) = (record.started_at, record.pid, escaped(&record.hostname));
+    let (since, pid, host) = (record.started_at(), record.pid(), escaped(record.hostname()));
     let words = format_args!("Held since {since} by PID {pid} on {host} ({reason})");
     said(Event::Held, Level::Info, words).about(record).because(reason)
 }
@@ -116,7 +116,7 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
     let words = decision.to_string();
     let why = words.strip_prefix("Skipping database (").and_then(|words| words.strip_suffix(')'));
     let witness = decision.record().map(|record| {
-        let (since, pid, host) = (record.started_at, record.pid, escaped(&record.hostname));
+        let (since, pid, host) = (record.started_at(), record.pid(), escaped(record.hostname()));
         format!(" since {since} by PID {pid} on {host}")
     });
     let words = format!(
@@ -264,16 +264,22 @@ mod tests {
     use crate::command::End;
     use crate::database::Streak;
     use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
+    use beadlock_checker::dialect::beads;
     use beadlock_checker::runner::Ended;
     use beadlock_checker::{Proceed, Removed, Watched};
     use tokio::time::Instant;
 
     /// One of each kind of line that the agent can write.
     fn all() -> Vec<Line> {
-        let record = || Box::new(Record::new("vc", "1").unwrap());
+        let record = || Box::new(Record::from(beads::Record::new("vc", "1").unwrap()));
         let skip = |skip| Decision::Skip(skip);
         let check_failed = |reason| skip(Skip::CheckFailed { reason, detail: "x".to_owned(), record: None });
-        let removed = Removed { record: record(), reason: Reason::PidGone, watched: Watched::ByLease };
+        let removed = Removed {
+            record: record(),
+            reason: Reason::PidGone,
+            watched: Watched::ByLease,
+            bytes: Vec::new(),
+        };
         let took = Duration::from_secs(1);
         let ended = |how| End::Failed { how, took };
         let mut lines = vec![begun(), fault(), no_database("x"), no_gate("x"), cannot_watch("x")];
@@ -341,11 +347,17 @@ mod tests {
 
     #[test]
     fn a_line_about_a_lock_says_whose_it_is() {
-        let record = Box::new(Record { holder: "a\u{1b}b".to_owned(), ..Record::new("x", "1").unwrap() });
+        let record = beads::Record { holder: "a\u{1b}b".to_owned(), ..beads::Record::new("x", "1").unwrap() };
         let (pid, host) = (Some(record.pid), Some(record.hostname.clone()));
         let since = Some(record.started_at.to_string());
+        let record = Box::new(Record::from(record));
         let skip = Decision::Skip(Skip::Locked(record.clone(), Reason::PidAlive));
-        let removed = Removed { record: record.clone(), reason: Reason::PidGone, watched: Watched::ByLease };
+        let removed = Removed {
+            record: record.clone(),
+            reason: Reason::PidGone,
+            watched: Watched::ByLease,
+            bytes: Vec::new(),
+        };
         let removed = Decision::Proceed(Proceed::RemovedStale(removed));
         let about = [
             (skipped(&skip), "pid_alive"),

@@ -158,10 +158,10 @@ impl Row {
                 age_ms: millis(now.saturating_duration_since(since)),
             }),
             lock: decision.and_then(Decision::record).map(|record| LockRow {
-                holder: cut(&record.holder),
-                pid: record.pid,
-                host: cut(&record.hostname),
-                since: record.started_at.to_string(),
+                holder: cut(record.holder()),
+                pid: record.pid(),
+                host: cut(record.hostname()),
+                since: record.started_at().to_string(),
             }),
             next_due_ms: due,
         }

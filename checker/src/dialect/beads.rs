@@ -5,14 +5,12 @@
 
 mod judge;
 mod parse;
-mod time;
-
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::rejected::Rejected;
+pub use super::time::StartedAt;
 pub use judge::judge;
-pub use time::StartedAt;
 
 /// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;
@@ -67,26 +65,6 @@ pub struct Mark {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ticks: Option<u64>,
 }
-
-/// Why bytes are no record. `Display` is what the log line says after `lock check failed: `.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rejected {
-    /// Not JSON, or of the wrong types; what was found, in words.
-    Malformed(String),
-    /// JSON of the right types without a needed value; which, in words.
-    Invalid(String),
-}
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(words) => write!(f, "malformed lock file: {words}"),
-            Self::Invalid(words) => write!(f, "invalid lock file: {words}"),
-        }
-    }
-}
-
-impl std::error::Error for Rejected {}
 
 impl Record {
     /// Whether it has every needed value: holder, a positive PID, hostname, a time.

@@ -18,7 +18,7 @@ use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
 use super::held::Held;
 use super::{Site, Step};
-use crate::dialect::beads::Record;
+use crate::dialect::{Dialect, Record};
 use crate::error::{Error, Result};
 use crate::facts::{Liveness, random_id};
 use crate::place::Place;
@@ -31,12 +31,12 @@ pub(super) struct Draft {
     file: File,
     name: Option<Named>,
     /// Keeps the inode, and can neither read nor write it.
-    pin: (OwnedFd, Inode),
+    pub(super) pin: (OwnedFd, Inode),
     /// The same of the directory: whatever can fail fails before the link.
     dir_pin: OwnedFd,
     json: String,
     /// As a reader sees it.
-    record: Box<Record>,
+    pub(super) record: Box<Record>,
 }
 
 /// How an attempt to link a draft ended.
@@ -60,14 +60,25 @@ impl Drop for Named {
 
 const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
-/// Whatever the umask: a daemon of another user must be able to read it.
-const MODE: Mode = Mode::from_bits_truncate(0o644);
+
+/// Whatever the umask: a daemon of another user must be able to read a database's lock; a named one is its user's.
+fn mode(dialect: Dialect) -> Mode {
+    Mode::from_bits_truncate(match dialect {
+        Dialect::Beads => 0o644,
+        Dialect::Tower => 0o600,
+    })
+}
 
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Writes `record` to a file without a name and syncs it: after a power cut there is no lock or a whole one.
     pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
-        let json = record.to_json();
-        let record = Record::parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
+        self.draft_of(record.to_json())
+    }
+
+    /// The same for a lock file of this content.
+    pub(super) fn draft_of(&self, json: String) -> Result<Draft> {
+        let record =
+            self.names.parse(json.as_bytes()).ok().map(Box::new).filter(|_| json.len() <= read::LIMIT);
         let Some(record) = record else {
             return Err(self.lock_error("claim with a record that nobody could read", Errno::EINVAL));
         };
@@ -90,7 +101,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Error::new(doing, read::join(self.path, self.names.lock()), source)
         };
         draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
-        fchmod(&draft.file, MODE).map_err(|errno| error("set the mode of", errno.into()))?;
+        fchmod(&draft.file, mode(self.names.dialect()))
+            .map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
         Ok(draft)
     }
@@ -100,7 +112,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if !self.means.unnamed_files {
             return Ok(None);
         }
-        let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, MODE) {
+        let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, mode(self.names.dialect())) {
             Ok(fd) => File::from(fd),
             // The file system or the kernel has none.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => return Ok(None),
@@ -118,8 +130,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let error = |errno| self.lock_error("create", errno);
         let name = self.names.draft(std::process::id(), &random_id()[..8]);
         let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
-        let fd =
-            openat(self.dir, name.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, MODE).map_err(error)?;
+        let flags = FLAGS | OFlag::O_CREAT | OFlag::O_EXCL;
+        let fd = openat(self.dir, name.as_c_str(), flags, mode(self.names.dialect())).map_err(error)?;
         let named = Named { dir, name };
         let pin =
             openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;
@@ -165,53 +177,56 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Gives the draft the lock's name.
-    pub(super) fn link(&self, mut draft: Draft) -> Result<Linked> {
-        let linked = match &draft.name {
-            None => self.link_unnamed(&draft.file),
-            Some(named) => self.link_named(named),
-        };
-        match linked {
-            Ok(()) => {}
-            Err(Errno::EEXIST) => return Ok(Linked::Taken(draft)),
-            // Unnamed files without a way to name them: no /proc, or no hard links.
-            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) if draft.name.is_none() => {
-                return self.link(self.named(draft.json, draft.record)?);
-            }
-            // No hard links at all.
-            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
-                let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
-                    renameat2(
-                        self.dir,
-                        named.name.as_c_str(),
-                        self.dir,
-                        self.names.lock(),
-                        RenameFlags::RENAME_NOREPLACE,
-                    )
-                });
-                match renamed {
-                    // The name is the lock's now.
-                    Ok(()) => draft.name.take().map_or((), std::mem::forget),
-                    Err(Errno::EEXIST) => return Ok(Linked::Taken(draft)),
-                    Err(errno) => return Err(self.lock_error("create", errno)),
-                }
-            }
-            Err(errno) => return Err(self.lock_error("create", errno)),
-        }
-        let Draft { file, name: _, pin, dir_pin, json: _, record } = draft;
+    pub(super) fn link(&self, draft: Draft) -> Result<Linked> {
+        let Draft { file, name: _, pin, dir_pin, json: _, record } =
+            match self.link_as(draft, self.names.lock())? {
+                Ok(linked) => linked,
+                Err(taken) => return Ok(Linked::Taken(taken)),
+            };
         drop(file);
         let dir = std::path::absolute(self.path).unwrap_or_else(|_| self.path.to_owned());
         Ok(Linked::Yes(Held::new(Place::new(dir, self.names.clone()), dir_pin, pin, record)))
     }
 
-    fn link_named(&self, named: &Named) -> nix::Result<()> {
-        linkat(self.dir, named.name.as_c_str(), self.dir, self.names.lock(), AtFlags::empty())
+    /// Gives the draft a name that nothing has. `Err` within: something has it, and the draft comes back.
+    pub(super) fn link_as(&self, mut draft: Draft, to: &CStr) -> Result<std::result::Result<Draft, Draft>> {
+        let linked = match &draft.name {
+            None => self.link_unnamed(&draft.file, to),
+            Some(named) => self.link_named(named, to),
+        };
+        match linked {
+            Ok(()) => {}
+            Err(Errno::EEXIST) => return Ok(Err(draft)),
+            // Unnamed files without a way to name them: no /proc, or no hard links.
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) if draft.name.is_none() => {
+                return self.link_as(self.named(draft.json, draft.record)?, to);
+            }
+            // No hard links at all.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) if self.means.renameat2 => {
+                let renamed = draft.name.as_ref().map_or(Err(Errno::ENOENT), |named| {
+                    renameat2(self.dir, named.name.as_c_str(), self.dir, to, RenameFlags::RENAME_NOREPLACE)
+                });
+                match renamed {
+                    // The name is the lock's now.
+                    Ok(()) => draft.name.take().map_or((), std::mem::forget),
+                    Err(Errno::EEXIST) => return Ok(Err(draft)),
+                    Err(errno) => return Err(self.lock_error("create", errno)),
+                }
+            }
+            Err(errno) => return Err(self.lock_error("create", errno)),
+        }
+        Ok(Ok(draft))
     }
 
-    fn link_unnamed(&self, file: &File) -> nix::Result<()> {
-        match linkat(file, c"", self.dir, self.names.lock(), AtFlags::AT_EMPTY_PATH) {
+    fn link_named(&self, named: &Named, to: &CStr) -> nix::Result<()> {
+        linkat(self.dir, named.name.as_c_str(), self.dir, to, AtFlags::empty())
+    }
+
+    fn link_unnamed(&self, file: &File, to: &CStr) -> nix::Result<()> {
+        match linkat(file, c"", self.dir, to, AtFlags::AT_EMPTY_PATH) {
             // Needs a capability before Linux 6.10.
             Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-                linkat(AT_FDCWD, &by_number(file), self.dir, self.names.lock(), AtFlags::AT_SYMLINK_FOLLOW)
+                linkat(AT_FDCWD, &by_number(file), self.dir, to, AtFlags::AT_SYMLINK_FOLLOW)
             }
             answer => answer,
         }

@@ -11,7 +11,7 @@ use nix::sys::stat::{Mode, SFlag, fstat};
 use super::recover::Recovered;
 use super::{Release, Site, Step, open_searchable};
 use crate::Options;
-use crate::dialect::beads::{Mark, Record};
+use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::filesystem;
 use crate::gate::Gate;
@@ -26,7 +26,7 @@ pub struct Held {
     pub(super) dir_pin: OwnedFd,
     pub(super) record: Box<Record>,
     /// Keeps the inode's number from being used again.
-    pin: OwnedFd,
+    pub(super) pin: OwnedFd,
     pub(super) inode: Inode,
     /// Since when it is held.
     since: Instant,
@@ -78,9 +78,9 @@ impl Held {
         &self.record
     }
 
-    /// The random id of this claim; empty when the record was made without one.
+    /// The id of this claim, random or the request's; empty when the record was made without one.
     pub fn id(&self) -> &str {
-        self.record.beadlock.as_ref().map_or("", |mark| &mark.id)
+        self.record.id().unwrap_or_default()
     }
 
     /// The lock file.
@@ -142,14 +142,14 @@ impl Held {
             Ok(bytes) if self.is(&file, &bytes) && self.is_replaced() => Whereabouts::Replaced,
             Ok(bytes) if self.is(&file, &bytes) => Whereabouts::InPlace,
             Ok(_) if file.inode() != self.inode && named(self.place.names().aside()) => Whereabouts::Aside,
-            Ok(bytes) => Whereabouts::Changed(Record::parse(&bytes).ok().map(Box::new)),
+            Ok(bytes) => Whereabouts::Changed(self.place.names().parse(&bytes).ok().map(Box::new)),
             Err(_) if file.inode() == self.inode => Whereabouts::InPlace,
             Err(_) => Whereabouts::Changed(None),
         }
     }
 
     /// The path leads to another directory. To none, or to no directory, is no replacement: it may have been renamed.
-    fn is_replaced(&self) -> bool {
+    pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
         there.is_ok_and(|stat| {
             SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR
@@ -197,9 +197,9 @@ impl Held {
 
     /// Ours by inode, and by id, else by every field.
     pub(super) fn is(&self, file: &LockFile, bytes: &[u8]) -> bool {
-        let same_id = |mark: &Mark| !self.id().is_empty() && mark.id == self.id();
-        let is_ours = |there: Record| there.beadlock.as_ref().is_some_and(same_id) || there == *self.record;
-        file.inode() == self.inode && Record::parse(bytes).is_ok_and(is_ours)
+        let same_id = |id: &str| !id.is_empty() && id == self.id();
+        let is_ours = |there: Record| there.id().is_some_and(same_id) || there == *self.record;
+        file.inode() == self.inode && self.place.names().parse(bytes).is_ok_and(is_ours)
     }
 }
 
@@ -225,12 +225,13 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Unreadable(words) => return Ok(Adopted::Unreadable(words)),
             Sight::File(file) => file,
         };
-        let parsed = file.read().map(|bytes| Record::parse(&bytes).map_err(|rejected| rejected.to_string()));
+        let parsed =
+            file.read().map(|bytes| self.names.parse(&bytes).map_err(|rejected| rejected.to_string()));
         let record = match parsed {
             Ok(Ok(record)) => Box::new(record),
             Ok(Err(words)) | Err(words) => return Ok(Adopted::Unreadable(words)),
         };
-        if id.is_empty() || record.beadlock.as_ref().is_none_or(|mark| mark.id != id) {
+        if id.is_empty() || record.id() != Some(id) {
             return Ok(Adopted::NotOurs(Some(record)));
         }
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -241,7 +242,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(None));
         }
         let place = Place::new(self.path, self.names.clone());
-        let age = Duration::try_from(record.started_at.age(crate::facts::now())).unwrap_or_default();
+        let age = Duration::try_from(record.started_at().age(crate::facts::now())).unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);
         held.guarded = held.guarded.checked_sub(self.untouched_for(&file)).unwrap_or(held.guarded);

@@ -14,6 +14,7 @@
 
 mod broken;
 mod create;
+mod heartbeat;
 mod held;
 mod lease;
 mod recover;
@@ -30,7 +31,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
 use crate::Options;
-use crate::dialect::beads::Record;
+use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::look::Judged;
@@ -43,6 +44,7 @@ use recover::Recovered;
 use remove::Removal;
 
 pub use broken::{Broken, Licence, Seen};
+pub use heartbeat::Heartbeat;
 pub use held::{Adopted, Held, Whereabouts};
 pub use release::Release;
 
@@ -80,6 +82,10 @@ pub enum Step {
     Kept,
     /// It was somebody's after all, and is about to be moved back.
     MovingBack,
+    /// A heartbeat has found the lock to be its own, and is about to write.
+    Ours,
+    /// A heartbeat's new file and the lock have changed places.
+    Exchanged,
     /// There is no lock, and a claim is about to be written.
     Absent,
     /// The complete record is on disk, without a name.
@@ -102,6 +108,8 @@ impl Step {
         Self::Deleted,
         Self::Kept,
         Self::MovingBack,
+        Self::Ours,
+        Self::Exchanged,
         Self::Absent,
         Self::Synced,
         Self::Linked,
@@ -204,7 +212,7 @@ impl<'a> Site<'a> {
 ///
 /// # Errors
 /// As [`Site::claim`].
-pub fn claim_without_gate(place: &Place, record: &Record, options: &Options) -> Result<Attempt> {
+pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Options) -> Result<Attempt> {
     let dir = open_searchable(place.dir())?;
     Site::without_gate(&dir, place.dir(), options).with_names(place.names()).claim(record)
 }
@@ -245,11 +253,11 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     }
 
     fn judge_bytes(&self, bytes: &[u8]) -> Judged {
-        Judged::of_bytes(bytes, self.dir, self.options.depth(), self.options.reap_proven_dead)
+        Judged::of_bytes(bytes, &self.names, self.dir, self.options.depth(), &self.options)
     }
 
     fn judge(&self, file: &LockFile) -> Judged {
-        Judged::of(file, self.dir, self.options.depth(), self.options.reap_proven_dead)
+        Judged::of(file, &self.names, self.dir, self.options.depth(), &self.options)
     }
 
     /// Recovers, then removes the lock if it is dead, until there is none or one that must stay. Only "absent"
@@ -297,7 +305,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::Unreadable(words) => return Ok(Round::Refused(Skip::unreadable(words))),
             Sight::File(file) => file,
         };
-        let (record, reason) = match self.judge(&file).stale() {
+        let (record, reason) = match self.judge(&file).stale(&self.options) {
             Ok(stale) => stale,
             Err(skip) => return Ok(Round::Refused(skip)),
         };
@@ -306,8 +314,10 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             return Err(Failed { record: Some(record), error: "no gate".to_owned() });
         }
         match self.remove(&file, &remove::Wanted::Dead) {
-            Ok(Removal::Removed(watched)) => {
-                *removed = Some(Removed { record, reason, watched });
+            Ok(Removal::Removed(watched, bytes)) => {
+                // What was removed in the end may say something else than what was seen first.
+                let record = self.names.parse(&bytes).map_or(record, Box::new);
+                *removed = Some(Removed { record, reason, watched, bytes });
                 Ok(Round::Again)
             }
             Ok(Removal::Changed) => Ok(Round::Again),
@@ -328,7 +338,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::Unreadable(words) => return Skip::unreadable(words),
             Sight::File(file) => self.judge(&file),
         };
-        match judged.stale() {
+        match judged.stale(&self.options) {
             // It died just now; the next check will see to both.
             Ok(_) => Skip::InProgress,
             Err(skip) => skip,
@@ -349,7 +359,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     /// # Errors
     /// When the record cannot be written or linked (full disk, read-only, no permission), or is none that a reader
     /// would accept. Nothing is left then.
-    pub fn claim(mut self, record: &Record) -> Result<Attempt> {
+    pub fn claim(mut self, record: impl Into<Record>) -> Result<Attempt> {
+        let record = record.into();
         let (mut draft, mut removed) = (None, None);
         for _ in 0..ROUNDS {
             match self.settle() {
@@ -361,7 +372,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             self.at(Step::Absent);
             let unlinked = match draft.take() {
                 Some(draft) => draft,
-                None => self.draft(record)?,
+                None => self.draft(&record)?,
             };
             self.at(Step::Synced);
             match self.link(unlinked)? {

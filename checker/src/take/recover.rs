@@ -60,7 +60,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             return Ok(Recovered::Again);
         }
-        let lock_may_go = matches!(self.judge(&lock).verdict, Verdict::Stale(_))
+        // One that is stale and must stay all the same makes room for a living one, and for nothing else.
+        let judged = self.judge(&lock);
+        let makes_room = || {
+            let side = side.as_ref().map(|side| self.judge(side).verdict);
+            matches!((judged.verdict, side), (Verdict::Stale(_), Some(Verdict::Held(_))))
+        };
+        let lock_may_go = judged.may_go(&self.options)
+            || makes_room()
             || mine.is_some_and(|mine| self.may_go(&lock, mine).is_some());
         if !lock_may_go {
             return Ok(Recovered::Left);
@@ -81,8 +88,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Some((content, Recovered::Released));
         }
         let content = side.read().ok()?;
-        let (record, reason) = self.judge_bytes(&content).stale().ok()?;
-        Some((content, Recovered::Removed(Removed { record, reason, watched })))
+        let (record, reason) = self.judge_bytes(&content).stale(&self.options).ok()?;
+        let removed = Removed { record, reason, watched, bytes: content.clone() };
+        Some((content, Recovered::Removed(removed)))
     }
 
     /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.
@@ -94,7 +102,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             }
             [Sight::Absent, Sight::File(file)] | [Sight::File(file), _] => self.judge(&file),
         };
-        match judged.stale() {
+        match judged.stale(&self.options) {
             Ok((record, reason)) => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
             Err(skip) => skip.into(),
         }

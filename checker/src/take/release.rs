@@ -9,7 +9,7 @@ use super::held::Held;
 use super::recover::Recovered;
 use super::remove::{Removal, Wanted};
 use super::{Site, Step};
-use crate::dialect::beads::Record;
+use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::read::{self, Inode, LockFile, Sight};
 
@@ -83,7 +83,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         self.at(Step::Judged);
         let removal = self.remove(&file, wanted)?;
-        Ok(matches!(removal, Removal::Removed(_)).then_some(Release::Released))
+        Ok(matches!(removal, Removal::Removed(..)).then_some(Release::Released))
     }
 
     /// What is there cannot be read just now: ours still, or somebody else's, by its number.

@@ -7,7 +7,7 @@ use super::rename::{Moved, Renames};
 use super::{GRACE, Site, Step};
 use crate::error::Result;
 use crate::read::{self, Inode, LockFile};
-use crate::verdict::{Verdict, Watched};
+use crate::verdict::Watched;
 
 /// Which lock may go.
 pub(super) enum Wanted<'m> {
@@ -28,10 +28,10 @@ impl Wanted<'_> {
 }
 
 /// How a removal ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removal {
-    /// It is deleted.
-    Removed(Watched),
+    /// It is deleted; what it said.
+    Removed(Watched, Vec<u8>),
     /// It is not what it was; look again.
     Changed,
     /// Somebody has it open for writing, or was changing it; it is where it was.
@@ -47,7 +47,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
         let bytes = file.read().ok()?;
         let may = match wanted {
-            Wanted::Dead => matches!(self.judge_bytes(&bytes).verdict, Verdict::Stale(_)),
+            Wanted::Dead => self.judge_bytes(&bytes).may_go(&self.options),
             Wanted::Mine(is_mine, _) => is_mine(file, &bytes),
         };
         may.then_some(bytes)
@@ -68,7 +68,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.at(Step::GraceOver);
             self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             self.at(Step::Deleted);
-            return Ok(Removal::Removed(watch.how()));
+            return Ok(Removal::Removed(watch.how(), content));
         }
         // Somebody's claim: another file came in between, or a writer that had looked the path up before the
         // move is waiting in `open`. It goes back before the lease does; taken meanwhile: it stays aside, and

@@ -96,15 +96,11 @@ fn a_removal_is_told_of_when_the_claim_is_refused_after_it() {
                 came = Some(fs::write(database.lock(), live("other")));
             }
         };
-        let attempt = site(&gate, means).with_hook(hook).claim(&Record::new("ours", "").unwrap()).unwrap();
+        let attempt = site(&gate, means).with_hook(hook).claim(Record::new("ours", "").unwrap()).unwrap();
         let Attempt::Refused(Skip::Locked(record, _), Some(removed)) = attempt else {
             panic!("{means:?}: {attempt:?}")
         };
-        assert_eq!(
-            (record.holder.as_str(), removed.record.holder.as_str()),
-            ("other", "crashed"),
-            "{means:?}"
-        );
+        assert_eq!((record.holder(), removed.record.holder()), ("other", "crashed"), "{means:?}");
         assert_eq!(database.holder(), "other");
     }
 }

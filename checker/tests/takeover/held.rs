@@ -41,7 +41,7 @@ fn every_place_that_it_can_have_got_to() {
     assert_eq!(held.whereabouts(), Whereabouts::Aside);
     fs::remove_file(database.aside()).unwrap();
     let Whereabouts::Changed(Some(other)) = held.whereabouts() else { panic!("{:?}", held.whereabouts()) };
-    assert_eq!(other.holder, "other");
+    assert_eq!(other.holder(), "other");
     // The same words in another file are another claim.
     fs::remove_file(&lock).unwrap();
     fs::write(&lock, &mine).unwrap();
@@ -125,7 +125,7 @@ fn a_claim_is_adopted_by_its_id_and_by_nothing_else() {
         let Adopted::NotOurs(Some(there)) = site(&gate, Means::BEST).adopt(other).unwrap() else {
             panic!("{other}")
         };
-        assert_eq!(there.holder, "ours");
+        assert_eq!(there.holder(), "ours");
         assert!(matches!(Held::adopt(&place, other), Ok(Adopted::NotOurs(Some(_)))), "{other}");
     }
     let Ok(Adopted::Held(watching)) = Held::adopt(&place, &id) else { panic!("without the gate") };
@@ -229,7 +229,7 @@ fn beside_somebodys_claim_both_stay() {
     let gate = database.gate();
     let adopt = || site(&gate, Means::BEST).adopt(&id).unwrap();
     let Adopted::NotOurs(Some(there)) = adopt() else { panic!("theirs is the lock") };
-    assert_eq!(there.holder, "other");
+    assert_eq!(there.holder(), "other");
     assert!(database.aside().exists());
     // The other way round: releasing ours brings theirs back.
     fs::rename(database.lock(), database.path().join("theirs")).unwrap();

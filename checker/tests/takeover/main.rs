@@ -10,9 +10,11 @@
 
 mod broken;
 mod claim;
+mod heartbeat;
 mod held;
 mod lease;
 mod recovery;
 mod release;
 mod removal;
 mod scene;
+mod tower;

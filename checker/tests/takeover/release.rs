@@ -25,7 +25,7 @@ fn a_release_leaves_a_lock_that_is_not_ours() {
             claim_naively(writer, database.lock()).join().unwrap();
             let released = site(&gate, means).release(&held).unwrap();
             let Release::NotOurs(Some(there)) = released else { panic!("{writer:?}: {released:?}") };
-            assert_eq!(there.holder, "naive");
+            assert_eq!(there.holder(), "naive");
             assert_eq!(database.holder(), "naive");
         }
     }

@@ -16,10 +16,10 @@ fn a_stale_lock_is_removed_and_nothing_is_left() {
         fs::write(database.lock(), dead("crashed")).unwrap();
         let gate = database.gate();
         let settled = site(&gate, means).settle();
-        let Settled::Free { removed: Some(Removed { record, reason, watched }) } = settled else {
+        let Settled::Free { removed: Some(Removed { record, reason, watched, .. }) } = settled else {
             panic!("{means:?}: {settled:?}")
         };
-        assert_eq!((record.holder.as_str(), reason), ("crashed", Reason::PidGone));
+        assert_eq!((record.holder(), reason), ("crashed", Reason::PidGone));
         let expected = if means.leases { Watched::ByLease } else { Watched::ByComparison };
         assert_eq!(watched, expected, "{means:?}");
         assert!(database.names().is_empty(), "{means:?}: {:?}", database.names());

@@ -146,7 +146,7 @@ pub fn has_crashed<T>(act: impl FnOnce() -> T) -> bool {
 }
 
 pub fn locked_by(holder: &str) -> impl Fn(&Decision) -> bool {
-    move |decision| matches!(decision, Decision::Skip(Skip::Locked(record, Reason::PidAlive)) if record.holder == holder)
+    move |decision| matches!(decision, Decision::Skip(Skip::Locked(record, Reason::PidAlive)) if record.holder() == holder)
 }
 
 pub fn site(gate: &Gate, means: Means) -> Site<'_> {

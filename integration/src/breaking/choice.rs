@@ -33,7 +33,7 @@ impl Choice {
     pub fn is(&self, look: &Look) -> bool {
         match self {
             Self::Id(id) => look.id.as_ref() == Some(id),
-            Self::Holder(name) => look.record.as_ref().is_some_and(|record| record.holder == *name),
+            Self::Holder(name) => look.record.as_ref().is_some_and(|record| record.holder() == *name),
             Self::Malformed => matches!(look.verdict, Verdict::Unreadable(_)),
         }
     }

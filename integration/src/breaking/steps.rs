@@ -53,7 +53,7 @@ impl Outcome {
         json!({
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),
-            "holder": record.map(|record| &record.holder),
+            "holder": record.map(|record| record.holder()),
             "id": self.look.id,
             "record": record.and_then(|record| serde_json::to_value(record).ok()),
             "kept": self.kept.as_ref().map(|kept| kept.to_string_lossy()),
@@ -258,7 +258,7 @@ impl Breaking<'_> {
         let (given, kept) = (&self.target.given, escaped_path(kept));
         match &look.record {
             Some(record) => {
-                let (holder, pid, age) = (escaped(&record.holder), record.pid, shown(words::age(record)));
+                let (holder, pid, age) = (escaped(record.holder()), record.pid(), shown(words::age(record)));
                 self.talk.say(&format!(
                     "broke the lock of {holder} (PID {pid}, held for {age}) on {given}; its record is kept in {kept}"
                 ));
@@ -274,7 +274,7 @@ impl Breaking<'_> {
                 self.talk.say(&format!("broke {what} on {given} ({detail}); it is kept in {kept}"));
             }
         }
-        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid).ok());
+        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
             self.talk

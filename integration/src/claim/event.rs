@@ -102,7 +102,7 @@ impl Events {
 
     /// Waits for the end of the holder's process too, where it is one of this machine.
     pub fn watch_holder(&mut self, look: &Look) {
-        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid).ok());
+        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
         self.holder =
             pid.filter(|_| words::is_local_and_alive(look)).and_then(|pid| sys::pidfd_open(pid).ok());
     }

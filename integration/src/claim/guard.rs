@@ -225,8 +225,8 @@ mod tests {
         let claim = Hold::on(&dir).holder("importer").claim().unwrap();
         let decision = beadlock_checker::should_skip_database(&dir);
         assert_eq!(decision.to_string(), "Skipping database (locked by importer)");
-        assert_eq!(decision.record().unwrap().pid, i64::from(std::process::id()));
-        assert_eq!(decision.record().unwrap().beadlock.as_ref().unwrap().id, claim.id());
+        assert_eq!(decision.record().unwrap().pid(), i64::from(std::process::id()));
+        assert_eq!(decision.record().unwrap().mark().unwrap().id, claim.id());
         claim.release().unwrap();
         assert!(!dir.join(".exclusive-lock").exists());
     }

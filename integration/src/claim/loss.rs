@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Held, Whereabouts};
@@ -79,12 +79,12 @@ impl Loss {
             Self::Replaced => format!(
                 "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the old one"
             ),
-            Self::Changed(Some(record)) if record.beadlock.as_ref().is_some_and(|mark| mark.id == id) => {
+            Self::Changed(Some(record)) if record.id() == Some(id) => {
                 format!("{path} was replaced by a copy of itself: nobody watches over that one")
             }
             Self::Changed(Some(record)) => {
-                let (holder, host) = (escaped(&record.holder), escaped(&record.hostname));
-                format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid)
+                let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+                format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid())
             }
             Self::Changed(None) => {
                 format!("{path} was overwritten with something that is no lock, and it was not touched")
@@ -225,6 +225,7 @@ impl<'h> Watch<'h> {
 mod tests {
     use super::*;
     use crate::claim::event::wait_for;
+    use beadlock_checker::dialect::beads;
     use beadlock_checker::take::{Attempt, Site};
     use beadlock_checker::{Gate, Options};
     use std::fs;
@@ -232,7 +233,7 @@ mod tests {
 
     fn claim(dir: &Path) -> Held {
         let gate = Gate::try_take(dir).unwrap().unwrap();
-        let record = Record::new("test", "1").unwrap();
+        let record = beads::Record::new("test", "1").unwrap();
         let Attempt::Claimed(held, None) = Site::new(&gate, &Options::default()).claim(&record).unwrap()
         else {
             panic!("not claimed")

@@ -6,14 +6,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::lock;
+use beadlock_checker::dialect::{Record, lock};
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Look, Options, Reason, Skip, Verdict, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
 use super::wait::{Backoff, Deadline, Wait};
+use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::target::Found;
 use crate::{next, words};
@@ -67,6 +68,7 @@ impl<'a> Patience<'a> {
                 (self.unreadable, self.changing) = (None, None);
                 self.wait_for_the_holder(attendant)
             }
+            Skip::Stale { .. } => Err(stale(self.target, &skip).into()),
             Skip::InProgress => {
                 let first = || Deadline::after(self.drain);
                 let deadline = self.end.unwrap_or(*self.changing.get_or_insert_with(first));
@@ -161,10 +163,34 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         true => {
             format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
         }
-        false => lock::timed_out(record, age, wait.limit()),
+        false => match record {
+            Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
+            Record::Tower(_) => format!(
+                "{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}"
+            ),
+        },
     };
-    let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid, age.as_millis());
+    let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
     Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
+}
+
+/// A stale lock that goes only when somebody says so. Waiting does not change that.
+fn stale(target: &Found, skip: &Skip) -> Error {
+    let (path, typed) = (escaped_path(&target.path()), target.typed());
+    let Skip::Stale { record, age, .. } = skip else {
+        return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
+    };
+    let (holder, age) = (escaped(record.holder()), age.as_secs());
+    let message = format!(
+        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: beadlock \
+         status {typed}"
+    );
+    let detail = format!(
+        "lock_file={path} holder_pid={} holder_age_ms={}",
+        record.pid(),
+        words::age(record).as_millis()
+    );
+    Error::new(Code::LockStale, message).detailed(detail).ending(Exit::Conflict)
 }
 
 fn being_changed(path: &Path, drain: Duration) -> Error {

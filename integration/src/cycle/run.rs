@@ -112,7 +112,7 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let trail = Trail::open(settings::audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut signals = Signals::block()?;
-    let options = Options { reap_proven_dead: typed.reap_proven_dead, dry_run: false };
+    let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {

@@ -41,7 +41,7 @@ pub fn of(seen: &[Seen], talk: &Talk, below: impl Fn(&Seen) -> String) -> String
 
 fn row(seen: &Seen) -> [String; 5] {
     let record = seen.look.record.as_ref();
-    let age = record.map(|record| Duration::try_from(record.started_at.age(facts::now())));
+    let age = record.map(|record| Duration::try_from(record.started_at().age(facts::now())));
     let age = match age {
         Some(Ok(age)) => shown(age),
         Some(Err(_)) => "in the future".to_owned(),
@@ -50,7 +50,7 @@ fn row(seen: &Seen) -> [String; 5] {
     [
         seen.target.given.clone(),
         seen.look.verdict.as_str().to_owned(),
-        record.map_or("-".to_owned(), |record| escaped(&record.holder).to_string()),
+        record.map_or("-".to_owned(), |record| escaped(record.holder()).to_string()),
         age,
         seen.look.verdict.reason().to_string(),
     ]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use beadlock_checker::OnDisk;
+use beadlock_checker::dialect::beads::{Mark, Record, judge};
 use beadlock_checker::facts::{Ids, Proof};
 
 use super::*;
@@ -29,7 +30,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Look {
     };
     change(&mut record, &mut facts);
     let verdict = judge(&record, &facts, false);
-    let (record, facts) = (Some(record), Some(facts));
+    let (record, facts) = (Some(record.into()), Some(facts));
     Look { verdict, record, facts, ..nothing() }
 }
 
@@ -49,7 +50,7 @@ fn of(look: &Look) -> Situation {
     Situation::of(look, &Asked { now: now(), liveness: Liveness::NotAsked, members: &[] })
 }
 
-fn mark(record: &mut Record) -> &mut beadlock_checker::dialect::beads::Mark {
+fn mark(record: &mut Record) -> &mut Mark {
     record.beadlock.as_mut().unwrap()
 }
 

@@ -52,7 +52,8 @@ impl<'a> Witnesses<'a> {
         let now = facts::now();
         let mut asked = Liveness::NotAsked;
         let mut members = Vec::new();
-        if let (Some(record), Some(facts)) = (&look.record, &look.facts)
+        if let (Some(record), Some(facts)) =
+            (look.record.as_ref().and_then(|record| record.as_beads()), &look.facts)
             && facts.other_boot(record) == Some(false)
             && let (Some(theirs), Some(ours)) = (record.pid_ns(), facts.ids.pid_ns.as_deref())
         {
@@ -68,8 +69,9 @@ impl<'a> Witnesses<'a> {
         Self { look, target, situation, gate: Shut::of(gates, target.dir()), now, asked, members }
     }
 
+    /// The record that is judged by its process.
     fn record(&self) -> Option<(&'a Record, &'a Facts)> {
-        self.look.record.as_ref().zip(self.look.facts.as_ref())
+        self.look.record.as_ref()?.as_beads().zip(self.look.facts.as_ref())
     }
 
     /// The command of the process that has the recorded PID on this machine now; untrusted.

@@ -13,8 +13,8 @@ use crate::situation::{Here, Inside, Situation};
 impl Witnesses<'_> {
     /// Why the lock counts as what it counts as.
     pub fn why(&self) -> String {
-        let pid = self.look.record.as_ref().map_or(0, |record| record.pid);
-        let host = self.look.record.as_ref().map(|record| escaped(&record.hostname).to_string());
+        let pid = self.look.record.as_ref().map_or(0, |record| record.pid());
+        let host = self.look.record.as_ref().map(|record| escaped(record.hostname()).to_string());
         let host = host.unwrap_or_default();
         match self.situation {
             Situation::Free => self.of_free(),
@@ -114,7 +114,7 @@ impl Witnesses<'_> {
     }
 
     fn recorded_start_is_known(&self) -> bool {
-        let recorded = self.look.record.as_ref().and_then(|record| record.beadlock.as_ref()?.start_ticks);
+        let recorded = self.look.record.as_ref().and_then(|record| record.mark()?.start_ticks);
         let now = self.look.facts.as_ref().and_then(|facts| facts.proof.as_ref()?.start_ticks);
         recorded.is_some() && now.is_some()
     }

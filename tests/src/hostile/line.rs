@@ -47,7 +47,7 @@ fn known() -> Record {
 
 fn skips(record: &Record, detail: String) -> [Decision; 2] {
     [
-        Decision::Skip(Skip::Locked(Box::new(record.clone()), Reason::PidAlive)),
+        Decision::Skip(Skip::Locked(Box::new(record.into()), Reason::PidAlive)),
         Decision::Skip(Skip::CheckFailed { reason: Reason::Malformed, detail, record: None }),
     ]
 }

@@ -41,7 +41,7 @@ pub fn record(bytes: &[u8]) {
         assert_eq!(verdict == Verdict::Stale(Reason::PidGone), may_be_stale, "{verdict:?} of {record:?}");
         assert!(may_be_stale || matches!(verdict, Verdict::Held(_)), "{verdict:?} of {record:?}");
     }
-    let shown = Decision::Skip(Skip::Locked(Box::new(record.clone()), Reason::PidAlive)).to_string();
+    let shown = Decision::Skip(Skip::Locked(Box::new(record.clone().into()), Reason::PidAlive)).to_string();
     is_fit_to_be_said(&shown);
     // Whatever it says, what we write of it is read again, or is no time that four digits can write.
     if let Ok(again) = Record::parse(record.to_json().as_bytes()) {

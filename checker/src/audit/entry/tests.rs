@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::Author;
 use super::*;
+use crate::dialect;
 use crate::dialect::beads::{Mark, Record};
 
 const FIELDS: [&str; 15] = [
@@ -37,6 +38,10 @@ fn record(holder: &str) -> Box<Record> {
     let started_at = StartedAt::from_unix(1_767_323_045, 0);
     let (pid, hostname, version) = (7, "box".to_owned(), "1".to_owned());
     Box::new(Record { holder: holder.to_owned(), pid, hostname, started_at, version, beadlock: None })
+}
+
+fn boxed(holder: &str) -> Box<dialect::Record> {
+    Box::new((*record(holder)).into())
 }
 
 /// The line has these fields and no other, in their order; so has its `by`.
@@ -107,7 +112,7 @@ fn the_words_of_the_events_are_the_contracts() {
 #[test]
 fn a_removal_has_its_proof_its_watch_and_its_record() {
     for (watched, word) in [(Watched::ByLease, "lease"), (Watched::ByComparison, "comparison")] {
-        let removed = Removed { record: record("dead"), reason: Reason::PidGone, watched };
+        let removed = Removed { record: boxed("dead"), reason: Reason::PidGone, watched, bytes: Vec::new() };
         let line = line(&entry(Event::LockStaleRemoved).removed(&removed));
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
@@ -124,10 +129,10 @@ fn a_block_has_what_is_in_the_way() {
         Skip::CheckFailed { reason, detail, record }
     };
     let rows = [
-        (Skip::Locked(record("h"), Reason::OtherHost), "other_host", false, true),
+        (Skip::Locked(boxed("h"), Reason::OtherHost), "other_host", false, true),
         (Skip::InProgress, "gate_busy", false, false),
         (check_failed(Reason::Malformed, None), "malformed", true, false),
-        (check_failed(Reason::RemovalFailed, Some(record("h"))), "removal_failed", true, true),
+        (check_failed(Reason::RemovalFailed, Some(boxed("h"))), "removal_failed", true, true),
     ];
     for (skip, reason, has_detail, has_record) in rows {
         let line = line(&entry(Event::LockBlocked).skip(&skip));

@@ -2,20 +2,8 @@
 //! case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
 //! UTF-8 reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::super::json::{Kind, malformed, object, shown, text, unquoted};
 use super::{Mark, Record, Rejected, StartedAt};
-use crate::escape::escaped;
-
-/// How deep arrays and objects may nest.
-const NESTING: usize = 128;
-
-/// Characters of a value that a message shows.
-const SHOWN: usize = 40;
 
 impl Record {
     /// The record that the bytes of a lock file are, validated.
@@ -25,9 +13,6 @@ impl Record {
     /// occurrences; [`Rejected::Invalid`] as [`Record::validate`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes);
-        if nests_too_deeply(&text) {
-            return Err(malformed("nested too deeply"));
-        }
         let mut record = Self {
             holder: String::new(),
             pid: 0,
@@ -36,17 +21,7 @@ impl Record {
             version: String::new(),
             beadlock: None,
         };
-        let kind = Kind::of(text.trim_ascii_start());
-        let read = match kind {
-            Kind::Object => members(&text, |key, value| record.set(key, value)),
-            _ => syntax_of(&text).map(|_| Ok(())),
-        };
-        // What is no JSON at all is called so, whatever is wrong before that.
-        match (read.map_err(|error| no_json(&text, &error))?, kind) {
-            (Err(rejected), _) => return Err(rejected),
-            (Ok(()), Kind::Object | Kind::Null) => {}
-            (Ok(()), kind) => return Err(malformed(format!("must be an object, not {kind}"))),
-        }
+        object(&text, |key, value| record.set(key, value))?;
         record.validate()?;
         Ok(record)
     }
@@ -114,180 +89,10 @@ impl Field {
     }
 }
 
-/// What a JSON value is, by its first character.
-#[derive(Clone, Copy)]
-enum Kind {
-    Null,
-    Boolean,
-    Number,
-    String,
-    Array,
-    Object,
-}
-
-impl Kind {
-    fn of(value: &str) -> Self {
-        match value.as_bytes().first() {
-            Some(b'n') => Self::Null,
-            Some(b't' | b'f') => Self::Boolean,
-            Some(b'"') => Self::String,
-            Some(b'[') => Self::Array,
-            Some(b'{') => Self::Object,
-            _ => Self::Number,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Null => "null",
-            Self::Boolean => "a boolean",
-            Self::Number => "a number",
-            Self::String => "a string",
-            Self::Array => "an array",
-            Self::Object => "an object",
-        })
-    }
-}
-
-/// Every byte that is not part of a UTF-8 character becomes one U+FFFD, as in Go.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Cow::Borrowed(text);
-    }
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
-    }
-    Cow::Owned(text)
-}
-
-fn nests_too_deeply(text: &str) -> bool {
-    // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
-    let opened =
-        |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));
-    if text.as_bytes().chunks(255).map(|part| usize::from(opened(part))).sum::<usize>() <= NESTING {
-        return false;
-    }
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > NESTING {
-            return true;
-        }
-    }
-    false
-}
-
-/// The one value that the text is, its syntax checked to the last character.
-fn syntax_of(text: &str) -> serde_json::Result<&RawValue> {
-    serde_json::from_str(text)
-}
-
-/// Why a text is no JSON.
-fn no_json(text: &str, error: &serde_json::Error) -> Rejected {
-    // Once more as a whole: where the fault lies does not depend on what was wanted of it.
-    let whole = syntax_of(text).err();
-    let error = whole.as_ref().unwrap_or(error);
-    // serde_json takes the end of the text after `-`, `1.` or `1e` for a wrong character: the end it is when one more
-    // digit makes another end of it.
-    let with_digit = || syntax_of(&format!("{text}0")).err();
-    let is_cut_off = error.is_eof() || with_digit().is_none_or(|error| error.is_eof());
-    if is_cut_off { malformed("unexpected EOF") } else { malformed(format!("not JSON: {error}")) }
-}
-
-/// Shows `set` the members of the object that the text is, in order, keys decoded, up to the first that it rejects.
-/// The syntax is checked to the last character all the same.
-fn members(
-    text: &str,
-    set: impl FnMut(&str, &str) -> Result<(), Rejected>,
-) -> serde_json::Result<Result<(), Rejected>> {
-    struct Each<F>(F);
-
-    impl<'de, F: FnMut(&str, &str) -> Result<(), Rejected>> Visitor<'de> for Each<F> {
-        type Value = Result<(), Rejected>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut all = Ok(());
-            while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-                if all.is_ok() {
-                    all = unquoted(key.get()).and_then(|key| (self.0)(&key, value.get()));
-                }
-            }
-            Ok(all)
-        }
-    }
-
-    let mut json = serde_json::Deserializer::from_str(text);
-    let all = json.deserialize_map(Each(set))?;
-    json.end()?;
-    Ok(all)
-}
-
-/// The characters of a string literal. Half a surrogate pair becomes one U+FFFD, as in Go; serde_json refuses it
-/// in a string, and hands it on in three bytes when asked for bytes.
-fn unquoted(literal: &str) -> Result<Cow<'_, str>, Rejected> {
-    struct Lenient;
-
-    impl Visitor<'_> for Lenient {
-        type Value = String;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string")
-        }
-
-        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
-            let mut text = String::with_capacity(bytes.len());
-            for chunk in bytes.utf8_chunks() {
-                text.push_str(chunk.valid());
-                let first_of_three = chunk.invalid().iter().filter(|byte| **byte == 0xED);
-                text.extend(first_of_three.map(|_| char::REPLACEMENT_CHARACTER));
-            }
-            Ok(text)
-        }
-    }
-
-    // Its syntax is checked: without a backslash it stands for itself.
-    if let Some(plain) = literal.get(1..literal.len() - 1).filter(|inner| !inner.contains('\\')) {
-        return Ok(Cow::Borrowed(plain));
-    }
-    let text = serde_json::Deserializer::from_str(literal).deserialize_bytes(Lenient).map_err(not_json)?;
-    Ok(Cow::Owned(text))
-}
-
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
 fn mark(value: &str) -> Option<Mark> {
     let mark: Mark = serde_json::from_str(value).ok().filter(|_| matches!(Kind::of(value), Kind::Object))?;
     Some(mark).filter(|mark| !mark.id.is_empty())
-}
-
-fn malformed(words: impl Into<String>) -> Rejected {
-    Rejected::Malformed(words.into())
-}
-
-fn not_json(error: serde_json::Error) -> Rejected {
-    malformed(format!("not JSON: {error}"))
-}
-
-/// A value for a message: escaped, and short.
-fn shown(value: &str) -> String {
-    let short: String = value.chars().take(SHOWN).collect();
-    let more = if short.len() < value.len() { "…" } else { "" };
-    format!("{}{more}", escaped(&short))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl StartedAt {
     }
 
     /// The second that it lies in.
-    pub(super) fn in_whole_seconds(self) -> Self {
+    pub(crate) fn in_whole_seconds(self) -> Self {
         let cut = i64::from(self.0.subsec_nanos() < 0);
         Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
     }

@@ -1,0 +1,72 @@
+//! The rule of the tower dialect as a pure function: a lock is stale when its last heartbeat is longer ago than its
+//! TTL, both in whole seconds, each time cut to its second. Nothing else counts, least of all the PID. A heartbeat in
+//! the future is none that is overdue.
+
+use std::time::Duration;
+
+use super::{Record, StartedAt};
+use crate::verdict::{Reason, Verdict};
+
+/// Judges a valid record.
+pub fn judge(record: &Record, now: StartedAt) -> Verdict {
+    match u64::try_from(seconds_since_heartbeat(record, now)) {
+        Err(_) => Verdict::Held(Reason::HeartbeatInFuture),
+        Ok(age) if age > record.ttl_seconds => Verdict::Stale(Reason::HeartbeatExpired),
+        Ok(_) => Verdict::Held(Reason::HeartbeatFresh),
+    }
+}
+
+/// For how long there has been no heartbeat, in whole seconds; none when the last one lies in the future.
+pub fn silence(record: &Record, now: StartedAt) -> Duration {
+    Duration::from_secs(u64::try_from(seconds_since_heartbeat(record, now)).unwrap_or_default())
+}
+
+fn seconds_since_heartbeat(record: &Record, now: StartedAt) -> i64 {
+    let second = |time: StartedAt| time.in_whole_seconds().0.as_secs();
+    second(now).saturating_sub(second(record.last_heartbeat_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::record;
+    use super::*;
+
+    #[test]
+    fn stale_is_more_than_the_ttl_in_whole_seconds() {
+        let at = |seconds: i64, nanos| StartedAt::from_unix(1_766_053_840 + seconds, nanos);
+        let rows = [
+            (at(0, 0), 0, Verdict::Held(Reason::HeartbeatFresh)),
+            (at(900, 0), 900, Verdict::Held(Reason::HeartbeatFresh)),
+            (at(900, 999_999_999), 900, Verdict::Held(Reason::HeartbeatFresh)),
+            (at(901, 0), 901, Verdict::Stale(Reason::HeartbeatExpired)),
+            (at(1_000_000_000, 0), 1_000_000_000, Verdict::Stale(Reason::HeartbeatExpired)),
+            (at(-1, 999_999_999), 0, Verdict::Held(Reason::HeartbeatInFuture)),
+            (at(-86_400, 0), 0, Verdict::Held(Reason::HeartbeatInFuture)),
+        ];
+        for (now, silent, expected) in rows {
+            let record = record();
+            assert_eq!(judge(&record, now), expected, "{now}");
+            assert_eq!(silence(&record, now).as_secs(), silent, "{now}");
+        }
+    }
+
+    /// As the document's script, whose `date` cuts the fraction of both.
+    #[test]
+    fn a_fraction_of_the_heartbeat_is_cut_too() {
+        let mut record = record();
+        record.last_heartbeat_at = StartedAt::from_unix(1_766_053_840, 900_000_000);
+        let now = StartedAt::from_unix(1_766_053_840 + 901, 100_000_000);
+        assert_eq!(judge(&record, now), Verdict::Stale(Reason::HeartbeatExpired));
+    }
+
+    #[test]
+    fn no_time_to_live_and_no_time_overflows() {
+        let mut record = record();
+        record.ttl_seconds = u64::MAX;
+        let end = StartedAt(jiff::SignedDuration::MAX);
+        assert_eq!(judge(&record, end), Verdict::Held(Reason::HeartbeatFresh));
+        record.last_heartbeat_at = end;
+        let start = StartedAt(jiff::SignedDuration::MIN);
+        assert_eq!(judge(&record, start), Verdict::Held(Reason::HeartbeatInFuture));
+    }
+}

@@ -1,0 +1,96 @@
+//! The tower dialect: named locks with heartbeats, as the tower-fleet document has them.
+//!
+//! The record is plain data: twelve fields, checked when they are read ([`Record::parse`]), and whatever else another
+//! writer has put beside them. Its [last heartbeat](Record::last_heartbeat_at) alone decides whether it is stale
+//! ([`judge`]); a PID in it is for people.
+
+mod answer;
+mod heartbeat;
+mod judge;
+mod name;
+mod parse;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub use super::rejected::Rejected;
+pub use super::time::StartedAt;
+pub use answer::Answer;
+pub use heartbeat::{Rewrite, rewrite};
+pub use judge::{judge, silence};
+pub use name::{LockName, NameError};
+
+/// The `lock_version` of every record.
+pub const VERSION: &str = "v1";
+
+/// Seconds between heartbeats before a lock is stale, where nothing else is said.
+pub const DEFAULT_TTL: u64 = 900;
+
+/// Characters that a request id may have.
+const REQUEST_ID_LIMIT: usize = 128;
+
+/// The lock file's content, as read: plain data, no I/O.
+///
+/// ```
+/// use beadlock_checker::dialect::tower::Record;
+/// let bytes = br#"{"lock_version":"v1","lock_name":"app-prod","request_id":"req_1","actor":"ci","intent":"deploy",
+///     "intent_version":"1.2.0","host_id":"box","pid":7,"created_at":"2026-02-01T10:11:12Z",
+///     "last_heartbeat_at":"2026-02-01T10:11:42Z","ttl_seconds":900}"#;
+/// let record = Record::parse(bytes, "app-prod").unwrap();
+/// assert_eq!((record.actor.as_str(), record.ttl_seconds), ("ci", 900));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "lock_version", rename = "v1")]
+pub struct Record {
+    /// The lock's name; the file's is this and `.lock`.
+    pub lock_name: LockName,
+    /// Names this one execution: 1 to 128 of `[A-Za-z0-9._-]`.
+    pub request_id: String,
+    /// Who holds the lock; untrusted when it comes out of a file.
+    pub actor: String,
+    /// The intent that is executed; untrusted.
+    pub intent: String,
+    /// Which version of it; untrusted.
+    pub intent_version: String,
+    /// The executing host; untrusted.
+    pub host_id: String,
+    /// The executing process. For people: never asked, never signalled.
+    pub pid: i64,
+    /// When the lock was acquired.
+    pub created_at: StartedAt,
+    /// When its holder last said that it lives.
+    pub last_heartbeat_at: StartedAt,
+    /// For how many seconds it may say nothing; above 0.
+    pub ttl_seconds: u64,
+    /// Whatever else the holder has to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    /// What the document does not know; kept by a heartbeat.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+impl Record {
+    /// The lock file that beadlock writes: the fields in the document's order, indented by two spaces, times in whole
+    /// seconds, a newline at the end.
+    pub fn to_json(&self) -> String {
+        let whole = Self {
+            created_at: self.created_at.in_whole_seconds(),
+            last_heartbeat_at: self.last_heartbeat_at.in_whole_seconds(),
+            ..self.clone()
+        };
+        #[expect(clippy::expect_used, reason = "strings, integers and JSON values always serialize")]
+        let mut json = serde_json::to_string_pretty(&whole).expect("strings, integers and JSON values");
+        json.push('\n');
+        json
+    }
+}
+
+/// Whether a text is a request id: 1 to 128 characters of `[A-Za-z0-9._-]`.
+pub fn request_id_is_fit(id: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=REQUEST_ID_LIMIT).contains(&id.len()) && id.bytes().all(is_fit)
+}
+
+#[cfg(test)]
+mod tests;

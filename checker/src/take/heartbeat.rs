@@ -1,0 +1,323 @@
+//! A heartbeat: the holder of a lock that is judged by time says that it lives (DESIGN 7, "Loss").
+//!
+//! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
+//! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the
+//! file open then, and whoever opens it waits. A reader that has it open refuses the lease for a moment; where that
+//! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
+//! came out was not ours. Nothing is written over a file that has become somebody else's.
+//!
+//! Limits: without leases and without such an exchange the write goes in place all the same, right after a look; a
+//! writer in place that comes in between finds the time of ours in its record.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::held::{Held, Whereabouts};
+use super::lease::{Leased, watch};
+use super::recover::Recovered;
+use super::{Site, Step};
+use crate::Options;
+use crate::dialect::Record;
+use crate::dialect::tower::{self, Rewrite};
+use crate::error::{Error, Result};
+use crate::facts;
+use crate::gate::Gate;
+use crate::read::{self, Inode, LockFile, Sight};
+use crate::sys;
+
+/// For how long a lease is asked for again.
+const LEASE_PATIENCE: Duration = Duration::from_millis(50);
+/// How often a foreign move may come in between before the heartbeat has failed.
+const ROUNDS: usize = 8;
+
+/// How a heartbeat ended.
+#[derive(Debug)]
+#[must_use = "a holder that does not know whether it still holds the lock must not go on"]
+pub enum Heartbeat {
+    /// The lock says that its holder lives, as of now.
+    Refreshed,
+    /// It is ours no more: `Vanished`, `Changed` or `Replaced`. Nothing was written.
+    Lost(Whereabouts),
+    /// It could not be refreshed this time; it is ours for all that is known.
+    Failed(Error),
+}
+
+impl Held {
+    /// Says in the lock file that the holder lives. With no gate to be had (`None`) the steps are the same, without its
+    /// protection. Only for locks that are judged by time; for others it fails.
+    pub fn heartbeat(&mut self, gate: Option<&Gate>) -> Heartbeat {
+        let options = Options::default();
+        let dir = self.place.dir().to_owned();
+        let names = self.place.names().clone();
+        match gate {
+            Some(gate) => Site { path: &dir, ..Site::new(gate, &options).with_names(&names) }.heartbeat(self),
+            None => match self.dir_pin.try_clone() {
+                Ok(pin) => Site::without_gate(&pin, &dir, &options).with_names(&names).heartbeat(self),
+                Err(error) => Heartbeat::Failed(Error::new("refresh", self.path(), error)),
+            },
+        }
+    }
+
+    /// [`Held::heartbeat`], taking the gate for it, for at most `patience`; without one where there can be none.
+    pub fn heartbeat_within(&mut self, patience: Duration) -> Heartbeat {
+        match Gate::take_within(&self.reach(), patience) {
+            Ok(Some(gate)) => self.heartbeat(Some(&gate)),
+            Ok(None) => Heartbeat::Failed(Error::new("take the gate to refresh", self.path(), Errno::EBUSY)),
+            Err(error) if error.means_no_gate() => self.heartbeat(None),
+            Err(error) => Heartbeat::Failed(error),
+        }
+    }
+}
+
+/// What one way of refreshing has come to.
+enum Tried {
+    Refreshed,
+    Lost(Whereabouts),
+    /// This way is not open just now, or not at all.
+    Not,
+}
+
+/// The lock, found to be ours.
+struct Ours {
+    file: LockFile,
+    rewrite: Rewrite,
+    now: tower::StartedAt,
+    content: Vec<u8>,
+}
+
+/// What is at the lock's path.
+enum Found {
+    Ours(Ours),
+    Lost(Whereabouts),
+    /// Ours by its inode, and it cannot be opened so.
+    Closed(String),
+}
+
+impl<H: FnMut(Step)> Site<'_, H> {
+    /// [`Held::heartbeat`], with hooks.
+    pub fn heartbeat(&mut self, held: &mut Held) -> Heartbeat {
+        if Inode::of_open(self.dir) != held.dir_inode() || self.names != *held.place.names() {
+            let error = Error::new("refresh with the gate of another directory", held.path(), Errno::EINVAL);
+            return Heartbeat::Failed(error);
+        }
+        if !matches!(*held.record, Record::Tower(_)) {
+            let error = Error::new("refresh what has no heartbeat,", held.path(), Errno::EINVAL);
+            return Heartbeat::Failed(error);
+        }
+        if held.is_replaced() {
+            return Heartbeat::Lost(Whereabouts::Replaced);
+        }
+        match self.refresh(held) {
+            Ok(Tried::Refreshed) => Heartbeat::Refreshed,
+            Ok(Tried::Lost(whereabouts)) => Heartbeat::Lost(whereabouts),
+            Ok(Tried::Not) => Heartbeat::Failed(self.lock_error("refresh", Errno::EBUSY)),
+            Err(error) => Heartbeat::Failed(error),
+        }
+    }
+
+    fn refresh(&mut self, held: &mut Held) -> Result<Tried> {
+        let mut rounds = ROUNDS;
+        // What a crash has left aside may be ours.
+        while self.gated && rounds > 0 && !matches!(self.recover(None)?, Recovered::Clean | Recovered::Left) {
+            rounds -= 1;
+        }
+        let deadline = Instant::now() + LEASE_PATIENCE;
+        while self.means.leases {
+            match self.in_place(held, true)? {
+                Tried::Not if Instant::now() < deadline => sleep(Duration::from_millis(5)),
+                Tried::Not => break,
+                done => return Ok(done),
+            }
+        }
+        match self.by_exchange(held)? {
+            // Neither of the two: the portable way.
+            Tried::Not if !self.means.renameat2 => self.in_place(held, false),
+            tried => Ok(tried),
+        }
+    }
+
+    /// One write, under a write lease or without.
+    fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
+        let Ours { file, rewrite, now, .. } =
+            match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
+                Found::Ours(ours) => ours,
+                Found::Lost(whereabouts) => return Ok(Tried::Lost(whereabouts)),
+                Found::Closed(_) => return Ok(Tried::Not),
+            };
+        let _lease = if leased {
+            match Lease::take(&file) {
+                Ok(lease) => Some(lease),
+                Err(Errno::EAGAIN) => return Ok(Tried::Not),
+                Err(_) => {
+                    self.means.leases = false;
+                    return Ok(Tried::Not);
+                }
+            }
+        } else {
+            None
+        };
+        // Nobody has it open any more; so what it says now is what it will say.
+        let Ok(bytes) = file.read() else { return Ok(Tried::Not) };
+        if !held.is(&file, &bytes) {
+            return Ok(Tried::Lost(Whereabouts::Changed(self.record_of(&bytes))));
+        }
+        let (Rewrite::InPlace { offset, time }, true) =
+            (&rewrite, tower::rewrite(&bytes, now).as_ref() == Some(&rewrite))
+        else {
+            return Ok(Tried::Not);
+        };
+        self.at(Step::Ours);
+        file.overwrite(time.as_bytes(), *offset)
+            .map_err(|error| Error::new("write the heartbeat into", held.path(), error))?;
+        let there =
+            read::inode_at(self.dir, self.names.lock()).map_err(|errno| self.lock_error("look at", errno))?;
+        match there {
+            Some(inode) if inode == held.inode => {
+                held.has_beaten(now);
+                Ok(Tried::Refreshed)
+            }
+            // It was renamed over meanwhile; what was written is in a file without a name.
+            Some(_) => Ok(Tried::Lost(Whereabouts::Changed(self.record_there()))),
+            None => Ok(Tried::Lost(Whereabouts::Vanished)),
+        }
+    }
+
+    /// A new file in place of the old one.
+    fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
+        let Ours { rewrite, content, now, .. } =
+            match self.find(held, read::open(self.dir, self.names.lock()))? {
+                Found::Ours(ours) => ours,
+                Found::Lost(whereabouts) => return Ok(Tried::Lost(whereabouts)),
+                Found::Closed(words) => {
+                    return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
+                }
+            };
+        // Without the gate nobody may touch a side file.
+        if !self.means.renameat2 || !self.gated {
+            return Ok(Tried::Not);
+        }
+        let new = match rewrite {
+            Rewrite::Whole(whole) => whole,
+            Rewrite::InPlace { offset, time } => {
+                let mut new = content;
+                new.splice(offset..offset + time.len(), time.bytes());
+                String::from_utf8_lossy(&new).into_owned()
+            }
+        };
+        let draft = self.draft_of(new)?;
+        let Ok(draft) = self.link_as(draft, self.names.aside())? else { return Ok(Tried::Not) };
+        self.at(Step::Ours);
+        let exchanged = self.renames().exchange();
+        self.at(Step::Exchanged);
+        match exchanged {
+            Ok(true) => {}
+            Ok(false) => {
+                self.means.renameat2 = false;
+                self.drop_new(draft.pin.1)?;
+                return Ok(Tried::Not);
+            }
+            Err(errno) => {
+                self.drop_new(draft.pin.1)?;
+                return Err(self.aside_error("exchange", errno));
+            }
+        }
+        if self.inode_is_aside(draft.pin.1)? {
+            // There was nothing to change places with.
+            self.drop_new(draft.pin.1)?;
+            return Ok(Tried::Lost(Whereabouts::Vanished));
+        }
+        if self.old_one_may_go(held)? {
+            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+            (held.pin, held.inode) = draft.pin;
+            *held.record = *draft.record;
+            held.has_beaten(now);
+            return Ok(Tried::Refreshed);
+        }
+        // Somebody's claim: it goes back to where it was.
+        self.at(Step::MovingBack);
+        self.renames().exchange().map_err(|errno| self.aside_error("move back", errno))?;
+        self.drop_new(draft.pin.1)?;
+        match self.find(held, read::open(self.dir, self.names.lock()))? {
+            Found::Lost(whereabouts) => Ok(Tried::Lost(whereabouts)),
+            Found::Ours(_) | Found::Closed(_) => Ok(Tried::Not),
+        }
+    }
+
+    /// What came out is our old file, and nobody is writing to it.
+    fn old_one_may_go(&self, held: &Held) -> Result<bool> {
+        let Sight::File(old) = read::open(self.dir, self.names.aside()) else { return Ok(false) };
+        let Leased::Watched(watch) = watch(&old, self.means.leases) else { return Ok(false) };
+        let Ok(bytes) = old.read() else { return Ok(false) };
+        Ok(held.is(&old, &bytes) && watch.unbroken_for(Duration::ZERO, &bytes) && self.is_aside(&old)?)
+    }
+
+    /// Deletes our new file, if it is what lies aside.
+    fn drop_new(&self, inode: Inode) -> Result<()> {
+        if self.inode_is_aside(inode)? {
+            self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is seen at the lock's path is still ours, and how it is to be brought to say another time.
+    fn find(&self, held: &Held, sight: Sight) -> Result<Found> {
+        let file = match sight {
+            Sight::File(file) => file,
+            Sight::Absent => return Ok(Found::Lost(Whereabouts::Vanished)),
+            Sight::Unreadable(words) => {
+                let there = read::inode_at(self.dir, self.names.lock());
+                return Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
+                    Some(inode) if inode == held.inode => Found::Closed(words),
+                    Some(_) => Found::Lost(Whereabouts::Changed(self.record_there())),
+                    None => Found::Lost(Whereabouts::Vanished),
+                });
+            }
+        };
+        let content = match file.read() {
+            Ok(content) => content,
+            Err(words) if file.inode() == held.inode => return Ok(Found::Closed(words)),
+            Err(_) => return Ok(Found::Lost(Whereabouts::Changed(None))),
+        };
+        let now = facts::now();
+        match tower::rewrite(&content, now).filter(|_| held.is(&file, &content)) {
+            Some(rewrite) => Ok(Found::Ours(Ours { file, rewrite, now, content })),
+            None => Ok(Found::Lost(Whereabouts::Changed(self.record_of(&content)))),
+        }
+    }
+
+    fn record_of(&self, bytes: &[u8]) -> Option<Box<Record>> {
+        self.names.parse(bytes).ok().map(Box::new)
+    }
+
+    fn record_there(&self) -> Option<Box<Record>> {
+        match read::open(self.dir, self.names.lock()) {
+            Sight::File(file) => self.record_of(&file.read().ok()?),
+            Sight::Absent | Sight::Unreadable(_) => None,
+        }
+    }
+}
+
+impl Held {
+    fn has_beaten(&mut self, now: tower::StartedAt) {
+        if let Record::Tower(record) = &mut *self.record {
+            record.last_heartbeat_at = now.in_whole_seconds();
+        }
+    }
+}
+
+/// A write lease, given up before the file is closed.
+struct Lease<'f>(&'f LockFile);
+
+impl<'f> Lease<'f> {
+    fn take(file: &'f LockFile) -> nix::Result<Self> {
+        sys::take_write_lease(file).map(|()| Self(file))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        sys::drop_lease(self.0);
+    }
+}
