@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::audit::{Lines, Outcome, cut};
+use beadlock_checker::dialect::tower::{Record, StartedAt};
 use beadlock_checker::digest::sha256;
 use beadlock_checker::{facts, system_words};
 use nix::errno::Errno;
@@ -38,21 +39,6 @@ pub struct Audit<'a> {
     lock_path: PathBuf,
 }
 
-/// The lock that was stolen, in the seed's order.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Previous<'a> {
-    /// Of the run that held it.
-    pub request_id: &'a str,
-    pub actor: &'a str,
-    pub intent: &'a str,
-    /// As it was written.
-    pub created_at: &'a str,
-    /// As it was written.
-    pub last_heartbeat_at: &'a str,
-    pub host_id: &'a str,
-    pub pid: i64,
-}
-
 impl<'a> Audit<'a> {
     /// Opens `file`. One that cannot be opened is warned of, and nothing is written then.
     pub fn open(file: &Path, request_id: &str, lock_name: &str, lock_path: &Path, talk: &'a Talk) -> Self {
@@ -67,19 +53,16 @@ impl<'a> Audit<'a> {
     }
 
     /// A stale lock was taken by `--force-lock`; `bytes` are what its file held.
-    pub fn stolen(&self, previous: &Previous<'_>, bytes: &[u8]) {
-        let short = [
-            previous.request_id,
-            previous.actor,
-            previous.intent,
-            previous.created_at,
-            previous.last_heartbeat_at,
-            previous.host_id,
-        ]
-        .map(cut);
-        let [request_id, actor, intent, created_at, last_heartbeat_at, host_id] = &short;
-        let previous_lock =
-            Previous { request_id, actor, intent, created_at, last_heartbeat_at, host_id, pid: previous.pid };
+    pub fn stolen(&self, previous: &Record, bytes: &[u8]) {
+        let previous_lock = Previous {
+            request_id: cut(&previous.request_id),
+            actor: cut(&previous.actor),
+            intent: cut(&previous.intent),
+            created_at: previous.created_at,
+            last_heartbeat_at: previous.last_heartbeat_at,
+            host_id: cut(&previous.host_id),
+            pid: previous.pid,
+        };
         self.write("lock_stolen", |head| Stolen {
             head,
             previous_lock,
@@ -121,7 +104,7 @@ impl<'a> Audit<'a> {
 
     fn write<'b, T: Serialize>(&'b self, event: &'static str, line: impl FnOnce(Head<'b>) -> T) {
         let Some(lines) = &self.lines else { return };
-        let timestamp = timestamp(facts::now().0.as_secs());
+        let timestamp = StartedAt::from_unix(facts::now().0.as_secs(), 0);
         let head = Head { event, request_id: &self.request_id, timestamp, lock_name: &self.lock_name };
         let Ok(mut json) = serde_json::to_string(&line(head)) else { return };
         json.push('\n');
@@ -131,12 +114,6 @@ impl<'a> Audit<'a> {
             self.talk.warn(&failed.to_string());
         }
     }
-}
-
-/// `2025-12-18T10:30:10Z`
-fn timestamp(seconds: i64) -> String {
-    let timestamp = jiff::Timestamp::from_second(seconds).unwrap_or_default();
-    timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// `EACCES: permission denied`
@@ -153,7 +130,7 @@ pub fn errno_words(error: &io::Error) -> String {
 struct Head<'a> {
     event: &'static str,
     request_id: &'a str,
-    timestamp: String,
+    timestamp: StartedAt,
     lock_name: &'a str,
 }
 
@@ -169,9 +146,21 @@ struct Acquired<'a> {
 struct Stolen<'a> {
     #[serde(flatten)]
     head: Head<'a>,
-    previous_lock: Previous<'a>,
+    previous_lock: Previous,
     previous_lock_hash: String,
     reason: &'static str,
+}
+
+/// The lock that was stolen.
+#[derive(Serialize)]
+struct Previous {
+    request_id: String,
+    actor: String,
+    intent: String,
+    created_at: StartedAt,
+    last_heartbeat_at: StartedAt,
+    host_id: String,
+    pid: i64,
 }
 
 #[derive(Serialize)]
@@ -211,15 +200,12 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    const PREVIOUS: Previous<'_> = Previous {
-        request_id: "req_old123",
-        actor: "claude-code",
-        intent: "deploy-app",
-        created_at: "2025-12-18T10:00:00Z",
-        last_heartbeat_at: "2025-12-18T10:15:00Z",
-        host_id: "tower-01",
-        pid: 12345,
-    };
+    fn previous() -> Record {
+        let json = r#"{"lock_version":"v1","lock_name":"a-b","request_id":"req_old123","actor":"claude-code",
+            "intent":"deploy-app","intent_version":"1.2.0","host_id":"tower-01","pid":12345,
+            "created_at":"2025-12-18T10:00:00Z","last_heartbeat_at":"2025-12-18T10:15:00Z","ttl_seconds":900}"#;
+        Record::parse(json.as_bytes(), "a-b").unwrap()
+    }
 
     fn talk() -> Talk {
         Talk::new(true, false, Color::Never, &Environment::default())
@@ -244,7 +230,7 @@ mod tests {
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let audit = Audit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
         audit.acquired(900);
-        audit.stolen(&PREVIOUS, b"abc");
+        audit.stolen(&previous(), b"abc");
         audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
         audit.released(Duration::from_secs(600), Outcome::Failure, Some("deploy_manifests"));
         audit.released(Duration::ZERO, Outcome::Failure, None);
@@ -308,7 +294,7 @@ mod tests {
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let hostile = "\n\u{1b}\"".repeat(20_000);
         let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
-        audit.stolen(&Previous { actor: &hostile, host_id: &hostile, ..PREVIOUS }, b"");
+        audit.stolen(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
         audit.heartbeat_failed(3, &hostile);
         let lines = lines(&file);
         assert_eq!(lines.len(), 2);
@@ -327,9 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_utc_in_whole_seconds() {
-        assert_eq!(timestamp(1_766_053_810), "2025-12-18T10:30:10Z");
-        assert_eq!(timestamp(-1), "1969-12-31T23:59:59Z");
+    fn an_error_without_an_errno_is_its_words() {
         assert_eq!(errno_words(&io::Error::other("busy")), "busy");
     }
 }

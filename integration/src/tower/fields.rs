@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use beadlock_checker::dialect::beads::holder_name_is_fit;
+use beadlock_checker::dialect::tower::{DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit};
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts;
 use nix::fcntl::OFlag;
@@ -17,11 +18,8 @@ use super::options::Typed;
 use crate::environment::Environment;
 use crate::failure::Error;
 
-/// Section 3.3 of the seed.
-pub const DEFAULT_TTL: u64 = 900;
-
-/// The longest metadata, as compact JSON: a lock file is read up to 64 KiB.
-const LONGEST_METADATA: usize = 16 * 1024;
+/// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
+const LONGEST_METADATA: usize = 48 * 1024;
 /// How deep metadata may be: a lock file is read up to 128 deep.
 const DEEPEST_METADATA: usize = 100;
 
@@ -41,8 +39,8 @@ pub enum Locking {
     Observe,
     /// Nothing names a lock; the sentence that warns of it.
     Unnamed(&'static str),
-    /// The lock of this name, which is still to be checked as one.
-    Named(String),
+    /// The lock of this name.
+    Named(LockName),
 }
 
 /// The fields of a record that whoever claims chooses.
@@ -55,8 +53,29 @@ pub struct Fields {
     pub host_id: String,
     /// Above 0.
     pub ttl_seconds: u64,
-    /// To be written in one line: indented it might not fit into a lock file.
+    /// What fits into a lock file.
     pub metadata: Map<String, Value>,
+}
+
+impl Fields {
+    /// The record of a lock that the process `pid` acquires now, at `now`.
+    pub fn record(&self, lock_name: LockName, pid: u32, now: StartedAt) -> Record {
+        let Self { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = self.clone();
+        Record {
+            lock_name,
+            request_id,
+            actor,
+            intent,
+            intent_version,
+            host_id,
+            pid: pid.into(),
+            created_at: now,
+            last_heartbeat_at: now,
+            ttl_seconds,
+            metadata: Some(metadata),
+            others: Map::new(),
+        }
+    }
 }
 
 impl<'a> Wanted<'a> {
@@ -80,11 +99,11 @@ impl<'a> Wanted<'a> {
     /// observes needs no parameters.
     ///
     /// # Errors
-    /// Exit 2 when the intent's lock cannot be resolved.
-    pub fn locking(&self, named: Option<&str>) -> Result<Locking, Error> {
+    /// Exit 2 when the intent's lock cannot be resolved, or is no name.
+    pub fn locking(&self, named: Option<&LockName>) -> Result<Locking, Error> {
         let Some(warning) = self.mode().without_lock() else { return Ok(Locking::Observe) };
         if let Some(name) = named {
-            return Ok(Locking::Named(name.to_owned()));
+            return Ok(Locking::Named(name.clone()));
         }
         let name = self.intent.as_ref().map(|intent| intent.lock_name(&self.params)).transpose()?.flatten();
         Ok(name.map_or(Locking::Unnamed(warning), Locking::Named))
@@ -104,7 +123,7 @@ impl<'a> Wanted<'a> {
             (name, version) => return Err(missing(name.is_none(), version.is_none(), intent)),
         };
         let request_id = match &typed.request_id {
-            Some(id) if is_request_id(id) => id.clone(),
+            Some(id) if request_id_is_fit(id) => id.clone(),
             Some(id) => {
                 return Err(Error::usage(format!(
                     "--request-id \"{}\": wanted are 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'",
@@ -141,12 +160,6 @@ impl<'a> Wanted<'a> {
         let own = || facts::hostname().map(|name| name.to_string()).unwrap_or_default();
         self.typed.host_id.clone().unwrap_or_else(own)
     }
-}
-
-/// What a request may be called: it ends up in file names and in lines.
-pub fn is_request_id(id: &str) -> bool {
-    (1..=128).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// `req_` and 12 characters of `[a-z0-9]`.
@@ -210,10 +223,12 @@ fn metadata(text: &str) -> Result<Map<String, Value>, Error> {
         Ok(Value::Array(_)) => return Err(wrong("it is a list".to_owned())),
         Err(error) => return Err(wrong(format!("no JSON ({error})"))),
     };
-    let length = serde_json::to_string(&map).map_or(usize::MAX, |json| json.len());
+    // In a record it is indented once more.
+    let json = serde_json::to_string_pretty(&map).unwrap_or_default();
+    let length = json.len() + 2 * json.lines().count();
     if length > LONGEST_METADATA {
         return Err(Error::usage(format!(
-            "--metadata: it has {length} bytes, and {LONGEST_METADATA} is the most"
+            "--metadata: it takes {length} bytes of the lock file, and {LONGEST_METADATA} is the most"
         )));
     }
     let deepest = map.values().map(depth).max().unwrap_or(0) + 1;

@@ -26,6 +26,14 @@ fn said(words: &[&str]) -> String {
     error.to_string()
 }
 
+fn name(text: &str) -> LockName {
+    LockName::parse(text).unwrap()
+}
+
+fn named(text: &str) -> Locking {
+    Locking::Named(name(text))
+}
+
 struct File {
     _top: tempfile::TempDir,
     path: String,
@@ -47,7 +55,7 @@ fn the_defaults() {
     assert_eq!(*host_id, nix::unistd::gethostname().unwrap().into_string().unwrap());
     let made = request_id.strip_prefix("req_").unwrap();
     assert!(made.len() == 12 && made.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{made}");
-    assert!(is_request_id(request_id));
+    assert!(request_id_is_fit(request_id));
 }
 
 #[test]
@@ -122,11 +130,13 @@ fn what_cannot_be_is_refused() {
             "{said}"
         );
     }
-    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(16 * 1024 - 8));
+    // `{`, a line of the key and its value, `}`, and two more columns for each.
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(48 * 1024 - 19));
     assert!(fields(&["--metadata", &long]).is_ok());
-    assert!(
-        said(&["--metadata", &long.replacen('x', "xx", 1)]).contains("16385 bytes, and 16384 is the most")
-    );
+    let too_long = said(&["--metadata", &long.replacen('x', "xx", 1)]);
+    assert!(too_long.contains("takes 49153 bytes of the lock file, and 49152 is the most"), "{too_long}");
+    let wide = format!("{{\"a\":[{}1]}}", "1,".repeat(8000));
+    assert!(said(&["--metadata", &wide]).contains("of the lock file"), "short, but not when it is indented");
     let deep = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
     assert!(fields(&["--metadata", &deep(100)]).is_ok());
     assert!(said(&["--metadata", &deep(101)]).contains("it is 101 deep, and 100 is the most"));
@@ -150,8 +160,8 @@ fn the_command_line_beats_the_intent() {
     let fields = wanted.fields().unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("deploy-app", "1.2.0"));
     assert_eq!((fields.ttl_seconds, wanted.mode()), (1800, Mode::Reconcile));
-    assert_eq!(wanted.locking(None), Ok(Locking::Named("shop-x".to_owned())));
-    assert_eq!(wanted.locking(Some("other")), Ok(Locking::Named("other".to_owned())));
+    assert_eq!(wanted.locking(None), Ok(named("shop-x")));
+    assert_eq!(wanted.locking(Some(&name("other"))), Ok(named("other")));
 
     let over = ["--intent-name", "n", "--intent-version", "v", "--ttl", "5", "--mode", "mutate"];
     let over = typed(&[&["--intent", &file.path][..], &over].concat());
@@ -159,30 +169,30 @@ fn the_command_line_beats_the_intent() {
     let fields = wanted.fields().unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("n", "v"));
     assert_eq!((fields.ttl_seconds, wanted.mode()), (5, Mode::Mutate));
-    assert_eq!(wanted.locking(Some("other")), Ok(Locking::Named("other".to_owned())), "needs no parameter");
+    assert_eq!(wanted.locking(Some(&name("other"))), Ok(named("other")), "needs no parameter");
     assert!(wanted.locking(None).unwrap_err().to_string().contains("--param a=…"));
 }
 
 #[test]
 fn who_locks() {
     let environment = Environment::of(&[]);
-    let locking = |mode: &str, lock: &str, named: Option<&str>| {
+    let locking = |mode: &str, lock: &str, named: Option<&LockName>| {
         let file = file(&format!("spec: {{mode: {mode}{lock}}}"));
         let typed = typed(&["--intent", &file.path]);
         Wanted::resolve(&typed, &environment).unwrap().locking(named).unwrap()
     };
-    let (lock, name) = (", controls: {lock: l}", || Locking::Named("l".to_owned()));
+    let (lock, l) = (", controls: {lock: l}", name("l"));
     let unset = ", controls: {lock: \"${params.unset}\"}";
-    assert_eq!(locking("mutate", lock, None), name());
-    assert_eq!(locking("reconcile", lock, None), name());
-    for named in [None, Some("l")] {
+    assert_eq!(locking("mutate", lock, None), named("l"));
+    assert_eq!(locking("reconcile", lock, None), named("l"));
+    for named in [None, Some(&l)] {
         assert_eq!(locking("observe", lock, named), Locking::Observe);
         assert_eq!(locking("observe", unset, named), Locking::Observe);
     }
     let warning = Locking::Unnamed("Mutate intent without lock - concurrent execution possible");
     assert_eq!(locking("mutate", "", None), warning);
     assert!(matches!(locking("reconcile", "", None), Locking::Unnamed(_)));
-    assert_eq!(locking("mutate", "", Some("l")), name());
+    assert_eq!(locking("mutate", "", Some(&l)), named("l"));
 }
 
 #[test]
@@ -203,4 +213,21 @@ fn the_failed_step_is_typed_or_written_by_the_command() {
         assert_eq!(failure_step(None, Some(path)), None);
     }
     assert_eq!(failure_step(None, None), None);
+}
+
+#[test]
+fn a_record_of_them_is_read_back_also_when_it_is_as_large_as_may_be() {
+    let wide = "\u{10ffff}".repeat(128);
+    let long = format!("{{\"a\":\"{}\"}}", "\\u0000".repeat(8 * 1024 - 4));
+    let words = ["--actor", &wide, "--intent-name", &wide, "--intent-version", &wide, "--host-id", &wide];
+    let fields = fields_in(&[&words[..], &["--metadata", &long]].concat(), &[]).unwrap();
+    let record = fields.record(name(&"x".repeat(128)), u32::MAX, facts::now());
+    let json = record.to_json();
+    assert!(json.len() > 48 * 1024 && json.len() < 64 * 1024, "{}", json.len());
+    let read = Record::parse(json.as_bytes(), record.lock_name.as_str()).unwrap();
+    assert_eq!((&read.metadata, &read.actor), (&record.metadata, &record.actor));
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(99), "]".repeat(99));
+    let fields = self::fields(&["--metadata", &deep]).unwrap();
+    let json = fields.record(name("x"), 1, facts::now()).to_json();
+    Record::parse(json.as_bytes(), "x").unwrap();
 }
