@@ -130,6 +130,9 @@ impl Database {
                     let path = escaped_path(&path);
                     Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
                 }
+                Ok(Target::Tower(name)) => Err(NoDatabase::usage(format!(
+                    "tower:{name} is no beads database; name one: path/.beads"
+                ))),
                 Err(error) => Err(error),
             };
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));

@@ -1,10 +1,12 @@
-//! Targets: what is locked, as it is written on a command line, `[beads:]DIR` or `lock:PATH` (DESIGN 2).
+//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH` or
+//! `tower:NAME` (DESIGN 2).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::database::NoDatabase;
+use crate::dialect::tower::LockName;
 use crate::escape::{escaped, escaped_path};
 use crate::place::{Names, Place};
 
@@ -15,6 +17,8 @@ pub enum Target {
     Beads(PathBuf),
     /// A lock file by the beads rule, at any path and without cycles.
     Lock(PathBuf),
+    /// The named lock of this name, in whatever lock directory.
+    Tower(LockName),
 }
 
 impl Target {
@@ -34,10 +38,20 @@ impl Target {
         let (target, example) = match scheme.as_ref() {
             "beads" => (Self::Beads(path), "a directory, such as path/.beads"),
             "lock" => (Self::Lock(path), "a file, such as lock:path/build.lock"),
+            "tower" if rest.is_empty() => {
+                return Err(NoDatabase::usage(
+                    "tower: names no lock; name one, such as tower:app-production".to_owned(),
+                ));
+            }
+            "tower" => {
+                let name = LockName::parse(&String::from_utf8_lossy(rest));
+                let wrong = |error| NoDatabase::usage(format!("{}: {error}", escaped_path(Path::new(text))));
+                return name.map(Self::Tower).map_err(wrong);
+            }
             _ => {
                 let (scheme, path) = (escaped(&scheme), escaped_path(Path::new(text)));
                 return Err(NoDatabase::usage(format!(
-                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH); a path with a colon is written ./{path}"
+                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME); a path with a colon is written ./{path}"
                 )));
             }
         };
@@ -92,6 +106,18 @@ mod tests {
         assert_eq!(parsed("./a:b").unwrap(), Target::Beads("./a:b".into()));
         assert_eq!(parsed("/x/a:b").unwrap(), Target::Beads("/x/a:b".into()));
         assert_eq!(parsed("lock:/x/a:b").unwrap(), Target::Lock("/x/a:b".into()));
+        assert_eq!(parsed("tower:app-prod").unwrap(), Target::Tower(LockName::parse("app-prod").unwrap()));
+        assert_eq!(parsed("./tower:App").unwrap(), Target::Beads("./tower:App".into()));
+        for (wrong, words) in [
+            ("App", "not 'A'"),
+            ("../x", "not '.'"),
+            ("a/b", "not '/'"),
+            ("-a", "start with '-'"),
+            ("", "names no lock"),
+        ] {
+            let error = parsed(&format!("tower:{wrong}")).unwrap_err();
+            assert!(error.exit_code() == 2 && error.to_string().contains(words), "{wrong}: {error}");
+        }
         for wrong in ["", "beads:", "lock:", "a:b", "ftp://x", ":x", "BEADS:x"] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Look, Options, Verdict, Watched, check, look};
+use beadlock_checker::{Decision, Look, Options, Skip, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -53,6 +53,7 @@ impl Checked {
         (talk, request): (&Talk, &Request),
     ) -> Result<Self, Error> {
         let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        target.warn(talk);
         let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
         let before = look(&target.place, options);
         let decision = check(&target.place, options);
@@ -63,19 +64,19 @@ impl Checked {
     }
 
     fn exit(&self) -> Exit {
-        match self.decision.verdict() {
+        match (self.decision.verdict(), &self.decision) {
             _ if !self.decision.is_skip() => Exit::Done,
-            Verdict::Held(_) => Exit::Conflict,
+            (Verdict::Held(_), _) | (_, Decision::Skip(Skip::Stale { .. })) => Exit::Conflict,
             _ => Exit::Unreadable,
         }
     }
 
     /// The id of the lock that the decision is about.
     fn id(&self) -> Option<String> {
-        let marked = self.decision.record().and_then(|record| record.mark());
+        let named = self.decision.record().and_then(|record| record.id());
         let same = self.decision.record() == self.before.record.as_ref();
         let has_lock = self.decision.verdict() != Verdict::Free;
-        marked.map(|mark| mark.id.clone()).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
+        named.map(str::to_owned).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
     }
 
     /// The fields of the contract.

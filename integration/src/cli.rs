@@ -54,6 +54,9 @@ pub struct Common {
     /// When to use colours: auto, always, never; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", hide_possible_values = true)]
     pub color: Option<Color>,
+    /// Where named locks (tower:NAME) lie [env: BEADLOCK_LOCK_DIR] [default: /root/tower-fleet/logs/locks]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
+    pub lock_dir: Option<OsString>,
 }
 
 /// What to do.
@@ -134,7 +137,7 @@ impl Claim {
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// The database's directory, [beads:]DIR, or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]
@@ -159,7 +162,7 @@ pub struct Hold {
 /// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The databases' directories, [beads:]DIR, or lock:PATH
+    /// The databases' directories, [beads:]DIR, lock:PATH, or tower:NAME
     pub targets: Vec<OsString>,
     /// Remove nothing; say what would be removed
     #[arg(long)]
@@ -175,7 +178,7 @@ pub struct Check {
 /// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The databases' directories, [beads:]DIR, or lock:PATH
+    /// The databases' directories, [beads:]DIR, lock:PATH, or tower:NAME
     pub targets: Vec<OsString>,
     /// Print the lock file's own bytes, unchanged, and nothing else
     #[arg(long, conflicts_with = "json")]

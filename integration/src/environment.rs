@@ -10,12 +10,27 @@ use crate::failure::Error;
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
+    /// The lock directory as it was typed: so it is in whatever is to be typed next.
+    typed_lock_dir: Option<OsString>,
 }
 
 impl Environment {
     /// Of this process.
     pub fn read() -> Self {
-        Self { variables: std::env::vars_os().collect() }
+        Self { variables: std::env::vars_os().collect(), typed_lock_dir: None }
+    }
+
+    /// With a lock directory that was typed, which beats the variable; for what is started from here, too.
+    pub fn with_lock_dir(self, dir: Option<&OsStr>) -> Self {
+        let Some(dir) = dir else { return self };
+        let absolute = self.of_database().cwd.join(dir).into_os_string();
+        let variables = self.with(&[(crate::tower::dir::VARIABLE, absolute)]);
+        Self { variables, typed_lock_dir: Some(dir.to_owned()) }
+    }
+
+    /// The lock directory as it was typed.
+    pub fn typed_lock_dir(&self) -> Option<&OsStr> {
+        self.typed_lock_dir.as_deref()
     }
 
     /// The variable `name`; empty is unset.
@@ -56,7 +71,8 @@ impl Environment {
 
     #[cfg(test)]
     pub fn of(variables: &[(&str, &str)]) -> Self {
-        Self { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { variables, typed_lock_dir: None }
     }
 }
 

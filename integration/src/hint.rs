@@ -63,7 +63,8 @@ fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
 }
 
 fn is_target(word: &OsStr) -> bool {
-    word.to_str().is_some_and(|text| ["beads:", "lock:"].iter().any(|scheme| text.starts_with(scheme)))
+    word.to_str()
+        .is_some_and(|text| ["beads:", "lock:", "tower:"].iter().any(|scheme| text.starts_with(scheme)))
         || Path::new(word).is_dir()
 }
 
@@ -87,6 +88,7 @@ mod tests {
             ("-q hold make", "-q hold -- make"),
             ("hold beads:x/.beads make", "hold beads:x/.beads -- make"),
             ("hold lock:x make", "hold lock:x -- make"),
+            ("hold --lock-dir d tower:x make", "hold --lock-dir d tower:x -- make"),
             ("hold src make --wait 3", "hold src -- make --wait 3"),
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
             ("cycle make -j4", "cycle -- make -j4"),

@@ -1,6 +1,7 @@
 //! What to type next, for each situation: a command that can be pasted, and after a `#` what it is for. What cannot
 //! be undone comes after the `#`, so that it is typed by somebody who means it.
 
+use beadlock_checker::dialect::Dialect;
 use beadlock_checker::{FileKind, Reason};
 
 use crate::situation::{Here, Inside, Situation};
@@ -22,6 +23,8 @@ struct Next {
     host: String,
     /// Breaks it although nothing proves its holder dead.
     by_hand: String,
+    /// What a claim of it takes besides.
+    claim: String,
 }
 
 impl Next {
@@ -34,13 +37,14 @@ impl Next {
             lock: quoted(witnesses.target.path().as_os_str()),
             pid: record.map_or(0, |record| record.pid()),
             host: record.map(|record| quoted(record.hostname().as_ref())).unwrap_or_default(),
+            claim: claim_options(witnesses),
             by_hand: format!("beadlock break {target} --id{glue}{id} --even-if-live"),
             target,
         }
     }
 
     fn answer(&self, witnesses: &Witnesses<'_>) -> (String, String) {
-        let Self { target, lock, pid, host, by_hand } = self;
+        let Self { target, lock, pid, host, by_hand, claim } = self;
         let check = format!("beadlock check {target}");
         let reap = format!("beadlock check --reap-proven-dead {target}");
         let wait = format!("beadlock wait --wait 10m {target}");
@@ -99,6 +103,17 @@ impl Next {
             Situation::Nameless => {
                 ("hostname -F /etc/hostname".to_owned(), format!("gives this machine its name; {once_gone}"))
             }
+            Situation::Beating => (wait, "waits until it is free".to_owned()),
+            Situation::Silent => (
+                format!("beadlock hold {target} --force-lock{claim} -- CMD"),
+                format!(
+                    "takes it, and writes that down; without a command: {}",
+                    by_hand.trim_end_matches(" --even-if-live")
+                ),
+            ),
+            Situation::BeatingInFuture => {
+                (format!("ssh -- {host} date -u; date -u"), format!("compares the two clocks; {once_gone}"))
+            }
             Situation::Empty { fresh: true } | Situation::Malformed { fresh: true } => {
                 (again, "somebody may be writing it".to_owned())
             }
@@ -123,7 +138,7 @@ impl Next {
 
     /// What to type where there is no lock.
     fn claim(&self, witnesses: &Witnesses<'_>) -> (String, String) {
-        let hold = format!("beadlock hold {} -- CMD", self.target);
+        let hold = format!("beadlock hold {}{} -- CMD", self.target, self.claim);
         match witnesses.gate.orphaned() {
             Some(orphaned) => {
                 let pids: Vec<String> = orphaned.work.iter().map(|work| work.pid.to_string()).collect();
@@ -133,6 +148,20 @@ impl Next {
             }
             None if witnesses.gate.is_shut() => (hold, "waits until the gate is open".to_owned()),
             None => (hold, String::new()),
+        }
+    }
+}
+
+/// What a claim of a named lock must say: which intent, in which version.
+fn claim_options(witnesses: &Witnesses<'_>) -> String {
+    let record = witnesses.look.record.as_ref().and_then(|record| record.as_tower());
+    match (witnesses.target.place.dialect(), record) {
+        (Dialect::Beads, _) => String::new(),
+        (Dialect::Tower, None) => " --intent-name NAME --intent-version VERSION".to_owned(),
+        (Dialect::Tower, Some(record)) => {
+            let [intent, version] =
+                [&record.intent, &record.intent_version].map(|word| quoted(word.as_ref()));
+            format!(" --intent-name={intent} --intent-version={version}")
         }
     }
 }

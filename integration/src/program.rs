@@ -41,6 +41,7 @@ pub fn run() -> End {
             return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, &request);
         }
     };
+    let environment = environment.with_lock_dir(cli.common.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
     let common = match Common::resolve(&cli.common, &environment) {
         Ok(common) => common,
@@ -64,7 +65,7 @@ pub fn run() -> End {
             check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
         }
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &environment);
+            let answers = status::run_raw(&typed.targets, &environment, &common.talk);
             answers.print(&Common { json: false, ..common }, &request)
         }
         Some(Command::Status(cli::Status { agent: Some(address), .. })) => {

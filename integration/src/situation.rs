@@ -63,6 +63,12 @@ pub enum Situation {
     Namesake,
     /// This machine has no name to compare with.
     Nameless,
+    /// A named lock whose holder has said in time that it lives.
+    Beating,
+    /// A named lock whose holder has said nothing for too long.
+    Silent,
+    /// A named lock whose last heartbeat lies in the future.
+    BeatingInFuture,
     /// An empty file.
     Empty {
         /// Written a moment ago: the rest may come.
@@ -127,7 +133,7 @@ impl Situation {
             (Verdict::Unreadable(reason), ..) => unreadable(reason, look, asked.now),
             (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => match record {
                 Record::Beads(record) => of_record(reason, record, facts, asked),
-                Record::Tower(_) => Self::Unread,
+                Record::Tower(_) => of_heartbeat(reason),
             },
             (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
         }
@@ -150,6 +156,9 @@ impl Situation {
             Self::Remote { .. } => "remote",
             Self::Namesake => "namesake",
             Self::Nameless => "nameless",
+            Self::Beating => "beating",
+            Self::Silent => "silent",
+            Self::BeatingInFuture => "beating_in_future",
             Self::Empty { .. } => "empty",
             Self::Malformed { .. } => "malformed",
             Self::Invalid => "invalid",
@@ -157,6 +166,14 @@ impl Situation {
             Self::TooLarge => "too_large",
             Self::Unread => "unread",
         }
+    }
+}
+
+fn of_heartbeat(reason: Reason) -> Situation {
+    match reason {
+        Reason::HeartbeatFresh => Situation::Beating,
+        Reason::HeartbeatInFuture => Situation::BeatingInFuture,
+        _ => Situation::Silent,
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use beadlock_checker::dialect::{Dialect, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
@@ -25,6 +26,7 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
     for target in crate::answers::each(targets) {
         match Found::resolve(target.map(OsString::as_os_str), environment) {
             Ok(target) => {
+                target.warn(talk);
                 let seen = Seen { look: look(&target.place, &Options::default()), target };
                 let witnesses = Witnesses::gather(&seen.look, &seen.target);
                 answers.exits.push(Exit::Done);
@@ -39,11 +41,12 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
 
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
 /// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it.
-pub fn run_raw(targets: &[OsString], environment: &Environment) -> Answers {
+pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::answers::each(targets) {
         let found = Found::resolve(target.map(OsString::as_os_str), environment);
         let bytes = found.and_then(|target| {
+            target.warn(talk);
             let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
             let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
             Ok(bytes.unwrap_or_default())
@@ -74,6 +77,10 @@ impl Seen {
         let record = self.look.record.clone().map(Box::new);
         match (self.look.verdict, record) {
             (Verdict::Free, _) => Decision::Proceed(Proceed::NoLock),
+            (Verdict::Stale(reason), Some(record)) if record.as_tower().is_some() => {
+                let age = self.silence().unwrap_or_default();
+                Decision::Skip(Skip::Stale { record, reason, age })
+            }
             (Verdict::Stale(reason), Some(record)) => {
                 Decision::Proceed(Proceed::WouldRemoveStale(record, reason))
             }
@@ -83,6 +90,12 @@ impl Seen {
                 Decision::Skip(Skip::CheckFailed { reason, detail, record })
             }
         }
+    }
+
+    /// For how long the holder of a named lock has said nothing.
+    fn silence(&self) -> Option<Duration> {
+        let record = self.look.record.as_ref()?.as_tower()?;
+        Some(tower::silence(record, self.look.facts.as_ref()?.now))
     }
 
     /// One element of `data` in the JSON contract.
@@ -115,20 +128,47 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color)
     }
 
-    /// All that is said of one lock.
+    /// All that is said of one lock. Of a named one that somebody has, the first word is the document's: `active` or
+    /// `stale`.
     pub fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+        let (head, what) = match self.silence() {
+            Some(silence) => self.of_tower(silence, talk),
+            None => (String::new(), self.of_any(talk)),
+        };
+        format!("{head}{}: {what}\n{}", self.target.given, self.below(witnesses))
+    }
+
+    fn of_tower(&self, silence: Duration, talk: &Talk) -> (String, String) {
+        let (reason, holder) = (self.look.verdict.reason(), words::holder(&self.look).unwrap_or_default());
+        let silence = format!("heartbeat {} ago", shown(silence));
+        match self.look.verdict {
+            Verdict::Stale(_) => {
+                let word = talk.painted_data("stale", "36");
+                (format!("{word} "), format!("left by {holder}, last {silence} ({reason})"))
+            }
+            _ => {
+                let (word, long) = (talk.painted_data("active", "33"), self.for_how_long());
+                (format!("{word} "), format!("held by {holder}{long} ({reason})"))
+            }
+        }
+    }
+
+    fn of_any(&self, talk: &Talk) -> String {
         let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
-        let what = match (verdict, words::holder(&self.look)) {
+        match (verdict, words::holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => {
                 format!("{word} by {holder}{} ({reason})", self.for_how_long())
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
-                format!("{word}: {} ({reason}); every daemon skips", self.look.detail)
+                let then = match self.target.place.dialect() {
+                    Dialect::Beads => "every daemon skips",
+                    Dialect::Tower => "it is never taken",
+                };
+                format!("{word}: {} ({reason}); {then}", self.look.detail)
             }
             _ => format!("{word} ({reason})"),
-        };
-        format!("{}: {what}\n{}", self.target.given, self.below(witnesses))
+        }
     }
 
     /// ` for 3h 2m`; nothing where the clocks disagree.

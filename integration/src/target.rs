@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::Place;
 use beadlock_checker::database::{Database, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
+use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::target::Target;
 
+use crate::claim::wait::Wait;
 use crate::environment::{Environment, unquoted};
 use crate::failure::{Code, Error};
+use crate::talk::Talk;
+use crate::tower::dir;
 use crate::words::{quoted, quoted_path};
 
 /// A target that was found: where its lock lies, and how it was named.
@@ -33,6 +37,7 @@ pub struct Found {
 enum Kind {
     Beads,
     Lock,
+    Tower,
 }
 
 impl Found {
@@ -54,6 +59,9 @@ impl Found {
         let found = Target::parse(&unquoted).and_then(|target| match target {
             Target::Beads(dir) => Database::named(&dir, &around).map(Self::of_database),
             Target::Lock(path) => Self::of_lock(&path, &around.cwd),
+            Target::Tower(name) => {
+                Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))
+            }
         });
         found.map_err(wrong)
     }
@@ -82,6 +90,35 @@ impl Found {
         Ok(Self { place, given, kind: Kind::Lock, typed: path.to_owned(), exported })
     }
 
+    /// The lock called `name` in the lock directory `dir`, which need not be there; `typed` is how it was typed.
+    pub fn of_tower(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Self {
+        let place = Place::tower(dir, name);
+        let (given, typed) = (format!("tower:{name}"), typed.map(PathBuf::from).unwrap_or_default());
+        Self { place, exported: given.clone().into(), given, kind: Kind::Tower, typed }
+    }
+
+    /// Says who else may write the lock directory of a named lock: once, however many locks of it are looked at.
+    pub fn warn(&self, talk: &Talk) {
+        if self.kind == Kind::Tower {
+            let known = talk.warnings();
+            let new = dir::warnings(self.dir()).into_iter().filter(|warning| !known.contains(warning));
+            new.for_each(|warning| talk.warn(&warning));
+        }
+    }
+
+    /// A named lock whose lock directory is not there yet: it is free, and nothing is made to say so.
+    pub fn is_nowhere(&self) -> bool {
+        self.kind == Kind::Tower && !self.dir().exists()
+    }
+
+    /// How long a claim waits for a holder where nobody says so: for a named lock not at all.
+    pub fn default_wait(&self) -> Wait {
+        match self.kind {
+            Kind::Beads | Kind::Lock => Wait::DEFAULT,
+            Kind::Tower => Wait::No,
+        }
+    }
+
     /// The directory that the lock file lies in.
     pub fn dir(&self) -> &Path {
         self.place.dir()
@@ -101,11 +138,12 @@ impl Found {
     pub fn name(&self) -> String {
         match self.kind {
             Kind::Beads => format!("beads:{}", self.given),
-            Kind::Lock => self.given.clone(),
+            Kind::Lock | Kind::Tower => self.given.clone(),
         }
     }
 
-    /// What [`Found::resolve`] finds this target by from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
+    /// What [`Found::resolve`] finds this target by from anywhere, for an environment: `beads:/home/ann/shop/.beads`. Of a
+    /// named lock it is the name, beside the lock directory in a variable of its own.
     pub fn exported(&self) -> &OsStr {
         &self.exported
     }
@@ -115,19 +153,34 @@ impl Found {
     /// # Errors
     /// As [`Target::parse`] and [`Place::of_lock`].
     pub fn exact(absolute: &OsStr, given: &str) -> Result<Self, Error> {
-        let found = Target::parse(absolute).and_then(|target| match target {
-            Target::Beads(dir) => Ok(Self {
+        if let Some(found) = Self::exact_tower(absolute) {
+            return Ok(found);
+        }
+        let found = match Target::parse(absolute) {
+            Ok(Target::Beads(dir)) => Ok(Self {
                 place: Place::beads(&dir),
                 given: given.to_owned(),
                 kind: Kind::Beads,
                 typed: dir.clone(),
                 exported: absolute.to_owned(),
             }),
-            Target::Lock(path) => {
+            Ok(Target::Lock(path)) => {
                 Self::of_lock(&path, Path::new("/")).map(|found| Self { given: given.to_owned(), ..found })
             }
-        });
+            Ok(Target::Tower(name)) => {
+                return Err(Error::usage(format!("tower:{name} does not say in which lock directory")));
+            }
+            Err(error) => Err(error),
+        };
         found.map_err(|error| not_found(&error))
+    }
+
+    /// The named lock of `tower:/run/locks/NAME.lock`, which nobody types.
+    fn exact_tower(absolute: &OsStr) -> Option<Self> {
+        let path = Path::new(OsStr::from_bytes(absolute.as_bytes().strip_prefix(b"tower:")?));
+        let dir = path.parent().filter(|dir| dir.is_absolute())?;
+        let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
+        Some(Self::of_tower(dir, &LockName::parse(name).ok()?, Some(dir.as_os_str())))
     }
 
     /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
@@ -135,6 +188,7 @@ impl Found {
         let (scheme, path) = match self.kind {
             Kind::Beads => ("beads:", self.dir().to_owned()),
             Kind::Lock => ("lock:", self.path()),
+            Kind::Tower => ("tower:", self.path()),
         };
         prefixed(scheme, &path)
     }
@@ -144,6 +198,12 @@ impl Found {
         match self.kind {
             Kind::Beads => quoted_path(&self.typed),
             Kind::Lock => quoted(&prefixed("lock:", &self.typed)),
+            Kind::Tower if self.typed.as_os_str().is_empty() => self.given.clone(),
+            Kind::Tower => {
+                let dir = quoted_path(&self.typed);
+                let glue = if dir.starts_with('-') { "=" } else { " " };
+                format!("--lock-dir{glue}{dir} {}", self.given)
+            }
         }
     }
 }
@@ -224,6 +284,13 @@ mod tests {
             let again = Found::resolve(Some(OsStr::new(&typed)), &Environment::default()).unwrap();
             assert_eq!(again.place, lock.place, "{typed}");
         }
+        let name = LockName::parse("app-prod").unwrap();
+        let tower = Found::of_tower(&dir, &name, Some(OsStr::new("a b")));
+        let exact = Found::exact(&tower.absolute(), "").unwrap();
+        assert_eq!((&exact.place, exact.given.as_str()), (&tower.place, "tower:app-prod"));
+        assert_eq!(tower.typed(), "--lock-dir 'a b' tower:app-prod");
+        assert_eq!(Found::of_tower(&dir, &name, None).typed(), "tower:app-prod");
+        assert!(Found::exact(OsStr::new("tower:app-prod"), "").is_err(), "in which directory?");
         let exact = Found::exact(&lock.absolute(), "lock:x").unwrap();
         assert_eq!((exact.place, exact.given.as_str()), (lock.place, "lock:x"));
     }

@@ -38,20 +38,20 @@ Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s]
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub wait: Option<Duration>,
 }
 
 impl Typed {
-    fn policy(&self, environment: &Environment) -> Result<Wait, Error> {
-        Ok(match either(self.wait, "BEADLOCK_WAIT", environment)? {
-            None => Wait::DEFAULT,
-            Some(Duration::ZERO) => Wait::No,
-            Some(limit) => Wait::UpTo(limit),
-        })
+    /// `None`: nobody says how long.
+    fn policy(&self, environment: &Environment) -> Result<Option<Wait>, Error> {
+        Ok(either(self.wait, "BEADLOCK_WAIT", environment)?.map(|limit| match limit {
+            Duration::ZERO => Wait::No,
+            limit => Wait::UpTo(limit),
+        }))
     }
 }
 
@@ -65,6 +65,12 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
 fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    target.warn(talk);
+    let wait = wait.unwrap_or_else(|| target.default_wait());
+    if target.is_nowhere() {
+        talk.say_more(&format!("{} is free: there is no lock directory", target.given));
+        return Ok(answer(&target, Duration::ZERO, false));
+    }
     let ground = Ground::of(&target)?;
     let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
     let mut signals = Signals::block()?;
@@ -80,12 +86,16 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
         talk.say(&words::removed(removed));
     }
     talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
-    Ok(json!({
+    Ok(answer(&target, waited, removed.is_some()))
+}
+
+fn answer(target: &Found, waited: Duration, removed: bool) -> Value {
+    json!({
         "target": target.name(),
         "path": target.path().to_string_lossy(),
         "waited_ms": words::millis(waited),
-        "removed": removed.is_some(),
-    }))
+        "removed": removed,
+    })
 }
 
 /// Checks until nothing is in the way; the answer is the stale lock that a check removed.

@@ -43,7 +43,7 @@ pub use keeper::{ARGUMENT, main as keep};
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
     /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, and a subshell in the background

@@ -36,7 +36,7 @@ gate is busy. 5: another lock is there, and it cannot be understood.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR or lock:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// Break the lock with this id, as beadlock status shows it
     #[arg(long, value_name = "ID", conflicts_with_all = ["holder", "malformed"])]

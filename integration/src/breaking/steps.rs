@@ -86,6 +86,11 @@ pub fn run(
         .into());
     }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    target.warn(talk);
+    if target.is_nowhere() {
+        let look = look_again(&target);
+        return Ok(nothing(target, look, talk));
+    }
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);

@@ -3,9 +3,11 @@
 //! ```text
 //! mod.rs     this page, and the command
 //! walk.rs    the search: parallel, one file system, no link followed, nothing ignored
+//! named.rs   the named locks of the lock directory
 //! table.rs   the lines for people
 //! ```
 
+mod named;
 mod table;
 mod walk;
 
@@ -38,7 +40,7 @@ use walk::Walk;
 /// `beadlock list [ROOT…]`
 #[derive(Debug, Args)]
 pub struct List {
-    /// The directories to look below [default: the working directory]
+    /// The directories to look below; tower: is the lock directory [default: the working directory]
     #[arg(value_name = "ROOT")]
     pub roots: Vec<OsString>,
     /// Look into other file systems that are mounted below ROOT, too
@@ -52,7 +54,17 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let around = environment.of_database();
     let mut roots = Vec::new();
     let here = [OsString::from(".")];
+    let (mut named, mut directories) = (Vec::new(), None);
     for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
+        if root == named::ROOT {
+            if directories.is_none() {
+                match named::of(environment, &common.talk) {
+                    Ok((found, read)) => (named, directories) = (found, Some(read)),
+                    Err(error) => answers.failed(error),
+                }
+            }
+            continue;
+        }
         match Root::named(root, &around.cwd) {
             Ok(root) if roots.iter().any(|known: &Root| known.dir == root.dir) => {}
             Ok(root) => roots.push(root),
@@ -68,7 +80,8 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     for warning in walk.unread() {
         common.talk.warn(&warning);
     }
-    let targets = targets(&walk, &roots, &around, common);
+    let mut targets = targets(&walk, &roots, &around, common);
+    targets.extend(named);
     let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
     // One that has vanished since is no lock any more.
@@ -84,8 +97,8 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
             return answers;
         }
     }
-    if !roots.is_empty() {
-        common.talk.say(&table::counts(&seen, walk.directories()));
+    if !roots.is_empty() || directories.is_some() {
+        common.talk.say(&table::counts(&seen, walk.directories() + directories.unwrap_or_default()));
     }
     answers
 }
@@ -114,6 +127,10 @@ impl Root {
             Target::Lock(path) => {
                 let path = escaped_path(&path);
                 let message = format!("lock:{path} is one lock; look at it: beadlock status lock:{path}");
+                return Err(Error::usage(message));
+            }
+            Target::Tower(name) => {
+                let message = format!("tower:{name} is one lock; look at it: beadlock status tower:{name}");
                 return Err(Error::usage(message));
             }
         };

@@ -4,6 +4,7 @@
 //! ```text
 //! yaml.rs      the scalars of one YAML document by their keys; follows no alias
 //! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
+//! dir.rs       the lock directory: where it is, who may write it
 //! mode.rs      observe, mutate, reconcile: who locks, and what is said of who should and does not
 //! options.rs   the options of hold and acquire that belong to tower alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
@@ -13,6 +14,7 @@
 #![cfg_attr(not(test), expect(dead_code, reason = "hold, acquire and release come to it with the dialect"))]
 
 pub mod audit;
+pub mod dir;
 pub mod fields;
 pub mod intent;
 pub mod mode;

@@ -26,6 +26,19 @@ impl Witnesses<'_> {
             "side_file": self.look.side_file,
             "file": file,
         });
+        if let (Some((record, facts)), Some(fields)) = (self.named(), witnesses.as_object_mut()) {
+            let heartbeat = json!({
+                "at": record.last_heartbeat_at.to_string(),
+                "age_ms": millis(record.last_heartbeat_at.age(facts.now)),
+                "ttl_seconds": record.ttl_seconds,
+            });
+            fields.insert("heartbeat".to_owned(), heartbeat);
+            fields.insert(
+                "host".to_owned(),
+                json!({ "record": record.host_id, "here": facts.hostname.as_deref() }),
+            );
+            fields.insert("pid".to_owned(), record.pid.into());
+        }
         let (Some((record, facts)), Some(fields)) = (self.record(), witnesses.as_object_mut()) else {
             return witnesses;
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::tower;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::{Facts, Liveness};
@@ -19,6 +20,9 @@ impl Witnesses<'_> {
         if let Some((record, facts)) = self.record() {
             lines.extend(self.of_record(record, facts));
         }
+        if let Some((record, facts)) = self.named() {
+            lines.extend(self.of_named(record, facts));
+        }
         lines.extend(self.look.on_disk.map(|file| self.of_file(&file)));
         if self.look.side_file {
             let name = escaped(&self.target.place.names().aside().to_string_lossy()).to_string();
@@ -26,6 +30,28 @@ impl Witnesses<'_> {
         }
         lines.extend(self.gate.lines(self.target.has_cycles()));
         lines
+    }
+
+    /// Host and PID are told to people: nothing is asked of them.
+    fn of_named(&self, record: &tower::Record, facts: &Facts) -> [String; 4] {
+        let ago = |time: tower::StartedAt| match Duration::try_from(time.age(facts.now)) {
+            Ok(age) => format!("{time}, {} ago", shown(age)),
+            Err(_) => format!("{time}, {} in the future", shown(time.age(facts.now).unsigned_abs())),
+        };
+        [
+            format!("acquired: {}", ago(record.created_at)),
+            format!(
+                "heartbeat: {}; stale after {}s without one",
+                ago(record.last_heartbeat_at),
+                record.ttl_seconds
+            ),
+            format!("intent: {}, version {}", escaped(&record.intent), escaped(&record.intent_version)),
+            format!(
+                "host: {}, PID {} there (for people: neither is asked)",
+                escaped(&record.host_id),
+                record.pid
+            ),
+        ]
     }
 
     fn of_record(&self, record: &Record, facts: &Facts) -> Vec<String> {

@@ -10,6 +10,7 @@ mod why;
 use std::cell::OnceCell;
 
 use beadlock_checker::dialect::beads::{Record, StartedAt};
+use beadlock_checker::dialect::tower;
 use beadlock_checker::facts::{self, Facts, Liveness};
 use beadlock_checker::{Gates, Look, Member, Namespaces, process};
 use gate::Shut;
@@ -72,6 +73,11 @@ impl<'a> Witnesses<'a> {
     /// The record that is judged by its process.
     fn record(&self) -> Option<(&'a Record, &'a Facts)> {
         self.look.record.as_ref()?.as_beads().zip(self.look.facts.as_ref())
+    }
+
+    /// The record that is judged by its heartbeats.
+    fn named(&self) -> Option<(&'a tower::Record, &'a Facts)> {
+        self.look.record.as_ref()?.as_tower().zip(self.look.facts.as_ref())
     }
 
     /// The command of the process that has the recorded PID on this machine now; untrusted.

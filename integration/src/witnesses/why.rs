@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use beadlock_checker::dialect::tower;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
 
@@ -76,6 +77,7 @@ impl Witnesses<'_> {
                 )
             }
             Situation::Nameless => "this machine has no host name to compare with".to_owned(),
+            Situation::Beating | Situation::Silent | Situation::BeatingInFuture => self.of_heartbeat(&host),
             Situation::Empty { fresh: true } => {
                 format!("the file is empty, and {} old: somebody may be writing it", self.file_age())
             }
@@ -110,6 +112,23 @@ impl Witnesses<'_> {
             ),
             None if self.gate.is_shut() => "no lock; a claim waits for the gate".to_owned(),
             None => "no lock".to_owned(),
+        }
+    }
+
+    fn of_heartbeat(&self, host: &str) -> String {
+        let Some((record, facts)) = self.named() else { return String::new() };
+        let ttl = record.ttl_seconds;
+        let silence = tower::silence(record, facts.now).as_secs();
+        match self.situation {
+            Situation::BeatingInFuture => {
+                format!(
+                    "its last heartbeat lies in the future: a clock is wrong, here or on {host}; it counts as held"
+                )
+            }
+            Situation::Silent => {
+                format!("its holder has said nothing for {silence}s, and may be silent for {ttl}s")
+            }
+            _ => format!("its holder said {silence}s ago that it lives, and may be silent for {ttl}s"),
         }
     }
 

@@ -43,6 +43,8 @@ mod support;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod tower_look;
+#[cfg(test)]
 mod usage;
 #[cfg(test)]
 mod wait;

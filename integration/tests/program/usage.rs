@@ -37,7 +37,10 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         (&["hold", "--wait", "soon", "--", "true"], "examples: 10s, 500ms, 1h30m"),
         (&["hold", "--drain=-1s", "--", "true"], "is no duration"),
         (&["hold", "--conflict-exit-code", "300", "--", "true"], "300"),
-        (&["hold", "tower:x", "--", "true"], "unknown scheme tower: (known: beads:DIR, lock:PATH)"),
+        (
+            &["hold", "memory:x", "--", "true"],
+            "unknown scheme memory: (known: beads:DIR, lock:PATH, tower:NAME)",
+        ),
         (&["hold", ".", "--", "true"], ". is not a beads database; did you mean ./.beads?"),
         (&["check", ""], "the target is empty"),
         (&["check", "--nonsense"], "--nonsense"),

@@ -19,6 +19,12 @@ pub fn target(bytes: &[u8]) {
     let (path, scheme) = match &target {
         Target::Beads(path) => (path, "beads:"),
         Target::Lock(path) => (path, "lock:"),
+        Target::Tower(name) => {
+            let typed = bytes.strip_prefix(b"tower:").expect("its scheme");
+            assert_eq!(name.as_str().as_bytes(), typed);
+            let place = Place::tower("/locks", name);
+            return assert_eq!(place.path().parent(), Some(place.dir()), "{name}: out of its directory");
+        }
     };
     let path = path.as_os_str().as_bytes();
     let typed = bytes.strip_prefix(scheme.as_bytes()).unwrap_or(bytes);

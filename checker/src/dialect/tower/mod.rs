@@ -23,6 +23,9 @@ pub use name::{LockName, NameError};
 /// The `lock_version` of every record.
 pub const VERSION: &str = "v1";
 
+/// The directory that locks lie in, where nothing else is said.
+pub const DEFAULT_DIR: &str = "/root/tower-fleet/logs/locks";
+
 /// Seconds between heartbeats before a lock is stale, where nothing else is said.
 pub const DEFAULT_TTL: u64 = 900;
 

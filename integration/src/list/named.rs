@@ -1,0 +1,63 @@
+//! `list tower:`: every named lock of the lock directory.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use beadlock_checker::dialect::tower::LockName;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::system_words;
+
+use crate::environment::Environment;
+use crate::failure::Error;
+use crate::talk::Talk;
+use crate::target::Found;
+use crate::tower::dir;
+
+/// How the lock directory is written among the ROOTs.
+pub const ROOT: &str = "tower:";
+
+/// Its locks by name, and how many directories that took: none when it is not there.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Found>, u64), Error> {
+    let dir = dir::of(environment);
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(unread(&dir, &error)),
+    };
+    for warning in dir::warnings(&dir) {
+        talk.warn(&warning);
+    }
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let name = entry.map_err(|error| unread(&dir, &error))?.file_name();
+        let bytes = name.as_bytes();
+        // One that is aside for the moment is there, too.
+        let Some(stem) = bytes.strip_suffix(b".aside").unwrap_or(bytes).strip_suffix(b".lock") else {
+            continue;
+        };
+        let stem = String::from_utf8_lossy(stem);
+        match LockName::parse(&stem) {
+            Ok(name) => {
+                names.insert(name.as_str().to_owned());
+            }
+            Err(error) => {
+                let (file, dir) = (escaped(&name.to_string_lossy()).to_string(), escaped_path(&dir));
+                talk.warn(&format!("{file} in {dir} is no named lock: {error}"));
+            }
+        }
+    }
+    let typed = environment.typed_lock_dir();
+    let found = names.iter().filter_map(|name| LockName::parse(name).ok());
+    Ok((found.map(|name| Found::of_tower(&dir, &name, typed)).collect(), 1))
+}
+
+fn unread(dir: &Path, error: &io::Error) -> Error {
+    let why = format!("cannot read the lock directory {}: {}", escaped_path(dir), system_words(error));
+    Error::io(why, error.kind())
+}
