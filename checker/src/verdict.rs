@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dialect::Record;
+use crate::dialect::{Record, tower};
 use crate::escape::escaped;
 
 /// The result of a judgement.
@@ -193,6 +193,20 @@ pub enum Skip {
         /// The stale record that could not be removed.
         record: Option<Box<Record>>,
     },
+}
+
+impl Skip {
+    /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
+    /// that could not be checked.
+    pub fn answer(&self) -> Option<tower::Answer> {
+        match self {
+            Self::Locked(record, _) => record.as_tower().map(tower::Answer::blocked),
+            Self::Stale { record, age, .. } => {
+                record.as_tower().map(|record| tower::Answer::stale(record, *age))
+            }
+            Self::InProgress | Self::CheckFailed { .. } => None,
+        }
+    }
 }
 
 impl Decision {

@@ -55,7 +55,7 @@ pub struct Common {
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", hide_possible_values = true)]
     pub color: Option<Color>,
     /// Where named locks (tower:NAME) lie [env: BEADLOCK_LOCK_DIR] [default: /root/tower-fleet/logs/locks]
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", value_parser = lock_dir())]
     pub lock_dir: Option<OsString>,
 }
 
@@ -186,6 +186,11 @@ pub struct Status {
     /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets"])]
     pub agent: Option<Address>,
+}
+
+fn lock_dir() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new()
+        .try_map(|dir| if dir.is_empty() { Err("the lock directory's name is empty") } else { Ok(dir) })
 }
 
 fn address() -> impl TypedValueParser<Value = Address> {

@@ -13,6 +13,22 @@ const CONTRACT: &[(&str, &str)] = &[
     ("reason pid_alive", "end_to_end/rows.rs::pid_alive"),
     ("reason pid_not_permitted", "end_to_end/rows.rs::pid_not_permitted"),
     ("reason pid_gone", "end_to_end/rows.rs::pid_gone"),
+    (
+        "reason heartbeat_fresh",
+        "/integration/tests/program/tower_look.rs::a_fresh_one_is_active_whoever_lives",
+    ),
+    (
+        "reason heartbeat_expired",
+        "/integration/tests/program/tower_look.rs::a_stale_one_says_what_takes_it_and_stays",
+    ),
+    (
+        "reason heartbeat_in_future",
+        "/integration/tests/program/tower_look.rs::one_beat_in_the_future_is_active_and_reported",
+    ),
+    (
+        "list tower: exit 0",
+        "/integration/tests/program/tower_look.rs::list_shows_every_lock_of_the_directory",
+    ),
     ("reason gate_busy", "end_to_end/rows.rs::gate_busy"),
     ("reason removal_failed", "end_to_end/rows.rs::removal_failed"),
     ("reason pid_unknown", "end_to_end/rows.rs::pid_unknown"),

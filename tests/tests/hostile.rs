@@ -109,8 +109,55 @@ fn a_lock_file() {
 }
 
 #[test]
+fn a_named_lock_file() {
+    const WHOLE: [&str; 3] = [
+        r#"{"lock_version":"v1","lock_name":"app-prod","request_id":"req_1","actor":"ci","intent":"deploy","intent_version":"1",
+            "host_id":"box","pid":7,"created_at":"2025-12-18T10:30:10Z","last_heartbeat_at":"2025-12-18T10:30:40Z",
+            "ttl_seconds":900,"metadata":{}}"#,
+        r#"{"note":[1,{"last_heartbeat_at":"2025-12-18T10:30:40Z"}],"ttl_seconds":1,"lock_version":"v1","lock_name":"app-prod",
+            "request_id":"a.b-C","actor":"\ud83d\ude80\n","intent":"","intent_version":"","host_id":"","pid":2147483648,
+            "created_at":"9999-12-31T23:59:59Z","last_heartbeat_at":"2025-12-18T10:30:40.25+00:00"}"#,
+        "{}",
+    ];
+    const PIECES: [&str; 30] = [
+        "\"",
+        "\\",
+        "\\u",
+        "\\ud83d",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "-",
+        ".",
+        "e",
+        "0",
+        "9",
+        "Z",
+        "\n",
+        "\0",
+        "\u{1b}[2J",
+        "\u{202e}",
+        "null",
+        "true",
+        "+24:60",
+        "9223372036854775807",
+        "1e999999",
+        "\"ttl_seconds\":0,",
+        "\"metadata\":{\"a\":1},",
+        "\"last_heartbeat_at\":\"9999-12-31T23:59:59Z\",",
+        "\"last_heartbeat\\u005fat\":\"2025-12-18T10:30:40Z\",",
+        "\"lock_version\":\"v1\",",
+    ];
+    holds(10_000, documents(&WHOLE, &PIECES), hostile::named);
+}
+
+#[test]
 fn a_target() {
-    const WHOLE: [&str; 5] = ["path/.beads", "beads:a/.beads", "lock:run/build.lock", "lock:/tmp/x", "./a:b"];
+    const WHOLE: [&str; 6] =
+        ["path/.beads", "beads:a/.beads", "lock:run/build.lock", "lock:/tmp/x", "./a:b", "tower:app-prod"];
     const PIECES: [&str; 22] = [
         ":",
         "/",

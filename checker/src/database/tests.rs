@@ -25,9 +25,13 @@ fn finds_the_nearest_up_the_tree() {
     );
     environment.target = Some("beads:.beads".into());
     assert_eq!(Database::find(&environment).unwrap().dir, repo.join(".beads"));
-    environment.target = Some("tower:x".into());
-    let error = Database::find(&environment).unwrap_err().to_string();
-    assert!(error.starts_with("$BEADLOCK_TARGET: unknown scheme tower: "), "{error}");
+    for (target, words) in
+        [("memory:x", "unknown scheme memory: "), ("tower:x", "tower:x is no beads database")]
+    {
+        environment.target = Some(target.into());
+        let error = Database::find(&environment).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("$BEADLOCK_TARGET: {words}")), "{error}");
+    }
     environment.target = Some("".into());
     environment.beads_dir = Some("nowhere".into());
     let error = Database::find(&environment).unwrap_err().to_string();

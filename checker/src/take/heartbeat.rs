@@ -133,7 +133,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
         match self.by_exchange(held)? {
             // Neither of the two: the portable way.
-            Tried::Not if !self.means.renameat2 => self.in_place(held, false),
+            Tried::Not if !self.means.renameat2 || !self.gated => self.in_place(held, false),
             tried => Ok(tried),
         }
     }
@@ -171,14 +171,17 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.at(Step::Ours);
         file.overwrite(time.as_bytes(), *offset)
             .map_err(|error| Error::new("write the heartbeat into", held.path(), error))?;
-        let there =
-            read::inode_at(self.dir, self.names.lock()).map_err(|errno| self.lock_error("look at", errno))?;
-        match there {
+        self.refreshed(held, now)
+    }
+
+    /// It is written; unless it was renamed over meanwhile, and what was written is in a file without a name.
+    fn refreshed(&self, held: &mut Held, now: tower::StartedAt) -> Result<Tried> {
+        let there = read::inode_at(self.dir, self.names.lock());
+        match there.map_err(|errno| self.lock_error("look at", errno))? {
             Some(inode) if inode == held.inode => {
                 held.has_beaten(now);
                 Ok(Tried::Refreshed)
             }
-            // It was renamed over meanwhile; what was written is in a file without a name.
             Some(_) => Ok(Tried::Lost(Whereabouts::Changed(self.record_there()))),
             None => Ok(Tried::Lost(Whereabouts::Vanished)),
         }
@@ -232,8 +235,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
             (held.pin, held.inode) = draft.pin;
             *held.record = *draft.record;
-            held.has_beaten(now);
-            return Ok(Tried::Refreshed);
+            return self.refreshed(held, now);
         }
         // Somebody's claim: it goes back to where it was.
         self.at(Step::MovingBack);

@@ -198,9 +198,7 @@ fn who_renames_over_it_in_between_keeps_his() {
                 continue;
             }
             let scene = format!("{step:?} with {means:?}: {beaten:?}");
-            if step == Step::Ours {
-                assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(_))), "{scene}");
-            }
+            assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(_))), "{scene}");
             assert_eq!(fs::read_to_string(locks.path()).unwrap(), thief, "{scene}");
             assert_ne!(held.whereabouts(), Whereabouts::InPlace, "{scene}");
             assert!(!locks.place.aside().exists(), "{scene}");

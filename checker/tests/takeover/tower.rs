@@ -134,7 +134,9 @@ fn a_stale_lock_stays_until_somebody_says_otherwise() {
     assert_eq!(look(&locks.place, &Options::default()).verdict, Verdict::Stale(Reason::HeartbeatExpired));
     let gate = locks.gate();
     let refused = locks.site(&gate, Means::BEST, &Options::default()).claim(record("req_new", 0)).unwrap();
-    assert!(matches!(refused, Attempt::Refused(Skip::Stale { .. }, None)), "{refused:?}");
+    let Attempt::Refused(skip @ Skip::Stale { .. }, None) = refused else { panic!("{refused:?}") };
+    let answer = skip.answer().unwrap().to_json();
+    assert!(answer.starts_with(r#"{"error":"lock_stale","lock_name":"app-prod","stale_since":"#), "{answer}");
     assert_eq!(fs::read(locks.path()).unwrap(), before);
     assert_eq!(locks.names(), ["app-prod.lock"]);
 }

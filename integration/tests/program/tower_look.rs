@@ -291,6 +291,7 @@ fn the_option_beats_the_variable_and_is_typed_again() {
     assert!(status.starts_with("tower:app-prod: free"), "{status}");
     assert!(status.contains("next: beadlock hold --lock-dir 'empty dir' tower:app-prod "), "{status}");
     tower.run(&["check", TARGET]).expect(4, &[]);
+    tower.run(&["check", TARGET, "--lock-dir", ""]).expect(2, &["name is empty"]);
     let mut command = tower.scene.command(&["check"]);
     command.env("BEADLOCK_TARGET", TARGET).env("BEADLOCK_LOCK_DIR", "locks");
     Running::start(command).finish().expect(4, &[]);

@@ -4,6 +4,7 @@
 mod config;
 mod line;
 mod log;
+mod named;
 mod record;
 mod target;
 
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 pub use config::config;
 pub use line::line;
 pub use log::log;
+pub use named::named;
 pub use record::record;
 pub use target::target;
 
