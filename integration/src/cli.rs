@@ -18,6 +18,7 @@ use crate::list;
 use crate::log;
 use crate::release;
 use crate::talk::Color;
+use crate::tower;
 use crate::waiting;
 use beadlock_checker::address::Address;
 use beadlock_checker::duration;
@@ -101,7 +102,7 @@ impl Command {
 /// How a claim is made: what `hold` and `acquire` share.
 #[derive(Debug, Clone, Args)]
 pub struct Claim {
-    /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s]
+    /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock
@@ -122,9 +123,15 @@ pub struct Claim {
     /// Write what became of it to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT]
+    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
+    /// beside the lock directory]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
+    /// Of a named lock that is held or stale print what its document answers, and nothing else
+    #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
+    pub raw: bool,
+    #[command(flatten)]
+    pub tower: tower::options::Typed,
 }
 
 impl Claim {
@@ -132,6 +139,14 @@ impl Claim {
     pub fn replaced(&self) -> Replaced {
         Replaced { conflict: self.conflict_exit_code, own: self.own_exit_code }
     }
+}
+
+/// What was typed and means nothing to a named lock, and what does.
+pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static str, &'static str)> {
+    if holder.is_some() {
+        return Some(("--holder", "it has an actor: --actor NAME"));
+    }
+    claim.reap_proven_dead.then_some(("--reap-proven-dead", "its PID is never asked, only its heartbeat"))
 }
 
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
@@ -154,6 +169,10 @@ pub struct Hold {
     /// Keep the lock until everything that the command started has ended
     #[arg(long)]
     pub wait_group: bool,
+    #[command(flatten)]
+    pub failure: tower::options::FailureStep,
+    #[command(flatten)]
+    pub rollback: tower::options::Rollback,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -56,13 +56,17 @@ struct Envelope<'a> {
 
 fn error_object(error: &Error) -> Value {
     let retry_after = error.retry_after.map(millis);
-    json!({
+    let mut object = json!({
         "code": error.code.as_str(),
         "message": error.message,
         "retryable": error.is_retryable(),
         "retry_after_ms": retry_after,
         "detail": error.detail,
-    })
+    });
+    if let Some(lock) = &error.lock {
+        object["lock"] = Value::clone(lock);
+    }
+    object
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use beadlock_checker::dialect::tower::Answer;
+use serde_json::Value;
+
 use crate::exit::Exit;
 
 /// The error codes that scripts rely on.
@@ -73,11 +76,15 @@ pub struct Error {
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) retry_after: Option<Duration>,
+    /// What the dialect of a named lock answers, as its document has it.
+    pub(crate) lock: Option<Box<Value>>,
+    pub(crate) errno: Option<i32>,
 }
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, exit: code.exit(), message: message.into(), detail: None, retry_after: None }
+        let (detail, retry_after, lock, errno) = (None, None, None, None);
+        Self { code, exit: code.exit(), message: message.into(), detail, retry_after, lock, errno }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -104,6 +111,16 @@ impl Error {
         self
     }
 
+    pub(crate) fn answering(mut self, lock: &Answer) -> Self {
+        self.lock = serde_json::to_value(lock).ok().map(Box::new);
+        self
+    }
+
+    /// What the system said, where it is known.
+    pub(crate) fn system(&self) -> io::Error {
+        self.errno.map_or_else(|| io::Error::other(self.message.clone()), io::Error::from_raw_os_error)
+    }
+
     /// The code of the closed list.
     pub fn code(&self) -> Code {
         self.code
@@ -125,6 +142,6 @@ impl std::error::Error for Error {}
 
 impl From<beadlock_checker::Error> for Error {
     fn from(error: beadlock_checker::Error) -> Self {
-        Self::io(error.to_string(), error.kind())
+        Self { errno: error.raw_os_error(), ..Self::io(error.to_string(), error.kind()) }
     }
 }

@@ -1,40 +1,45 @@
 //! `beadlock hold [TARGET] -- CMD`: claim, run, release (DESIGN 7). The order of things is the contract here.
 
+use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::audit::Outcome;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::random_id;
-use beadlock_checker::shared_file_system;
 use beadlock_checker::take::Held;
+use beadlock_checker::{shared_file_system, system_words};
 
 use crate::answers::print_envelope;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::Claiming;
+use crate::claim::claiming::{Claiming, Says};
 use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::{self, Loss};
+use crate::claim::loss::{Loss, Watch};
 use crate::claim::nested;
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
-use crate::claim::tree::{self, Tree};
+use crate::claim::tree::{self, Ending, Tree};
 use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::exit::End;
+use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::settings::{Common, Hold};
-use crate::talk::Talk;
-use crate::target::Found;
+use crate::talk::{Talk, print};
+use crate::tower;
+use crate::tower::meant::Meant;
+use crate::tower::work::Work;
 use crate::trail::Trail;
 
 /// Runs the command under the lock, and says how the program is to end.
 pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request: &Request) -> End {
     let own = typed.claim.replaced();
-    let report_file = typed.claim.report.clone();
+    let (report_file, raw) = (typed.claim.report.clone(), typed.claim.raw);
     let mut report = Report::default();
     let stopped = match Hold::resolve(&typed, environment) {
-        Ok(settings) => hold(typed, &settings, environment, &common.talk, request, &mut report),
+        Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
         Err(error) => Err(error.into()),
     };
     let (end, error) = match stopped {
@@ -46,7 +51,10 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
         }
     };
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
-    if error.is_some() && report.pid.is_none() {
+    if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
+        // Whoever cannot read it has the exit code.
+        let _ = print(&format!("{lock}\n"));
+    } else if error.is_some() && report.pid.is_none() {
         print_envelope(common, request, report.json(), error.as_ref());
     }
     end
@@ -56,44 +64,70 @@ fn hold(
     typed: cli::Hold,
     settings: &Hold,
     environment: &Environment,
-    talk: &Talk,
+    common: &Common,
     request: &Request,
     report: &mut Report,
 ) -> Result<Finished, Stopped> {
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
-    let Hold { claim: settings, on_loss, kill_after } = settings;
+    let talk = &common.talk;
+    let cli::Hold { target, failure, rollback, wait_group, command, .. } = typed;
+    let also = failure.given().or(rollback.given());
+    let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
+    let meant = Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, environment)?;
+    let command = Command::find(command, environment.get("PATH"))?;
+    let (target, named) = match meant {
+        Meant::Nothing(warning) => {
+            warning.into_iter().for_each(|warning| talk.warn(warning));
+            return without_lock(&command, settings, wait_group, environment, talk, report);
+        }
+        Meant::Other(target) => (target, None),
+        Meant::Named(named) => (named.target.clone(), Some(named)),
+    };
     report.target = Some(target.clone());
-    let command = Command::find(typed.command, environment.get("PATH"))?;
-    let holder = settings.holder.clone().unwrap_or_else(|| command.holder_name());
+    let Hold { claim: settings, on_loss, kill_after } = settings;
+    let (wait, drain) = settings.patience(target.default_wait());
+    let holder = match &named {
+        Some(named) => named.fields.actor.clone(),
+        None => settings.holder.clone().unwrap_or_else(|| command.holder_name()),
+    };
     report.holder = Some(holder.clone());
-    let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    if named.is_some() {
+        tower::dir::make(target.dir())?;
+        target.warn(talk);
+    }
     let outer = nested::outer_claim(&target, environment);
+    let new_id = || named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
+    let id = outer.clone().unwrap_or_else(new_id);
+    let audit = settings.audit.as_deref();
+    let trail = match &named {
+        Some(_) => Trail::of_named(audit, &id, &target, request, talk),
+        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+    };
+    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
     report.nested = outer.is_some();
-    let id = outer.clone().unwrap_or_else(random_id);
     report.id = Some(id.clone());
-    let held_by_us = [
+    // Under an outer claim it is the outer one's work.
+    let work = named.as_ref().filter(|_| outer.is_none());
+    let work = work.map(|named| (Work::new(failure.failure_step.as_deref(), environment, talk), named));
+    let mut held_by_us = vec![
         ("BEADLOCK_HELD_TARGET", target.absolute()),
         ("BEADLOCK_HELD_ID", id.clone().into()),
         ("BEADLOCK_HELD_IDS", nested::ids_inside(&id, environment).into()),
     ];
+    held_by_us.extend(work.iter().flat_map(|(work, _)| work.variables(environment)));
+    let variables = environment.with(&held_by_us);
+    let command = if named.is_some() { command.ending_with_us() } else { command };
 
     let mut signals = Signals::block()?;
     let tree = Tree::as_subreaper()?;
-    let running = Running {
-        pid: 0,
-        own_group: !has_terminal(),
-        kill_after: *kill_after,
-        on_loss: *on_loss,
-        wait_group: typed.wait_group,
-        tree,
-    };
-    let waiting = command.fork(&environment.with(&held_by_us), running.own_group, signals.mask_before())?;
-    let running = Running { pid: waiting.pid(), ..running };
-    let child = Child(running.pid);
+    let own_group = !has_terminal();
+    let waiting = command.fork(&variables, own_group, signals.mask_before())?;
+    let pid = waiting.pid();
+    let mut running =
+        Running { pid, own_group, kill_after: *kill_after, on_loss: *on_loss, wait_group, tree };
+    let child = Child(pid);
 
     let begun = Instant::now();
-    let mut watch = Attending::wait_of(&mut signals, talk, Some(running.pid));
+    let mut watch = Attending::wait_of(&mut signals, talk, Some(pid));
     let held = match outer {
         Some(_) => {
             talk.say_more(&format!("{} is held by an outer claim ({id}); running under it", target.given));
@@ -106,39 +140,76 @@ fn hold(
                     target.given
                 ));
             }
-            let pid = running.pid.unsigned_abs();
-            let (wait, drain, options) = (settings.wait, settings.drain, settings.options);
-            let claiming = Claiming { target: &target, pid, holder: &holder, id: &id, wait, drain, options };
+            let says = match &named {
+                Some(named) => named.says(),
+                None => Says::Beads { holder: &holder, id: &id },
+            };
+            let options = settings.options;
+            let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
             Some(claiming.claim_and_tell(&mut watch, talk, &trail)?)
         }
     };
     report.waited = Some(begun.elapsed());
-    let patience = settings.drain.max(Duration::from_secs(10));
-    let leaving = Leaving { target: &target, patience, talk, trail: &trail };
+    let patience = drain.max(Duration::from_secs(10));
+    let leaving = Leaving { target: &target, patience, talk, trail: &trail, failure_step: None };
     if let Some(stopped) = watch.stopped() {
         leave(&leaving, held, None, Why::SIGNAL, &mut signals, report);
         return Err(stopped);
     }
-    if held.is_some() {
-        talk.say(&format!("claimed {} for {} (PID {})", target.given, escaped(&holder), running.pid));
+    let keeping = match held.map(Keeping::begin).transpose() {
+        Ok(keeping) => keeping,
+        Err(failed) => {
+            let (held, error) = *failed;
+            leave(&leaving, Some(held), None, Why::NOT_STARTED, &mut signals, report);
+            return Err(error.ending(Exit::NotStarted).into());
+        }
+    };
+    let warden = work.as_ref().map(|(work, named)| {
+        let warden = work.warden(&running, named.fields.ttl_seconds, &command.shown());
+        warden.map_err(|error| error.ending(Exit::NotStarted))
+    });
+    let warden = match warden.transpose() {
+        Ok(warden) => warden,
+        Err(error) => {
+            leave(&leaving, end_of(keeping), None, Why::NOT_STARTED, &mut signals, report);
+            return Err(error.into());
+        }
+    };
+    if let Some(warden) = &warden {
+        running.tree = running.tree.without(warden.pid());
+    }
+    if keeping.is_some() {
+        talk.say(&format!("claimed {} for {} (PID {pid})", target.given, escaped(&holder)));
     }
     // An outer claim is watched too, and never released here.
-    let outer = match held {
+    let outer = match keeping {
         None => nested::guard_of(&id, &target, environment),
         Some(_) => None,
     };
-    let lock = held.as_ref().or(outer.as_ref()).map(loss::Watch::over);
-    let started = waiting.go().and_then(|starting| running.supervise(starting, lock, &mut signals, talk));
-    let ended = match started {
+    let watched = || outer.as_ref().map(|outer| Guard::Outer(Watch::over(outer)));
+    let guard = keeping.as_ref().map(|keeping| keeping.guard(&trail)).or_else(watched);
+    let started =
+        waiting.go().and_then(|starting| running.supervise(Some(starting), guard, &mut signals, talk));
+    let mut ended = match started {
         Ok(ended) => ended,
         Err(error) => {
-            leave(&leaving, held, None, Why::NOT_STARTED, &mut signals, report);
+            leave(&leaving, end_of(keeping), None, Why::NOT_STARTED, &mut signals, report);
             return Err(command.not_executed(&error).into());
         }
     };
-    report.pid = Some(running.pid);
+    report.pid = Some(pid);
     report.ending = Some(ended.ending);
     report.left = ended.left.iter().map(|stat| stat.pid).collect();
+    let why = Why::ended(ended.ending);
+    let step = work.as_ref().and_then(|(work, _)| work.failure_step());
+    if let (Outcome::Failure, Some(rollback), None) = (why.result, &rollback.rollback, &ended.lost)
+        && let (Some((work, _)), Some(keeping)) = (&work, &keeping)
+    {
+        talk.say(&format!("the command has failed, rolling back under the lock of {}", target.given));
+        let undoing = Undoing { work, keeping, trail: &trail, command: rollback, variables: &variables };
+        running.wait_group = false;
+        ended.lost = undoing.run(running, step.as_deref(), &mut signals, talk);
+    }
     if !ended.left.is_empty() {
         talk.warn(&format!(
             "the command left processes behind, and the lock is released now: {}; to wait for them: --wait-group",
@@ -149,10 +220,81 @@ fn hold(
     let lost_outer = outer
         .zip(ended.lost.as_ref())
         .map(|(outer, loss)| loss.error(outer.id(), outer.broken_as().as_deref(), outer.age(), &target));
-    let lost =
-        leave(&leaving, held, ended.lost, Why::ended(ended.ending), &mut signals, report).or(lost_outer);
+    let leaving = Leaving { failure_step: step.as_deref(), ..leaving };
+    let is_kept = keeping.is_some();
+    let held = end_of(keeping);
+    if is_kept && held.is_none() {
+        leaving.hangs();
+    }
+    let lost = leave(&leaving, held, ended.lost, why, &mut signals, report).or(lost_outer);
+    // The command's tree was to be ended with us for as long as the lock stood.
+    drop(warden);
     drop(child);
     Ok(Finished { end, lost })
+}
+
+fn end_of(keeping: Option<Keeping>) -> Option<Held> {
+    keeping.and_then(Keeping::end)
+}
+
+/// Runs the command without any lock, as what only observes is to be run.
+fn without_lock(
+    command: &Command,
+    settings: &Hold,
+    wait_group: bool,
+    environment: &Environment,
+    talk: &Talk,
+    report: &mut Report,
+) -> Result<Finished, Stopped> {
+    let mut signals = Signals::block()?;
+    let (tree, own_group) = (Tree::as_subreaper()?, !has_terminal());
+    let waiting = command.fork(&environment.with(&[]), own_group, signals.mask_before())?;
+    let pid = waiting.pid();
+    let Hold { kill_after, on_loss, .. } = *settings;
+    let running = Running { pid, own_group, kill_after, on_loss, wait_group, tree };
+    let child = Child(pid);
+    let started =
+        waiting.go().and_then(|starting| running.supervise(Some(starting), None, &mut signals, talk));
+    let ended = started.map_err(|error| command.not_executed(&error))?;
+    report.pid = Some(pid);
+    report.ending = Some(ended.ending);
+    drop(child);
+    Ok(Finished { end: ended.end(), lost: None })
+}
+
+/// A rollback under the lock.
+struct Undoing<'a> {
+    work: &'a Work,
+    keeping: &'a Keeping,
+    trail: &'a Trail<'a>,
+    command: &'a OsStr,
+    variables: &'a [(OsString, OsString)],
+}
+
+impl Undoing<'_> {
+    /// Runs it; its failure is a warning. The answer is a loss of the lock meanwhile.
+    fn run(&self, running: Running, step: Option<&str>, signals: &mut Signals, talk: &Talk) -> Option<Loss> {
+        let failed =
+            |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
+        let pid = match self.work.rollback(self.command, self.variables, step) {
+            Ok(pid) => pid,
+            Err(error) => {
+                failed(&system_words(&error));
+                return None;
+            }
+        };
+        let child = Child(pid);
+        let running = Running { pid, own_group: true, ..running };
+        let ended = running.supervise(None, Some(self.keeping.guard(self.trail)), signals, talk);
+        drop(child);
+        let ended = ended.ok()?;
+        match ended.ending {
+            Ending::Exited(0) => talk.say("the rollback has ended"),
+            Ending::Exited(code) => failed(&format!("it ended with code {code}")),
+            Ending::Killed(signal) => failed(&format!("it was killed by signal {signal}")),
+        }
+        ended.lost
+    }
 }
 
 /// A command that has run.

@@ -3,13 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Adopted, Held, Site};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::answers::conclude;
@@ -22,6 +22,7 @@ use crate::exit::End;
 use crate::failure::{Code, Error};
 use crate::settings::{self, Common};
 use crate::target::Found;
+use crate::tower;
 use crate::trail::Trail;
 use crate::words::{millis, quoted};
 
@@ -36,6 +37,20 @@ pub struct Typed {
     /// Add a JSON line to FILE [env: BEADLOCK_AUDIT]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
+    /// What became of the work, for the audit: success, failure [default: success, with --failure-step failure]
+    #[arg(long, value_name = "RESULT", hide_possible_values = true, help_heading = tower::options::HEADING)]
+    pub result: Option<Worked>,
+    #[command(flatten)]
+    pub failure: tower::options::FailureStep,
+}
+
+/// What became of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Worked {
+    /// It is done.
+    Success,
+    /// It is not.
+    Failure,
 }
 
 /// For how long the gate is waited for: while the lock stands, a daemon has it for moments only.
@@ -67,6 +82,14 @@ fn release(
         ));
     };
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let given = typed.result.map(|_| "--result").or(typed.failure.given());
+    let is_named = target.lock_name().is_some();
+    if !is_named {
+        tower::options::refuse_for(&target.given, given)?;
+    }
+    if typed.result == Some(Worked::Success) && typed.failure.failure_step.is_some() {
+        return Err(Error::usage("--result success, and --failure-step: which of the two is it?"));
+    }
     let answer = |released: bool, held: Option<Duration>| {
         json!({
             "target": target.name(),
@@ -100,7 +123,8 @@ fn release(
         return Ok(answer(false, None));
     }
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let held = match find(&target, &id, environment, PATIENCE)? {
+    let found = if target.is_nowhere() { Adopted::Gone } else { find(&target, &id, environment, PATIENCE)? };
+    let held = match found {
         Adopted::Held(held) => held,
         Adopted::Gone => {
             talk.warn(&format!(
@@ -132,13 +156,26 @@ fn release(
     };
     let holder = held.record().holder().to_owned();
     // What is not written down is said; the lock must not stay for that.
-    let trail = Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
-        talk.warn(&error.to_string());
-        Trail::open(None, None, &target, request, talk)
-    })?;
+    let trail = if is_named {
+        Trail::of_named(audit.as_deref(), &id, &target, request, talk)
+    } else {
+        Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
+            talk.warn(&error.to_string());
+            Trail::open(None, None, &target, request, talk)
+        })?
+    };
+    let step = typed.failure.failure_step.as_deref();
+    let step = step.map(str::to_owned).or_else(|| {
+        let file =
+            environment.get(tower::work::RESULT_FILE).filter(|_| typed.result == Some(Worked::Failure));
+        tower::fields::failure_step(None, file.map(Path::new))
+    });
+    let has_failed = step.is_some() || typed.result == Some(Worked::Failure);
+    let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
     let age = held.age();
-    let leaving = Leaving { target: &target, patience: PATIENCE, talk, trail: &trail };
-    match leaving.end(held, None, Why::RELEASED, &mut Unattended) {
+    let leaving =
+        Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
+    match leaving.end(held, None, why, &mut Unattended) {
         Left::Released => Ok(answer(true, Some(age))),
         Left::Lost(error) => Err(error),
         Left::Stuck => Err(Error::new(

@@ -58,10 +58,8 @@ fn color_of(text: &str) -> Result<Color, String> {
 pub struct Claim {
     /// The name in the record; `None`: the command's base name.
     pub holder: Option<String>,
-    /// For how long a holder is waited for.
-    pub wait: Wait,
-    /// For how long a running cycle is waited for.
-    pub drain: Duration,
+    wait: Option<Wait>,
+    drain: Option<Duration>,
     /// What counts as dead.
     pub options: Options,
     /// Where every event leaves a line.
@@ -106,8 +104,8 @@ impl Claim {
     ) -> Result<Self, Error> {
         let wait = typed.wait.filter(|_| !typed.no_wait);
         let wait = match either(wait, "BEADLOCK_WAIT", environment) {
-            _ if typed.no_wait => Wait::No,
-            limit => limit?.map_or(Wait::DEFAULT, Wait::UpTo),
+            _ if typed.no_wait => Some(Wait::No),
+            limit => limit?.map(Wait::UpTo),
         };
         let holder = match holder {
             Some(name) => Some(name.clone()),
@@ -117,10 +115,20 @@ impl Claim {
         Ok(Self {
             holder,
             wait,
-            drain: wait.drain(either(typed.drain, "BEADLOCK_DRAIN", environment)?),
-            options: Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() },
+            drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
+            options: Options {
+                reap_proven_dead: typed.reap_proven_dead,
+                force_lock: typed.tower.force_lock,
+                ..Options::default()
+            },
             audit: audit(typed.audit.as_deref(), environment),
         })
+    }
+
+    /// For how long a holder is waited for, `default` where nobody says so, and for how long a running cycle.
+    pub fn patience(&self, default: Wait) -> (Wait, Duration) {
+        let wait = self.wait.unwrap_or(default);
+        (wait, wait.drain(self.drain))
     }
 }
 
@@ -175,18 +183,27 @@ mod tests {
     #[test]
     fn the_command_line_beats_the_environment_also_across_opposites() {
         let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
-        assert_eq!(hold(&[], &[]).unwrap().claim.wait, seconds(10));
-        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, seconds(3));
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, Wait::No);
-        assert_eq!(hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.wait, Wait::No);
-        assert_eq!(hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.wait, seconds(120));
+        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(10));
+        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(3));
         assert_eq!(
-            hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.wait,
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            Wait::No
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            Wait::No
+        );
+        assert_eq!(
+            hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            seconds(120)
+        );
+        assert_eq!(
+            hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
             Wait::No,
             "the last one typed"
         );
         assert_eq!(
-            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.wait,
+            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
             seconds(120),
             "the last one typed"
         );
@@ -196,11 +213,17 @@ mod tests {
 
     #[test]
     fn the_drain_is_short_without_a_wait_unless_it_is_given() {
-        assert_eq!(hold(&[], &[]).unwrap().claim.drain, Duration::from_secs(130));
-        assert_eq!(hold(&["--no-wait"], &[]).unwrap().claim.drain, Duration::from_secs(1));
-        assert_eq!(hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.drain, Duration::from_secs(5));
+        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(130));
         assert_eq!(
-            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.drain,
+            hold(&["--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(1)
+        );
+        assert_eq!(
+            hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(5)
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.patience(Wait::DEFAULT).1,
             Duration::from_secs(7)
         );
     }

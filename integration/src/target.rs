@@ -111,6 +111,13 @@ impl Found {
         self.kind == Kind::Tower && !self.dir().exists()
     }
 
+    /// Its name, where it is a named lock.
+    pub fn lock_name(&self) -> Option<LockName> {
+        let path = self.path();
+        let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
+        LockName::parse(name).ok().filter(|_| self.kind == Kind::Tower)
+    }
+
     /// How long a claim waits for a holder where nobody says so: for a named lock not at all.
     pub fn default_wait(&self) -> Wait {
         match self.kind {

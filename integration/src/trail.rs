@@ -1,25 +1,43 @@
 //! The audit trail of one target: what `--audit FILE` gets to see (DESIGN 8). A line that cannot be written is said
 //! once, and never stands in the way of the work.
+//!
+//! What a claim on a named lock leaves behind are the events of its own document ([`crate::tower::audit`]).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use beadlock_checker::audit::{Audit, Author, Entry, Event};
+use beadlock_checker::audit::{Audit, Author, Entry, Event, Outcome};
+use beadlock_checker::dialect::Record;
 use beadlock_checker::take::Held;
 use beadlock_checker::{Options, Removed, look};
 
+use crate::claim::leaving::Why;
+use crate::claim::loss::Loss;
 use crate::envelope::Request;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::Found;
+use crate::tower;
 
 /// Where what happens to one target's lock is written down, if anywhere.
 #[derive(Debug)]
 pub struct Trail<'a> {
-    audit: Option<Audit>,
+    lines: Lines<'a>,
     request: &'a Request,
     talk: &'a Talk,
     name: String,
     path: PathBuf,
+}
+
+/// Whose lines they are.
+#[derive(Debug)]
+enum Lines<'a> {
+    /// Nobody has asked for any.
+    None,
+    /// Beadlock's own.
+    Ours(Audit),
+    /// The document's of named locks.
+    Tower(tower::audit::Audit<'a>),
 }
 
 impl<'a> Trail<'a> {
@@ -44,12 +62,34 @@ impl<'a> Trail<'a> {
         };
         let audit = file.map(|file| Audit::open(file, author())).transpose();
         let audit = audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?;
-        Ok(Self { audit, request, talk, name: target.name(), path: target.path() })
+        let lines = audit.map_or(Lines::None, Lines::Ours);
+        Ok(Self { lines, request, talk, name: target.name(), path: target.path() })
+    }
+
+    /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that cannot be
+    /// opened is warned of, and stops nothing.
+    pub fn of_named(
+        file: Option<&Path>,
+        request_id: &str,
+        target: &Found,
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Self {
+        let default = || tower::audit::default_file(target.dir());
+        let file = file.map_or_else(default, Path::to_owned);
+        let name = target.lock_name().map(|name| name.to_string()).unwrap_or_default();
+        let audit = tower::audit::Audit::open(&file, request_id, &name, &target.path(), talk);
+        Self { lines: Lines::Tower(audit), request, talk, name: target.name(), path: target.path() }
+    }
+
+    /// Who is told what else there is to say.
+    pub fn talk(&self) -> &'a Talk {
+        self.talk
     }
 
     /// Writes a line of `event`, as `with` fills it in.
     pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
-        let Some(audit) = &self.audit else { return };
+        let Lines::Ours(audit) = &self.lines else { return };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
         if let Err(failed) = audit.write(&entry)
             && failed.is_news()
@@ -60,17 +100,65 @@ impl<'a> Trail<'a> {
 
     /// The claim stands.
     pub fn acquired(&self, held: &Held) {
-        self.write(Event::LockAcquired, |entry| entry.lock(held.record()));
+        match (&self.lines, held.record()) {
+            (Lines::Tower(audit), Record::Tower(record)) => audit.acquired(record.ttl_seconds),
+            _ => self.write(Event::LockAcquired, |entry| entry.lock(held.record())),
+        }
     }
 
     /// A stale lock was removed.
     pub fn removed(&self, removed: &Removed) {
-        self.write(Event::LockStaleRemoved, |entry| entry.removed(removed));
+        match (&self.lines, &*removed.record) {
+            (Lines::Tower(audit), Record::Tower(record)) => audit.stolen(record, &removed.bytes),
+            _ => self.write(Event::LockStaleRemoved, |entry| entry.removed(removed)),
+        }
+    }
+
+    /// The lock `record` was released after `held`; of a failure of the work `step` is what failed.
+    pub fn released(&self, why: Why, held: Duration, record: &Record, step: Option<&str>) {
+        match &self.lines {
+            Lines::Tower(audit) => audit.released(held, why.result, step),
+            _ => self.write(Event::LockReleased, |entry| {
+                entry.reason(why.reason).held_for(held).result(why.result).lock(record)
+            }),
+        }
+    }
+
+    /// It could not be released.
+    pub fn not_released(&self, why: Why, held: Duration, record: &Record, error: &Error) {
+        match &self.lines {
+            Lines::Tower(audit) => audit.release_failed(&error.system()),
+            _ => self.write(Event::LockReleased, |entry| {
+                let entry = entry.reason(why.reason).held_for(held).lock(record);
+                entry.result(Outcome::Failure).error(error)
+            }),
+        }
+    }
+
+    /// It could not be released, for its file does not answer.
+    pub fn hangs(&self) {
+        if let Lines::Tower(audit) = &self.lines {
+            audit.release_failed(&nix::errno::Errno::ETIMEDOUT.into());
+        }
+    }
+
+    /// It was lost; the document of named locks has no event for that.
+    pub fn lost(&self, loss: &Loss, held: Duration, record: &Record, error: &Error) {
+        self.write(Event::LockLost, |entry| {
+            entry.reason(loss.as_str()).detail(error).held_for(held).lock(record)
+        });
+    }
+
+    /// So many heartbeats have failed in a row.
+    pub fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
+        if let Lines::Tower(audit) = &self.lines {
+            audit.heartbeat_failed(in_a_row, error);
+        }
     }
 
     /// There is no claim, for somebody's lock or a cycle was in the way.
     pub fn blocked(&self, error: &Error, target: &Found) {
-        if self.audit.is_none() {
+        if !matches!(self.lines, Lines::Ours(_)) {
             return;
         }
         let look = look(&target.place, &Options::default());

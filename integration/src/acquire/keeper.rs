@@ -9,6 +9,7 @@
 //! (`acquire` was killed) nobody knows the id, and the keeper ends the claim again.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +17,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::sys::{Spawn, Waiting, fork_waiting, ignore};
+use beadlock_checker::dialect::Record;
+use beadlock_checker::facts::Liveness;
+use beadlock_checker::process::{self, Stat};
+use beadlock_checker::sys::{self, Spawn, Waiting, fork_waiting, ignore};
 use beadlock_checker::system_words;
 use beadlock_checker::take::{Adopted, Held};
 use nix::errno::Errno;
@@ -27,8 +31,9 @@ use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsi
 
 use crate::claim::attendant::Attending;
 use crate::claim::event::wait_for;
+use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::{Loss, Watch};
+use crate::claim::loss::Loss;
 use crate::claim::signals::Signals;
 use crate::claim::tree;
 use crate::claim::wait::Deadline;
@@ -57,6 +62,8 @@ pub struct Order<'a> {
     pub holder: &'a str,
     pub request: &'a str,
     pub max_hold: Duration,
+    /// The process that it is kept for, where it is not the keeper itself.
+    pub subject: Option<i32>,
 }
 
 /// A keeper that waits for the claim to stand, and then to be told that it is known. Dropped before that it is ended.
@@ -82,6 +89,7 @@ impl Order<'_> {
         let millis = words::millis(self.max_hold).to_string();
         let audit = audit.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         let target = self.target.absolute();
+        let subject = self.subject.map(|pid| Subject::of(pid).to_string()).unwrap_or_default();
         let words = ["beadlock", ARGUMENT].map(OsStr::new).into_iter().chain([
             target.as_os_str(),
             OsStr::new(&self.target.given),
@@ -90,6 +98,7 @@ impl Order<'_> {
             OsStr::new(self.request),
             OsStr::new(&millis),
             audit.as_ref().map_or(OsStr::new(""), |path| path.as_os_str()),
+            OsStr::new(&subject),
         ]);
         // No word of ours has a NUL.
         let c_string = |word: &OsStr| CString::new(word.as_bytes()).unwrap_or_default();
@@ -130,7 +139,7 @@ impl Keeper {
     pub fn start(&mut self) -> Result<(), Error> {
         let failed = |why: &str| Error::new(Code::Io, format!("the keeper could not be started: {why}"));
         if let Some(waiting) = self.waiting.take() {
-            let started = waiting.go().and_then(beadlock_checker::sys::Starting::result);
+            let started = waiting.go().and_then(sys::Starting::result);
             started.map_err(|error| failed(&system_words(&error)))?;
         }
         let deadline = Deadline::after(PATIENCE);
@@ -180,9 +189,9 @@ impl Drop for Keeper {
 /// The keeper's own life, with the arguments after [`ARGUMENT`].
 pub fn main(args: &[OsString]) -> End {
     let failed = End::Code(Exit::Failed.code());
-    let [target, given, id, holder, request, millis, audit] = args else { return failed };
-    let (Some(given), Some(id), Some(holder), Some(request)) =
-        (given.to_str(), id.to_str(), holder.to_str(), request.to_str())
+    let [target, given, id, holder, request, millis, audit, subject] = args else { return failed };
+    let (Some(given), Some(id), Some(holder), Some(request), Some(subject)) =
+        (given.to_str(), id.to_str(), holder.to_str(), request.to_str(), subject.to_str())
     else {
         return failed;
     };
@@ -202,22 +211,66 @@ pub fn main(args: &[OsString]) -> End {
     if get_away().is_err() {
         return failed;
     }
-    let kept = keep(&held, deadline, &mut signals);
+    let trail = match held.record() {
+        Record::Tower(_) => Ok(Trail::of_named(audit.as_deref(), id, &target, &request, &talk)),
+        Record::Beads(_) => Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
+            .or_else(|_| Trail::open(None, None, &target, &request, &talk)),
+    };
+    let Ok(trail) = trail else { return failed };
+    let Ok(keeping) = Keeping::begin(held) else { return failed };
+    let subject = Subject::parse(subject);
+    let kept = keep(keeping.guard(&trail), deadline, subject, &mut signals);
+    let Some(held) = keeping.end() else { return failed };
     // Who released or broke it has written that down.
     if matches!(kept, Kept::Lost(Loss::Released)) || held.broken_as().is_some() {
         return End::Code(Exit::Done.code());
     }
-    let trail = Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
-        .or_else(|_| Trail::open(None, None, &target, &request, &talk));
-    let Ok(trail) = trail else { return failed };
     let (lost, why) = match kept {
         Kept::Until(why) => (None, why),
         Kept::Lost(loss) => (Some(loss), Why::KEEPER_SIGNAL),
     };
-    let leaving = Leaving { target: &target, patience: LAST_PATIENCE, talk: &talk, trail: &trail };
+    let leaving =
+        Leaving { target: &target, patience: LAST_PATIENCE, talk: &talk, trail: &trail, failure_step: None };
     match leaving.end(held, lost, why, &mut Attending::wait_of(&mut signals, &talk, None)) {
         Left::Lost(_) => End::Code(Exit::Lost.code()),
         Left::Released | Left::Stuck => End::Code(Exit::Done.code()),
+    }
+}
+
+/// How often it is asked whether a process has ended that does not tell.
+const NO_PIDFD: Duration = Duration::from_millis(500);
+
+/// A process that a claim is kept for: its PID, and when it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Subject {
+    pid: i32,
+    start_ticks: Option<u64>,
+}
+
+impl Subject {
+    fn of(pid: i32) -> Self {
+        Self { pid, start_ticks: Stat::read(pid).map(|stat| stat.start_ticks) }
+    }
+
+    fn parse(words: &str) -> Option<Self> {
+        let (pid, start) = words.split_once(' ')?;
+        Some(Self { pid: pid.parse().ok()?, start_ticks: start.parse().ok() })
+    }
+
+    /// It has ended, or its PID is another process by now.
+    fn is_gone(&self) -> bool {
+        process::probe(self.pid.into()) == Liveness::Gone
+            || process::is_dead_zombie(self.pid) == Some(true)
+            || self
+                .start_ticks
+                .is_some_and(|start| Stat::read(self.pid).is_some_and(|stat| stat.start_ticks != start))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.pid)?;
+        self.start_ticks.map_or(Ok(()), |start| write!(f, "{start}"))
     }
 }
 
@@ -230,14 +283,26 @@ enum Kept {
 }
 
 /// Keeps it until there is a reason to end the claim, or it has ended.
-fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Kept {
+fn keep(
+    mut guard: Guard<'_>,
+    deadline: Deadline,
+    mut subject: Option<Subject>,
+    signals: &mut Signals,
+) -> Kept {
     let stdin = io::stdin();
     let mut is_known = false;
-    let mut watch = Watch::over(held);
-    let [mut told, mut woken] = [false; 2];
+    let end = subject.as_ref().and_then(|subject| sys::pidfd_open(subject.pid).ok());
+    let [mut told, mut woken, mut ended] = [false; 3];
     loop {
-        if let Some(loss) = watch.look(woken) {
-            return Kept::Lost(loss);
+        // What cannot be refreshed just now is tried again: there is no work here that could be ended.
+        if let Some(told) = guard.look(woken)
+            && !matches!(told.loss, Loss::Overdue { .. })
+        {
+            return Kept::Lost(told.loss);
+        }
+        // Also by another look: the process may have ended before its end could be waited for.
+        if ended || subject.take_if(|subject| subject.is_gone()).is_some() {
+            return Kept::Until(Why::PROCESS_ENDED);
         }
         while let Some(received) = signals.next() {
             if matches!(received.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT) {
@@ -254,9 +319,11 @@ fn keep(held: &Held, deadline: Deadline, signals: &mut Signals) -> Kept {
         if deadline.is_over() {
             return Kept::Until(Why::MAX_HOLD);
         }
-        let limit = watch.left().min(deadline.left());
+        let net = if subject.is_some() && end.is_none() { NO_PIDFD } else { Duration::MAX };
+        let limit = guard.left().min(deadline.left()).min(net);
         let stdin: Option<BorrowedFd<'_>> = (!is_known).then(|| stdin.as_fd());
-        [_, woken, told] = wait_for([Some(signals.as_fd()), watch.fd(), stdin], limit);
+        let fds = [Some(signals.as_fd()), guard.fd(), stdin, end.as_ref().map(AsFd::as_fd)];
+        [_, woken, told, ended] = wait_for(fds, limit);
     }
 }
 

@@ -22,7 +22,7 @@ use beadlock_checker::take::Held;
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::Claiming;
+use crate::claim::claiming::{Claiming, Says};
 use crate::claim::command;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
@@ -35,6 +35,8 @@ use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::settings::{Claim, Common};
 use crate::target::Found;
+use crate::tower::dir;
+use crate::tower::meant::Meant;
 use crate::trail::Trail;
 use crate::words::quoted;
 
@@ -81,6 +83,11 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
         }
     };
     report::conclude(common, request, typed.claim.report.as_deref(), &report, error.as_ref());
+    if typed.claim.raw
+        && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
+    {
+        let _ = print_all(format!("{lock}\n").as_bytes());
+    }
     if common.json
         && let Some(error) = &error
     {
@@ -99,7 +106,22 @@ fn acquire(
     report: &mut Report,
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let meant = Meant::resolve(
+        typed.target.as_deref(),
+        &typed.claim.tower,
+        None,
+        cli::not_for_named(typed.holder.as_ref(), &typed.claim),
+        environment,
+    )?;
+    let (target, named) = match meant {
+        Meant::Other(target) => (target, None),
+        Meant::Named(named) => (named.target.clone(), Some(named)),
+        Meant::Nothing(why) => {
+            let why = why.unwrap_or("mode observe takes no lock");
+            let message = format!("{why}: there is nothing to acquire; run the commands without that");
+            return Err(Error::usage(message).into());
+        }
+    };
     report.target = Some(target.clone());
     if typed.detach && std::process::id() == 1 {
         let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
@@ -112,10 +134,22 @@ fn acquire(
         (false, None) => Some(subject::caller()?),
     };
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
-    let holder =
-        settings.holder.clone().or_else(name).unwrap_or_else(|| command::holder_name(OsStr::new("")));
+    let of_process = || settings.holder.clone().or_else(name);
+    let holder = match &named {
+        Some(named) => named.fields.actor.clone(),
+        None => of_process().unwrap_or_else(|| command::holder_name(OsStr::new(""))),
+    };
     report.holder = Some(holder.clone());
-    let trail = Trail::open(settings.audit.as_deref(), Some(&holder), &target, request, talk)?;
+    if named.is_some() {
+        dir::make(target.dir())?;
+        target.warn(talk);
+    }
+    let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
+    let audit = settings.audit.as_deref();
+    let trail = match &named {
+        Some(_) => Trail::of_named(audit, &id, &target, request, talk),
+        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+    };
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
     if let Some(outer) = nested::outer_claim(&target, environment) {
         report.nested = true;
@@ -127,27 +161,34 @@ fn acquire(
             target.given
         ));
         let pid = subject.unwrap_or_else(subject::parent);
-        return tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error).into());
+        return tell(common, request, report, &id, pid, (&target, environment))
+            .map_err(|error| not_printed(&error).into());
     }
-    let id = random_id();
     report.id = Some(id.clone());
     let mut signals = Signals::block()?;
-    let max_hold = typed.max_hold.unwrap_or(MAX_HOLD);
-    let mut keeper = match subject {
-        Some(_) => None,
-        None => {
-            let order =
-                keeper::Order { target: &target, id: &id, holder: &holder, request: request.id(), max_hold };
-            Some(order.fork(settings.audit.as_deref(), environment, signals.mask_before())?)
+    let max_hold = match subject {
+        Some(_) => Duration::MAX,
+        None => typed.max_hold.unwrap_or(MAX_HOLD),
+    };
+    // What is judged by time needs somebody who keeps it up.
+    let mut keeper = match (subject, &named) {
+        (Some(_), None) => None,
+        _ => {
+            let (target, id, holder, request) = (&target, &id, &holder, request.id());
+            let order = keeper::Order { target, id, holder, request, max_hold, subject };
+            Some(order.fork(audit, environment, signals.mask_before())?)
         }
     };
     let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
     let begun = Instant::now();
     let child = keeper.as_ref().map(keeper::Keeper::pid);
     let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-    let (wait, drain, options) = (settings.wait, settings.drain, settings.options);
-    let claiming =
-        Claiming { target: &target, pid: pid.unsigned_abs(), holder: &holder, id: &id, wait, drain, options };
+    let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
+    let says = match &named {
+        Some(named) => named.says(),
+        None => Says::Beads { holder: &holder, id: &id },
+    };
+    let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
     let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
     let mut finish = || -> Result<(), Stopped> {
         if let Some(stopped) = attending.stopped() {
@@ -155,12 +196,14 @@ fn acquire(
         }
         if let Some(keeper) = &mut keeper {
             keeper.start()?;
-        } else if process::probe(i64::from(pid)) == Liveness::Gone {
+        }
+        if subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
             return Err(subject::gone(pid).into());
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        tell(common, request, report, &id, pid, &target).map_err(|error| not_printed(&error))?;
+        tell(common, request, report, &id, pid, (&target, environment))
+            .map_err(|error| not_printed(&error))?;
         Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
     };
     match finish() {
@@ -175,7 +218,8 @@ fn acquire(
             Ok(())
         }
         Err(stopped) => {
-            let leaving = Leaving { target: &target, patience: drain, talk, trail: &trail };
+            let leaving =
+                Leaving { target: &target, patience: drain, talk, trail: &trail, failure_step: None };
             let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
             Err(stopped)
         }
@@ -194,7 +238,7 @@ fn tell(
     report: &Report,
     id: &str,
     pid: i32,
-    target: &Found,
+    (target, environment): (&Found, &Environment),
 ) -> io::Result<()> {
     if common.json {
         let envelope = request.envelope(report.json(), None, &common.talk.warnings());
@@ -202,6 +246,11 @@ fn tell(
     }
     let mut lines = b"BEADLOCK_TARGET=".to_vec();
     lines.extend(assigned(target.exported()));
+    // The target does not say where, and what was typed is in no environment.
+    if environment.typed_lock_dir().is_some() && target.lock_name().is_some() {
+        lines.extend(b"\nBEADLOCK_LOCK_DIR=");
+        lines.extend(assigned(target.dir().as_os_str()));
+    }
     lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
     print_all(&lines)
 }

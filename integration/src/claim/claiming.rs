@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::{Record, Rejected};
+use beadlock_checker::dialect::tower::LockName;
+use beadlock_checker::dialect::{Record, Rejected, beads};
 use beadlock_checker::take::{self, Attempt, Held, Site};
-use beadlock_checker::{Gate, Options, Removed};
+use beadlock_checker::{Gate, Options, Removed, facts};
 
 use super::attendant::{Attendant, Stopped};
 use super::gate;
@@ -13,8 +14,18 @@ use super::wait::Wait;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::Found;
+use crate::tower::fields::Fields;
 use crate::trail::Trail;
 use crate::words;
+
+/// What a record says beside its process.
+#[derive(Debug, Clone, Copy)]
+pub enum Says<'a> {
+    /// Of the beads rule: the name, and the claim's id, for the environment of a command that was forked before.
+    Beads { holder: &'a str, id: &'a str },
+    /// Of a named lock.
+    Tower { name: &'a LockName, fields: &'a Fields },
+}
 
 /// One claim, and how patient it is.
 #[derive(Debug)]
@@ -23,10 +34,8 @@ pub struct Claiming<'a> {
     pub target: &'a Found,
     /// The process that the record names.
     pub pid: u32,
-    /// The name that the record carries.
-    pub holder: &'a str,
-    /// The claim's id, for the environment of a command that was forked before.
-    pub id: &'a str,
+    /// What else the record says.
+    pub says: Says<'a>,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
@@ -49,7 +58,7 @@ impl Claiming<'_> {
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
                     }
-                    take::claim_without_gate(&self.target.place, &self.record()?, &self.options)?
+                    take::claim_without_gate(&self.target.place, self.record()?, &self.options)?
                 }
             };
             let (refused, dead) = match attempt {
@@ -87,20 +96,26 @@ impl Claiming<'_> {
 
     fn attempt(&self, gate: &Gate) -> Result<Attempt, Stopped> {
         let site = Site::new(gate, &self.options).with_names(self.target.place.names());
-        Ok(site.claim(&self.record()?)?)
+        Ok(site.claim(self.record()?)?)
     }
 
     /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
     fn record(&self) -> Result<Record, Error> {
-        let made = Record::for_process(self.pid, self.holder, env!("CARGO_PKG_VERSION"));
+        let (holder, id) = match self.says {
+            Says::Beads { holder, id } => (holder, id),
+            Says::Tower { name, fields } => {
+                return Ok(fields.record(name.clone(), self.pid, facts::now()).into());
+            }
+        };
+        let made = beads::Record::for_process(self.pid, holder, env!("CARGO_PKG_VERSION"));
         let mut record = made.map_err(|rejected| match rejected {
             Rejected::Invalid(why) | Rejected::Malformed(why) => {
                 Error::new(Code::Io, format!("no record can be made: {why}"))
             }
         })?;
         if let Some(mark) = record.beadlock.as_mut() {
-            self.id.clone_into(&mut mark.id);
+            id.clone_into(&mut mark.id);
         }
-        Ok(record)
+        Ok(record.into())
     }
 }

@@ -73,7 +73,6 @@ impl Command {
 
     /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
     /// [`Warden`](beadlock_checker::warden::Warden) does the same to what it has started.
-    #[expect(dead_code, reason = "hold comes to it with the tower dialect")]
     pub fn ending_with_us(self) -> Self {
         Self { parent_death: Some(Signal::SIGTERM), ..self }
     }

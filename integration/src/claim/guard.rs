@@ -10,7 +10,7 @@ use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
 use super::attendant::{Attendant, Unattended};
-use super::claiming::Claiming;
+use super::claiming::{Claiming, Says};
 use super::loss::{self, Loss};
 use super::wait::Wait;
 use super::{gate, nested};
@@ -90,8 +90,7 @@ impl Hold {
         let claiming = Claiming {
             target: &target,
             pid: std::process::id(),
-            holder: &holder,
-            id: &id,
+            says: Says::Beads { holder: &holder, id: &id },
             wait,
             drain,
             options,

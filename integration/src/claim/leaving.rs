@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use beadlock_checker::audit::{Event, Outcome};
+use beadlock_checker::audit::Outcome;
+use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::take::{Held, Release, Whereabouts};
 
 use super::attendant::Attendant;
@@ -13,6 +15,7 @@ use super::tree::Ending;
 use crate::failure::Error;
 use crate::talk::Talk;
 use crate::target::Found;
+use crate::tower::audit::errno_words;
 use crate::trail::Trail;
 
 /// Ends claims on one target.
@@ -25,6 +28,8 @@ pub struct Leaving<'a> {
     pub talk: &'a Talk,
     /// What is written down.
     pub trail: &'a Trail<'a>,
+    /// Which step of the work has failed, where that is known.
+    pub failure_step: Option<&'a str>,
 }
 
 /// How a claim ended.
@@ -41,8 +46,8 @@ pub enum Left {
 /// Why a claim ends, and what became of the work, for the audit.
 #[derive(Debug, Clone, Copy)]
 pub struct Why {
-    reason: &'static str,
-    result: Outcome,
+    pub reason: &'static str,
+    pub result: Outcome,
 }
 
 impl Why {
@@ -54,8 +59,12 @@ impl Why {
     pub const NOT_HANDED_OVER: Self = Self { reason: "not_handed_over", result: Outcome::Failure };
     /// `release` was told its id.
     pub const RELEASED: Self = Self { reason: "released", result: Outcome::Success };
+    /// The same, and the work has failed.
+    pub const RELEASED_AFTER_FAILURE: Self = Self { reason: "released", result: Outcome::Failure };
     /// The keeper's time was over.
     pub const MAX_HOLD: Self = Self { reason: "max_hold", result: Outcome::Success };
+    /// The process that it was kept for has ended, and nobody has said that its work is done.
+    pub const PROCESS_ENDED: Self = Self { reason: "process_ended", result: Outcome::Failure };
     /// The keeper was told to end.
     pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
 
@@ -75,7 +84,7 @@ impl Leaving<'_> {
         let is_in_place = known.is_none() && held.whereabouts() == Whereabouts::InPlace;
         let kept = (!is_in_place).then(|| held.broken_as()).flatten();
         let loss = match known {
-            Some(loss) if loss != Loss::Replaced => loss,
+            Some(loss) if !loss.may_be_ours() => loss,
             known => match (release(held, self.target.dir(), self.patience, attendant), known) {
                 (_, Some(loss)) => loss,
                 (Ok(Release::Gone), None) => Loss::Vanished,
@@ -83,30 +92,44 @@ impl Leaving<'_> {
                 (Ok(Release::Released), None) => {
                     self.talk.end_live();
                     self.talk.say(&format!("released {} after {}", self.target.given, shown(age)));
-                    self.trail.write(Event::LockReleased, |entry| {
-                        entry.reason(why.reason).held_for(age).result(why.result).lock(&record)
-                    });
+                    self.trail.released(why, age, &record, self.failure_step);
                     return Left::Released;
                 }
                 (Err(failed), None) => {
                     let (_, error) = *failed;
-                    self.talk.warn(&format!(
-                        "the lock was not released: {error}; once this has ended, type: beadlock check {}",
-                        self.target.typed()
-                    ));
-                    self.trail.write(Event::LockReleased, |entry| {
-                        let entry = entry.reason(why.reason).held_for(age).lock(&record);
-                        entry.result(Outcome::Failure).error(&error)
-                    });
+                    self.talk.warn(&format!("the lock was not released: {}", self.what_now(&record, &error)));
+                    self.trail.not_released(why, age, &record, &error);
                     return Left::Stuck;
                 }
             },
         };
         self.talk.end_live();
         let error = loss.error(&id, kept.as_deref(), age, self.target);
-        self.trail.write(Event::LockLost, |entry| {
-            entry.reason(loss.as_str()).detail(&error).held_for(age).lock(&record)
-        });
+        self.trail.lost(&loss, age, &record, &error);
         Left::Lost(error)
+    }
+
+    /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
+    pub fn hangs(&self) {
+        self.talk.warn(&format!(
+            "the lock was not released: {} does not answer; it goes stale by itself, and --force-lock takes it then",
+            escaped_path(&self.target.path())
+        ));
+        self.trail.hangs();
+    }
+
+    /// Why a lock was not released, and what is to be done about it.
+    fn what_now(&self, record: &Record, error: &Error) -> String {
+        let typed = self.target.typed();
+        match record {
+            Record::Beads(_) => format!("{error}; once this has ended, type: beadlock check {typed}"),
+            Record::Tower(record) => format!(
+                "{error} ({}); it goes stale {} s after its last heartbeat, and --force-lock takes it then; to take it \
+                 away by hand: beadlock break {typed} --id {} --even-if-live",
+                errno_words(&error.system()),
+                record.ttl_seconds,
+                record.request_id
+            ),
+        }
     }
 }

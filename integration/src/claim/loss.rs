@@ -50,6 +50,8 @@ pub enum Loss {
     Replaced,
     /// Another one is in its place; its record where it has one.
     Changed(Option<Box<Record>>),
+    /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
+    Overdue { why: String, left: Duration },
 }
 
 impl Loss {
@@ -60,7 +62,13 @@ impl Loss {
             Self::Released => "released",
             Self::Replaced => "replaced",
             Self::Changed(_) => "changed",
+            Self::Overdue { .. } => "overdue",
         }
+    }
+
+    /// The lock may still be there as it was, and be ours to remove.
+    pub fn may_be_ours(&self) -> bool {
+        matches!(self, Self::Replaced | Self::Overdue { .. })
     }
 
     /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who broke it keeps it.
@@ -85,6 +93,9 @@ impl Loss {
             Self::Changed(Some(record)) => {
                 let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
                 format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid())
+            }
+            Self::Overdue { why, .. } => {
+                format!("{path} could not be refreshed in time, and may be taken as stale from now on: {why}")
             }
             Self::Changed(None) => {
                 format!("{path} was overwritten with something that is no lock, and it was not touched")
@@ -116,7 +127,8 @@ fn seen(held: &Held) -> Option<Loss> {
     loss_of(held.whereabouts())
 }
 
-fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
+/// What it means where it has got to.
+pub fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
     match whereabouts {
         Whereabouts::InPlace | Whereabouts::Aside | Whereabouts::Unknown => None,
         Whereabouts::Vanished => Some(Loss::Vanished),
@@ -129,6 +141,12 @@ fn loss_of(whereabouts: Whereabouts) -> Option<Loss> {
 #[derive(Debug)]
 pub struct Watch<'h> {
     held: &'h Held,
+    eye: Eye,
+}
+
+/// What a watch has seen so far.
+#[derive(Debug)]
+pub struct Eye {
     /// None before the second look, and where it cannot be watched.
     events: Option<Watcher>,
     looks: Looks,
@@ -152,23 +170,45 @@ enum Looks {
 impl<'h> Watch<'h> {
     /// Begins now: with a look, and with events from the next one on.
     pub fn over(held: &'h Held) -> Self {
-        let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
-        Self { held, events: None, looks, again, suspected: false, moved: false }
-    }
-
-    /// Asks for events. Of a command that ends at once they are not worth what it costs to end them.
-    fn begin(&mut self) {
-        let flags = AddWatchFlags::IN_ATTRIB
-            | AddWatchFlags::IN_MODIFY
-            | AddWatchFlags::IN_MOVE_SELF
-            | AddWatchFlags::IN_DELETE_SELF;
-        let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.held.pin().as_raw_fd()));
-        self.events = Watcher::over(&[by_number, self.held.path()], flags);
+        Self { held, eye: Eye::new() }
     }
 
     /// The lock that is watched.
     pub fn held(&self) -> &'h Held {
         self.held
+    }
+
+    /// As [`Eye::fd`].
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.eye.fd()
+    }
+
+    /// As [`Eye::left`].
+    pub fn left(&self) -> Duration {
+        self.eye.left()
+    }
+
+    /// As [`Eye::look`].
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        self.eye.look(self.held, woken)
+    }
+}
+
+impl Eye {
+    /// Begins now.
+    pub fn new() -> Self {
+        let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
+        Self { events: None, looks, again, suspected: false, moved: false }
+    }
+
+    /// Asks for events. Of a command that ends at once they are not worth what it costs to end them.
+    fn begin(&mut self, held: &Held) {
+        let flags = AddWatchFlags::IN_ATTRIB
+            | AddWatchFlags::IN_MODIFY
+            | AddWatchFlags::IN_MOVE_SELF
+            | AddWatchFlags::IN_DELETE_SELF;
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
+        self.events = Watcher::over(&[by_number, held.path()], flags);
     }
 
     /// Readable when something has happened to the lock.
@@ -182,7 +222,7 @@ impl<'h> Watch<'h> {
     }
 
     /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+    pub fn look(&mut self, held: &Held, woken: bool) -> Option<Loss> {
         let is_time = self.again.is_over();
         if woken && let Some(events) = &self.events {
             events.read(|event| self.moved |= event.mask.contains(AddWatchFlags::IN_MOVE_SELF));
@@ -193,7 +233,7 @@ impl<'h> Watch<'h> {
         self.looks = match self.looks {
             Looks::None => Looks::One,
             Looks::One => {
-                self.begin();
+                self.begin(held);
                 Looks::Watched
             }
             Looks::Watched => Looks::Watched,
@@ -203,11 +243,11 @@ impl<'h> Watch<'h> {
             (Looks::Watched, None) => NET_ALONE,
             (Looks::None | Looks::One, _) => SHORT,
         };
-        let whereabouts = self.held.whereabouts();
+        let whereabouts = held.whereabouts();
         let is_in_place = whereabouts == Whereabouts::InPlace;
         let lost = match loss_of(whereabouts) {
             // Not known where nothing wakes the watch: then by what a release leaves, and rm does too.
-            Some(Loss::Vanished) if self.was_moved() && self.held.is_deleted() => Some(Loss::Released),
+            Some(Loss::Vanished) if self.was_moved() && held.is_deleted() => Some(Loss::Released),
             lost => lost,
         };
         self.moved &= !is_in_place;
@@ -273,8 +313,8 @@ mod tests {
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut watch = Watch { suspected: true, ..Watch::over(&held) };
-        assert_eq!(watch.look(true), None);
-        assert!(!watch.suspected);
+        let mut eye = Eye { suspected: true, ..Eye::new() };
+        assert_eq!(eye.look(&held, true), None);
+        assert!(!eye.suspected);
     }
 }

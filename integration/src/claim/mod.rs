@@ -11,6 +11,7 @@
 //! attendant.rs   who looks after a wait: tells the user, hears signals; what it hears, and how it stops one
 //! nested.rs      inside another hold, or inside a cycle
 //! loss.rs        the watch over a lock that is held
+//! keeping.rs     a lock that stands is watched, and where its dialect wants that kept up
 //! leaving.rs     the end of a claim
 //! report.rs      what became of it, for people and in JSON
 //! command.rs     the command: found in PATH before any wait, forked, not yet executing
@@ -25,6 +26,7 @@ pub mod command;
 pub mod event;
 pub mod gate;
 pub mod guard;
+pub mod keeping;
 pub mod leaving;
 pub mod loss;
 pub mod nested;

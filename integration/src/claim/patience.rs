@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Look, Options, Reason, Skip, Verdict, look};
+use beadlock_checker::{Look, Options, Reason, Skip, Verdict, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
@@ -165,13 +166,23 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         }
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
-            Record::Tower(_) => format!(
-                "{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}"
-            ),
+            Record::Tower(record) => {
+                let silent = shown(tower::silence(record, facts::now()));
+                format!(
+                    "{path} is held by {holder} since {}, its last heartbeat was {silent} ago; {wait}; wait for its \
+                     completion (--wait DUR), --force-lock takes it only once it is stale (after {}s without a \
+                     heartbeat); who and why: beadlock status {typed}",
+                    record.created_at, record.ttl_seconds
+                )
+            }
         },
     };
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
-    Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2))
+    let error = Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2));
+    match record {
+        Record::Beads(_) => error,
+        Record::Tower(record) => error.answering(&Answer::blocked(record)),
+    }
 }
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
@@ -180,6 +191,7 @@ fn stale(target: &Found, skip: &Skip) -> Error {
     let Skip::Stale { record, age, .. } = skip else {
         return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
     };
+    let answer = record.as_tower().map(|record| Answer::stale(record, *age));
     let (holder, age) = (escaped(record.holder()), age.as_secs());
     let message = format!(
         "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: beadlock \
@@ -190,7 +202,11 @@ fn stale(target: &Found, skip: &Skip) -> Error {
         record.pid(),
         words::age(record).as_millis()
     );
-    Error::new(Code::LockStale, message).detailed(detail).ending(Exit::Conflict)
+    let error = Error::new(Code::LockStale, message).detailed(detail).ending(Exit::Conflict);
+    match answer {
+        Some(answer) => error.answering(&answer),
+        None => error,
+    }
 }
 
 fn being_changed(path: &Path, drain: Duration) -> Error {

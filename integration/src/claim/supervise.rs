@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::process::{self, Stat};
 use beadlock_checker::sys::Starting;
-use beadlock_checker::take::Held;
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::event::wait_for;
-use super::loss::{Loss, OnLoss, Watch};
+use super::keeping::{Guard, Told};
+use super::loss::{Loss, OnLoss};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use super::wait::Deadline;
@@ -97,12 +97,11 @@ impl Running {
     /// What `execve` said of the command, which has not run then.
     pub fn supervise(
         &self,
-        starting: Starting,
-        mut watch: Option<Watch<'_>>,
+        mut starting: Option<Starting>,
+        mut guard: Option<Guard<'_>>,
         signals: &mut Signals,
         talk: &Talk,
     ) -> io::Result<Ended> {
-        let mut starting = Some(starting);
         let mut came = Came::default();
         let mut said_waiting = false;
         loop {
@@ -142,20 +141,18 @@ impl Running {
             }
             let net = if ending.is_some() { NET } else { Duration::MAX };
             let limit = came.deadline.map_or(net, |deadline| deadline.left().min(net));
-            let limit = watch.as_ref().map_or(limit, |watch| watch.left().min(limit));
+            let limit = guard.as_ref().map_or(limit, |guard| guard.left().min(limit));
             let [_, has_started, woken] = wait_for(
                 [
                     Some(signals.as_fd()),
                     starting.as_ref().map(AsFd::as_fd),
-                    watch.as_ref().and_then(Watch::fd),
+                    guard.as_ref().and_then(Guard::fd),
                 ],
                 limit,
             );
-            if let Some(watched) = &mut watch
-                && let Some(loss) = watched.look(woken)
-            {
-                self.lose(loss, watched.held(), &mut came, talk);
-                watch = None;
+            if let Some(told) = guard.as_mut().and_then(|guard| guard.look(woken)) {
+                self.lose(told, &mut came, talk);
+                guard = None;
             }
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
@@ -252,15 +249,21 @@ impl Running {
     }
 
     /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, loss: Loss, held: &Held, came: &mut Came, talk: &Talk) {
-        let cause = loss.cause(&held.path(), held.id(), held.broken_as().as_deref());
-        came.lost = Some(loss);
+    fn lose(&self, told: Told, came: &mut Came, talk: &Talk) {
+        let cause = told.cause();
+        // Before somebody else may have the lock.
+        let grace = match &told.loss {
+            Loss::Overdue { left, .. } => self.kill_after.min(*left),
+            _ => self.kill_after,
+        };
+        came.lost = Some(told.loss);
         match self.on_loss {
             OnLoss::Kill => {
                 talk.warn(&format!("the lock is lost, ending the command: {cause}"));
                 came.passed_on = true;
                 self.end_tree();
-                came.deadline.get_or_insert_with(|| Deadline::after(self.kill_after));
+                let deadline = Deadline::after(grace);
+                came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
             }
             OnLoss::Warn => talk.warn(&format!("the lock is lost, the command runs on without it: {cause}")),
         }

@@ -186,7 +186,7 @@ fn work(running: &Running, waiting: Waiting, signals: &mut Signals, talk: &Talk)
             return Ok(Worked::Signalled(received.signal));
         }
     }
-    running.supervise(waiting.go()?, None, signals, talk).map(Worked::Ended)
+    running.supervise(Some(waiting.go()?), None, signals, talk).map(Worked::Ended)
 }
 
 fn inside_itself(target: &Found) -> Error {

@@ -8,15 +8,19 @@
 //! mode.rs      observe, mutate, reconcile: who locks, and what is said of who should and does not
 //! options.rs   the options of hold and acquire that belong to tower alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
+//! meant.rs     what a command line means that names a lock or an intent
+//! heartbeat.rs the thread that keeps a lock up
+//! work.rs      the command under a named lock: who ends it with us, which step failed, what undoes it
 //! audit.rs     the events of the seed, one JSON line each
 //! ```
-
-#![cfg_attr(not(test), expect(dead_code, reason = "hold, acquire and release come to it with the dialect"))]
 
 pub mod audit;
 pub mod dir;
 pub mod fields;
+pub mod heartbeat;
 pub mod intent;
+pub mod meant;
 pub mod mode;
 pub mod options;
+pub mod work;
 mod yaml;

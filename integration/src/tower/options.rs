@@ -11,10 +11,11 @@ use super::mode::Mode;
 use crate::failure::Error;
 
 /// Where `--help` puts them.
-const HEADING: &str = "Named locks (tower:NAME)";
+pub const HEADING: &str = "Named locks (tower:NAME)";
 
 /// What `hold` and `acquire` take for a named lock.
 #[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
 pub struct Typed {
     /// Take the lock also when it is stale; one that is not is never taken
     #[arg(long, help_heading = HEADING)]

@@ -1,0 +1,143 @@
+//! A lock that stands, and what is done for it while the work goes on: it is watched, and where its dialect goes by time it is
+//! kept up too.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::dialect::Record;
+use beadlock_checker::take::Held;
+
+use super::loss::{Loss, Watch};
+use crate::failure::Error;
+use crate::tower::audit::FAILURES_IN_A_ROW;
+use crate::tower::heartbeat::{Heartbeats, News};
+use crate::trail::Trail;
+
+/// A lock, and who looks after it.
+#[derive(Debug)]
+pub enum Keeping {
+    /// It stands by itself for as long as its process lives.
+    Watched(Held),
+    /// It stands for as long as there are heartbeats.
+    Beating(Heartbeats),
+}
+
+impl Keeping {
+    /// Begins, as the lock's dialect has it.
+    ///
+    /// # Errors
+    /// When the system has no thread to give; the guard comes back.
+    pub fn begin(held: Held) -> Result<Self, Box<(Held, Error)>> {
+        match held.record() {
+            Record::Beads(_) => Ok(Self::Watched(held)),
+            Record::Tower(record) => {
+                let ttl = record.ttl_seconds;
+                Heartbeats::of(held, ttl).map(Self::Beating)
+            }
+        }
+    }
+
+    /// Who tells of a loss.
+    pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
+        match self {
+            Self::Watched(held) => Guard::Watch(Watch::over(held)),
+            Self::Beating(beats) => Guard::Beats(beats, trail),
+        }
+    }
+
+    /// The guard of the claim, to end it. `None`: it is not to be had, for a heartbeat hangs.
+    pub fn end(self) -> Option<Held> {
+        match self {
+            Self::Watched(held) => Some(held),
+            Self::Beating(beats) => beats.end(),
+        }
+    }
+}
+
+/// Who tells of the loss of a lock.
+#[derive(Debug)]
+pub enum Guard<'k> {
+    /// By looking.
+    Watch(Watch<'k>),
+    /// By looking at an outer claim, which somebody else keeps up.
+    Outer(Watch<'k>),
+    /// By its heartbeats.
+    Beats(&'k Heartbeats, &'k Trail<'k>),
+}
+
+/// A loss, and what is to be said of it.
+#[derive(Debug)]
+pub struct Told {
+    pub loss: Loss,
+    pub path: PathBuf,
+    pub id: String,
+    pub kept: Option<PathBuf>,
+}
+
+impl Told {
+    /// What has happened, and why.
+    pub fn cause(&self) -> String {
+        self.loss.cause(&self.path, &self.id, self.kept.as_deref())
+    }
+
+    fn of(loss: Loss, path: &Path, id: &str, kept: Option<PathBuf>) -> Self {
+        Self { loss, path: path.to_owned(), id: id.to_owned(), kept }
+    }
+}
+
+impl Guard<'_> {
+    /// Readable when something has happened.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
+            Self::Beats(beats, _) => Some(beats.fd()),
+        }
+    }
+
+    /// How long it may be left alone.
+    pub fn left(&self) -> Duration {
+        match self {
+            Self::Watch(watch) | Self::Outer(watch) => watch.left(),
+            Self::Beats(beats, _) => beats.left(),
+        }
+    }
+
+    /// Looks, when it is time or when it was woken. What is not a loss yet is said here.
+    pub fn look(&mut self, woken: bool) -> Option<Told> {
+        let is_outer = matches!(self, Self::Outer(_));
+        let (beats, trail) = match self {
+            Self::Watch(watch) | Self::Outer(watch) => {
+                let loss = watch.look(woken)?;
+                let held = watch.held();
+                // A heartbeat may put a new file in the old one's place.
+                if let (Loss::Changed(Some(record)), true) = (&loss, is_outer)
+                    && record.as_tower().is_some_and(|record| record.request_id == held.id())
+                {
+                    return None;
+                }
+                return Some(Told::of(loss, &held.path(), held.id(), held.broken_as()));
+            }
+            Self::Beats(beats, trail) => (*beats, *trail),
+        };
+        let mut told = None;
+        for news in beats.news() {
+            match news {
+                News::Failed { in_a_row, why } => {
+                    if in_a_row == 1 {
+                        trail.talk().warn(&format!(
+                            "a heartbeat failed: {why}; the command goes on, and it is tried again"
+                        ));
+                    }
+                    if in_a_row == FAILURES_IN_A_ROW {
+                        trail.talk().warn(&format!("{in_a_row} heartbeats in a row have failed: {why}"));
+                        trail.heartbeat_failed(in_a_row, &why);
+                    }
+                }
+                News::Recovered => trail.talk().say("heartbeats succeed again"),
+                News::Lost(loss, kept) => told = Some(Told::of(loss, beats.path(), beats.id(), kept)),
+            }
+        }
+        told
+    }
+}

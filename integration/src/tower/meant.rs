@@ -1,0 +1,83 @@
+//! What a command line means that may name a lock, or an intent that does.
+
+use std::ffi::OsStr;
+
+use beadlock_checker::dialect::tower::LockName;
+
+use super::dir;
+use super::fields::{Fields, Locking, Wanted};
+use super::options::{Typed, refuse_for};
+use crate::claim::claiming::Says;
+use crate::environment::Environment;
+use crate::failure::Error;
+use crate::target::Found;
+
+/// What is to be claimed.
+#[derive(Debug)]
+pub enum Meant {
+    /// A target of another dialect.
+    Other(Found),
+    /// A named lock.
+    Named(Box<Named>),
+    /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
+    Nothing(Option<&'static str>),
+}
+
+/// A named lock that is to be claimed.
+#[derive(Debug)]
+pub struct Named {
+    pub target: Found,
+    pub name: LockName,
+    pub fields: Fields,
+}
+
+impl Named {
+    /// What its record says.
+    pub fn says(&self) -> Says<'_> {
+        Says::Tower { name: &self.name, fields: &self.fields }
+    }
+}
+
+impl Meant {
+    /// By the target that is typed, else the intent's, else what is found. `also` is an option that was typed besides and
+    /// means something to named locks alone; `instead` one that means nothing to them, and what does.
+    ///
+    /// # Errors
+    /// As [`Found::resolve`], [`Wanted::resolve`] and [`Wanted::fields`].
+    pub fn resolve(
+        target: Option<&OsStr>,
+        typed: &Typed,
+        also: Option<&'static str>,
+        instead: Option<(&'static str, &'static str)>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let found = match (target, &typed.intent) {
+            (None, Some(_)) => None,
+            _ => Some(Found::resolve(target, environment)?),
+        };
+        let named = match &found {
+            None => None,
+            Some(found) => match found.lock_name() {
+                Some(name) => Some(name),
+                None => {
+                    refuse_for(&found.given, typed.given().or(also))?;
+                    return Ok(Self::Other(found.clone()));
+                }
+            },
+        };
+        if let Some((option, instead)) = instead {
+            return Err(Error::usage(format!(
+                "{option} means nothing to a named lock (tower:NAME); {instead}"
+            )));
+        }
+        let wanted = Wanted::resolve(typed, environment)?;
+        let name = match wanted.locking(named.as_ref())? {
+            Locking::Observe => return Ok(Self::Nothing(None)),
+            Locking::Unnamed(warning) => return Ok(Self::Nothing(Some(warning))),
+            Locking::Named(name) => name,
+        };
+        let fields = wanted.fields()?;
+        let of_intent = || Found::of_tower(&dir::of(environment), &name, environment.typed_lock_dir());
+        Ok(Self::Named(Box::new(Named { target: found.unwrap_or_else(of_intent), name, fields })))
+    }
+}

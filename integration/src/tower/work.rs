@@ -1,0 +1,119 @@
+//! What a command under a named lock has besides: who ends it when beadlock is killed, where it says which step has failed,
+//! and what undoes it (section 8.2 of the seed).
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use beadlock_checker::facts::random_id;
+use beadlock_checker::runner::for_shell;
+use beadlock_checker::system_words;
+use beadlock_checker::warden::{self, Ward, Warden};
+use nix::unistd::mkdtemp;
+
+use super::fields::failure_step;
+use crate::claim::supervise::Running;
+use crate::environment::Environment;
+use crate::failure::Error;
+use crate::talk::Talk;
+
+/// The variable that names the file for the step that has failed.
+pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
+/// The same step, for the rollback.
+const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
+
+/// The work under one named lock.
+#[derive(Debug)]
+pub struct Work {
+    token: String,
+    result: Option<ResultFile>,
+    /// Which step fails, if one does.
+    step: Option<String>,
+}
+
+impl Work {
+    /// Makes room for what the command will say. Where there is none that is said, and nothing more.
+    pub fn new(step: Option<&str>, environment: &Environment, talk: &Talk) -> Self {
+        let result = ResultFile::new(environment);
+        let result = result.inspect_err(|why| talk.warn(&format!("no file for a failed step: {why}"))).ok();
+        Self { token: random_id(), result, step: step.map(str::to_owned) }
+    }
+
+    /// What the command's environment has besides.
+    pub fn variables(&self, environment: &Environment) -> Vec<(&'static str, OsString)> {
+        let wards = warden::variable(&self.token, environment.get(warden::VARIABLE));
+        let file = self.result.as_ref().map(|result| result.path().into_os_string()).unwrap_or_default();
+        vec![(warden::VARIABLE, wards), (RESULT_FILE, file)]
+    }
+
+    /// Whoever ends the command and all that it has started when beadlock is killed: before the lock may be taken as stale.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    pub fn warden(&self, running: &Running, ttl_seconds: u64, name: &str) -> Result<Warden, Error> {
+        let grace = running.kill_after.min(Duration::from_secs(ttl_seconds) / 2);
+        let ward = Ward { pid: running.pid, leads: running.own_group, token: &self.token, grace };
+        Warden::start(&ward, OsStr::new(name)).map_err(|error| {
+            let why = system_words(&error);
+            Error::io(
+                format!("failed to start who ends the command when this is killed: {why}"),
+                error.kind(),
+            )
+        })
+    }
+
+    /// Which step has failed: what was typed, else what the command has written.
+    pub fn failure_step(&self) -> Option<String> {
+        failure_step(self.step.as_deref(), self.result.as_ref().map(ResultFile::path).as_deref())
+    }
+
+    /// The process of a rollback, in a group of its own, with the command's environment.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn rollback(
+        &self,
+        command: &OsStr,
+        variables: &[(OsString, OsString)],
+        step: Option<&str>,
+    ) -> std::io::Result<i32> {
+        let words = for_shell(command);
+        let Some((program, args)) = words.split_first() else { return Ok(0) };
+        let mut shell = Command::new(program);
+        shell.args(args).env_clear().envs(variables.iter().cloned());
+        if let Some(step) = step {
+            shell.env(FAILURE_STEP, step);
+        }
+        let child = shell.stdin(Stdio::null()).process_group(0).spawn()?;
+        Ok(child.id().cast_signed())
+    }
+}
+
+/// A file that is not there yet, in a directory of this user alone. Dropped, both are removed.
+#[derive(Debug)]
+struct ResultFile(PathBuf);
+
+impl ResultFile {
+    fn new(environment: &Environment) -> Result<Self, String> {
+        let top = environment.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        let top = std::path::absolute(&top).unwrap_or(top);
+        mkdtemp(&top.join("beadlock-XXXXXX")).map(Self).map_err(|errno| {
+            format!("{}: {}", beadlock_checker::escape::escaped_path(&top), system_words(&errno.into()))
+        })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("result")
+    }
+}
+
+impl Drop for ResultFile {
+    #[expect(clippy::disallowed_methods, reason = "its own file in its own directory")]
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.path());
+        let _ = fs::remove_dir(&self.0);
+    }
+}
