@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use std::{fs, io, iter};
 
 use sha2::{Digest, Sha256};
@@ -112,6 +112,12 @@ pub fn now() -> StartedAt {
         }
     };
     StartedAt(since)
+}
+
+/// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is none.
+pub fn boottime() -> Duration {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    now.map(Duration::from).unwrap_or_default()
 }
 
 /// Which evidence to gather.

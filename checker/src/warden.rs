@@ -1,12 +1,14 @@
 //! The warden: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`, DESIGN 7). It ends
-//! the command's whole tree then: without a heartbeat there must be no work.
+//! the command's whole tree then: without a heartbeat there must be no work. It also hears of each heartbeat ([`Pulse`]):
+//! where there is none for too long, because its owner was stopped, or hangs, or the machine has slept, the tree is stopped
+//! until there is one again, or its owner ends it.
 //!
 //! It is the running binary itself, started again with a hidden first argument, as the [`guardian`](crate::guardian)
 //! is. It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
 //!
 //! | descriptor | is |
 //! |---|---|
-//! | 0 | a pipe that its parent alone has the other end of: it ends with the parent, however that ends |
+//! | 0 | a pipe that its parent alone has the other end of: it ends with the parent, however that ends; heartbeats are told in it |
 //! | 1 | one byte, once it watches; `/dev/null` from then on |
 //! | 2 | `/dev/null` |
 //!
@@ -20,14 +22,19 @@
 //! still; what is left after the grace gets KILL, until two looks in a row find nobody.
 //!
 //! # Limits
+//! Who is made to go on by somebody else, as by a shell's `fg`, works for up to 20 ms before it is stopped again.
 //! Who has cleared its environment and whose parents have ended is not found; nor is anybody where `/proc` is not this PID
 //! namespace's. Whom this user may not signal lives on. A warden that is killed itself leaves the command alone with
 //! the signal of the kernel, which a set-user-id program does not get.
 
+mod pulse;
+mod standstill;
+
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, PipeWriter, Read, Write};
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,6 +45,10 @@ use nix::unistd::{Pid, chdir, dup2_stdout, setsid};
 
 use crate::guardian::{close_the_rest, has_said_so, this_program};
 use crate::process::{self, Stat};
+use pulse::{Came, Heard};
+use standstill::Standstill;
+
+pub use pulse::Pulse;
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
 pub const ARGUMENT: &str = "__end-orphans";
@@ -69,6 +80,8 @@ pub struct Ward<'a> {
     pub token: &'a str,
     /// How long what is left may take between TERM and KILL. Shorter than the lock stays valid without a heartbeat.
     pub grace: Duration,
+    /// After how long without a heartbeat it is stopped; `None`: never.
+    pub silence: Option<Duration>,
 }
 
 /// A warden that watches. Dropped, or by [`Warden::end`], it is killed and reaped, and ends nobody.
@@ -77,7 +90,7 @@ pub struct Ward<'a> {
 pub struct Warden {
     child: Child,
     /// Its end is ours.
-    _alive: PipeWriter,
+    alive: PipeWriter,
 }
 
 impl Warden {
@@ -91,7 +104,7 @@ impl Warden {
         let mut command = this_program()?;
         command.arg(ARGUMENT).args(Order::over(ward).words()).arg(name);
         command.stdin(Stdio::from(watched)).stdout(for_warden).stderr(Stdio::null());
-        let warden = Self { child: command.spawn()?, _alive: alive };
+        let warden = Self { child: command.spawn()?, alive };
         drop(command); // It has the pipes' other ends.
         has_said_so(ready)?;
         Ok(warden)
@@ -100,6 +113,14 @@ impl Warden {
     /// Its PID.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
+    }
+
+    /// Where heartbeats are told.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn pulse(&self) -> io::Result<Pulse> {
+        Pulse::on(self.alive.try_clone()?)
     }
 
     /// Nobody is to be ended any more.
@@ -128,19 +149,22 @@ struct Order {
     leads: bool,
     token: String,
     grace: Duration,
+    silence: Option<Duration>,
 }
 
 impl Order {
     fn over(ward: &Ward<'_>) -> Self {
-        let Ward { pid, leads, token, grace } = *ward;
-        Self { pid, start_ticks: process::start_ticks(pid.into()), leads, token: token.to_owned(), grace }
+        let Ward { pid, leads, token, grace, silence } = *ward;
+        let start_ticks = process::start_ticks(pid.into());
+        Self { pid, start_ticks, leads, token: token.to_owned(), grace, silence }
     }
 
-    fn words(&self) -> [String; 5] {
+    fn words(&self) -> [String; 6] {
         let start = self.start_ticks.map_or("-".to_owned(), |ticks| ticks.to_string());
         let reach = if self.leads { "group" } else { "process" };
         let grace = self.grace.as_millis().to_string();
-        [self.pid.to_string(), start, reach.to_owned(), grace, self.token.clone()]
+        let silence = self.silence.map_or("-".to_owned(), |silence| silence.as_millis().to_string());
+        [self.pid.to_string(), start, reach.to_owned(), grace, silence, self.token.clone()]
     }
 
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
@@ -156,8 +180,12 @@ impl Order {
             _ => return None,
         };
         let grace = Duration::from_millis(args.next()??.parse().ok()?);
+        let silence = match args.next()??.as_str() {
+            "-" => None,
+            millis => Some(Duration::from_millis(millis.parse().ok()?)),
+        };
         let token = args.next()??;
-        (!token.is_empty()).then_some(Self { pid, start_ticks, leads, token, grace })
+        (!token.is_empty()).then_some(Self { pid, start_ticks, leads, token, grace, silence })
     }
 
     /// Those of `all` that belong to the tree and live.
@@ -194,6 +222,25 @@ impl Order {
         })
     }
 
+    /// Until the parent's end; answers how the tree is to be ended then.
+    fn watch(self) -> Self {
+        let mut heard = Heard::new(self.silence);
+        let mut standstill = Standstill::default();
+        let stdin = io::stdin();
+        let mut stands = false;
+        while heard.wait(stdin.as_fd(), stands.then_some(AGAIN)) != Came::End {
+            if heard.is_late() {
+                standstill.keep(|| self.tree(process::all()));
+                stands = true;
+            } else if std::mem::take(&mut stands) && !heard.is_over() {
+                standstill.end();
+            }
+        }
+        // What would tidy up would do so under a lock that may be somebody else's.
+        let grace = if heard.is_late() { Duration::ZERO } else { self.grace };
+        Self { grace, ..self }
+    }
+
     /// TERM to each that is found, CONT, and after the grace KILL, until nobody is found twice in a row.
     fn end_tree(&self) {
         let begun = Instant::now();
@@ -225,6 +272,9 @@ impl Order {
     }
 }
 
+/// How often it is looked whether who was stopped still stands still.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// After this long what gets KILL would have ended if it could.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -244,9 +294,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = dup2_stdout(null);
     }
-    // Nobody writes into it.
-    while io::stdin().lock().read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
-    order.end_tree();
+    order.watch().end_tree();
     0
 }
 
@@ -256,24 +304,29 @@ mod tests {
 
     fn order() -> Order {
         let grace = Duration::from_millis(1500);
-        Order { pid: 77, start_ticks: Some(4242), leads: true, token: "t1".to_owned(), grace }
+        Order { pid: 77, start_ticks: Some(4242), leads: true, token: "t1".to_owned(), grace, silence: None }
     }
 
     #[test]
     fn the_order_survives_the_command_line() {
-        for order in [order(), Order { start_ticks: None, leads: false, ..order() }] {
+        for order in [
+            order(),
+            Order { start_ticks: None, leads: false, ..order() },
+            Order { silence: Some(Duration::from_millis(875)), ..order() },
+        ] {
             let words = order.words().map(OsString::from).into_iter().chain(["make".into()]);
             assert_eq!(Order::parse(words), Some(order));
         }
         for words in [
             &[][..],
-            &["77", "4242", "group", "1500"],
-            &["77", "4242", "group", "1500", ""],
-            &["0", "4242", "group", "1500", "t1"],
-            &["-1", "4242", "group", "1500", "t1"],
-            &["77", "x", "group", "1500", "t1"],
-            &["77", "-", "all", "1500", "t1"],
-            &["77", "-", "group", "soon", "t1"],
+            &["77", "4242", "group", "1500", "-"],
+            &["77", "4242", "group", "1500", "-", ""],
+            &["0", "4242", "group", "1500", "-", "t1"],
+            &["-1", "4242", "group", "1500", "-", "t1"],
+            &["77", "x", "group", "1500", "-", "t1"],
+            &["77", "-", "all", "1500", "-", "t1"],
+            &["77", "-", "group", "soon", "-", "t1"],
+            &["77", "-", "group", "1500", "soon", "t1"],
         ] {
             assert_eq!(Order::parse(words.iter().map(OsString::from)), None, "{words:?}");
         }

@@ -164,8 +164,8 @@ fn hold(
             return Err(error.ending(Exit::NotStarted).into());
         }
     };
-    let warden = work.as_ref().map(|(work, named)| {
-        let warden = work.warden(&running, named.fields.ttl_seconds, &command.shown());
+    let warden = work.as_ref().zip(keeping.as_ref()).map(|((work, named), keeping)| {
+        let warden = work.warden(&running, keeping, named.fields.ttl_seconds, &command.shown());
         warden.map_err(|error| error.ending(Exit::NotStarted))
     });
     let warden = match warden.transpose() {

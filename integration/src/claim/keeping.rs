@@ -1,12 +1,14 @@
 //! A lock that stands, and what is done for it while the work goes on: it is watched, and where its dialect goes by time it is
 //! kept up too.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::dialect::Record;
 use beadlock_checker::take::Held;
+use beadlock_checker::warden::Warden;
 
 use super::loss::{Loss, Watch};
 use crate::failure::Error;
@@ -44,6 +46,17 @@ impl Keeping {
             Self::Watched(held) => Guard::Watch(Watch::over(held)),
             Self::Beating(beats) => Guard::Beats(beats, trail),
         }
+    }
+
+    /// Tells the warden of the command of each heartbeat.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn tell(&self, warden: &Warden) -> io::Result<()> {
+        if let Self::Beating(beats) = self {
+            beats.tell(warden.pulse()?);
+        }
+        Ok(())
     }
 
     /// The guard of the claim, to end it. `None`: it is not to be had, for a heartbeat hangs.
@@ -100,6 +113,14 @@ impl Guard<'_> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
             Self::Beats(beats, _) => beats.left(),
+        }
+    }
+
+    /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
+    pub fn is_late(&self) -> bool {
+        match self {
+            Self::Watch(_) | Self::Outer(_) => false,
+            Self::Beats(beats, _) => beats.are_late(),
         }
     }
 

@@ -109,7 +109,8 @@ impl Running {
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
             while let Some(received) = signals.next() {
-                self.receive(received, ending.is_some(), &mut came);
+                let is_late = guard.as_ref().is_some_and(Guard::is_late);
+                self.receive(received, ending.is_some(), is_late, &mut came);
                 has_received = true;
             }
             if has_received && ending.is_none() {
@@ -184,10 +185,12 @@ impl Running {
         self.tree.orphans(self.pid).unwrap_or_else(|| self.tree.living())
     }
 
-    fn receive(&self, received: Received, has_ended: bool, came: &mut Came) {
+    fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
-            self.stop_with_the_command();
+            if !is_late {
+                self.stop_with_the_command();
+            }
             return;
         }
         came.interrupted |= signal == Signal::SIGINT;

@@ -5,10 +5,9 @@
 //! a heartbeat, by compare and swap, so that it is known whose the lock is. A step of the wall clock, by which the others
 //! judge, has the same effect.
 //!
-//! What fails is tried again after a sixth of the TTL, or an interval where that is less, so that the third failure in a
+//! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure in a
 //! row comes before the lock is stale; who can refresh it no more has lost it a little before it is ([`Limits`]).
 
-use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::facts;
+use beadlock_checker::facts::{self, boottime};
 use beadlock_checker::take::{Heartbeat, Held};
+use beadlock_checker::warden::Pulse;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time;
 
 use crate::claim::event::wait_for;
 use crate::claim::loss::{self, CONFIRM, Eye, Loss};
@@ -32,6 +31,10 @@ use crate::words;
 const SELDOM: Duration = Duration::from_secs(30);
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// And at least.
+const SHORTLY: Duration = Duration::from_millis(20);
+/// For how long a heartbeat that came too late is remembered.
+const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
 
@@ -44,7 +47,7 @@ pub fn interval(ttl: Duration) -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub interval: Duration,
-    /// The pause after one that has failed.
+    /// After this long one that does not succeed is begun anew.
     pub again: Duration,
     /// After this long without one the lock is given up: a little before it is stale, so that there is no work by then.
     pub give_up: Duration,
@@ -58,15 +61,8 @@ impl Limits {
         let ttl = Duration::from_secs(ttl_seconds);
         let rest = (ttl / 4).min(Duration::from_secs(10));
         let interval = interval(ttl);
-        Self { interval, again: interval.min(ttl / 6), give_up: ttl.saturating_sub(rest), rest }
+        Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
     }
-}
-
-/// By the clock that counts a suspend too, since boot.
-pub fn boottime() -> Duration {
-    let now = time::clock_gettime(time::ClockId::CLOCK_BOOTTIME);
-    // There is no Linux without it.
-    now.map(Duration::from).unwrap_or_default()
 }
 
 /// What there is to be told.
@@ -107,7 +103,9 @@ struct State {
     /// Since when one is under way.
     under_way: Option<Duration>,
     /// Who is told of each.
-    pulse: Option<PipeWriter>,
+    pulse: Option<Pulse>,
+    /// When the last one that came too late had succeeded.
+    was_late: Option<Duration>,
 }
 
 impl Shared {
@@ -154,10 +152,20 @@ impl Heartbeats {
         Ok(Self { shared, ended, path, id, limits })
     }
 
-    #[expect(dead_code, reason = "the warden comes to it")]
-    /// From now on each heartbeat that succeeds is a byte in this pipe, which must not block.
-    pub fn tell(&self, pulse: PipeWriter) {
-        self.shared.state().pulse = Some(pulse);
+    /// From now on it is told of each heartbeat that succeeds.
+    pub fn tell(&self, mut pulse: Pulse) {
+        let mut state = self.shared.state();
+        pulse.beat(state.last);
+        state.pulse = Some(pulse);
+    }
+
+    /// There was none for almost as long as the lock is valid without, or that has just ended: the command may have been
+    /// stopped for it.
+    pub fn are_late(&self) -> bool {
+        let state = self.shared.state();
+        let now = boottime();
+        let was_late = state.was_late.is_some_and(|until| now.saturating_sub(until) < RECENTLY);
+        was_late || now.saturating_sub(state.last) >= self.limits.give_up
     }
 
     /// The lock file.
@@ -210,7 +218,8 @@ impl Shared {
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
                 .map_err(|errno| of_no_descriptor(errno.into()))
         };
-        let state = State { news: Vec::new(), last: boottime(), under_way: None, pulse: None };
+        let state =
+            State { news: Vec::new(), last: boottime(), under_way: None, pulse: None, was_late: None };
         Ok(Self { state: Mutex::new(state), bell: bell()?, stop: bell()? })
     }
 }
@@ -264,8 +273,7 @@ impl Beating {
                     Err((loss, is_final)) => {
                         is_lost = is_final;
                         due = boottime() + self.limits.again;
-                        let kept = self.held.broken_as();
-                        self.shared.tell(News::Lost(loss, kept));
+                        self.lose(loss, is_final);
                     }
                 }
             }
@@ -279,11 +287,19 @@ impl Beating {
             }
             if !is_lost && let Some(loss) = eye.look(&self.held, woken) {
                 is_lost = true;
-                let kept = self.held.broken_as();
-                self.shared.tell(News::Lost(loss, kept));
+                self.lose(loss, true);
             }
         }
         let _ = ended.send(self.held);
+    }
+
+    fn lose(&self, loss: Loss, is_final: bool) {
+        if is_final {
+            // Who is asked to end must be able to.
+            self.shared.state().pulse.iter_mut().for_each(Pulse::over);
+        }
+        let kept = self.held.broken_as();
+        self.shared.tell(News::Lost(loss, kept));
     }
 
     /// One heartbeat: how long the next one has time, or a loss, and whether that is the last word.
@@ -291,21 +307,25 @@ impl Beating {
         let begun = boottime();
         self.wall = wall();
         self.shared.state().under_way = Some(begun);
-        let mut heartbeat = self.held.heartbeat_within(self.limits.interval.min(PATIENCE));
+        let Limits { again, give_up, .. } = self.limits;
+        let silent = begun.saturating_sub(self.shared.state().last);
+        let patience = again.min(PATIENCE).min(give_up.saturating_sub(silent)).max(SHORTLY);
+        let mut heartbeat = self.held.heartbeat_within(patience);
         if matches!(heartbeat, Heartbeat::Lost(_)) {
             // One look proves nothing.
             thread::sleep(CONFIRM);
-            heartbeat = self.held.heartbeat_within(self.limits.interval.min(PATIENCE));
+            heartbeat = self.held.heartbeat_within(patience);
         }
         self.shared.state().under_way = None;
         match heartbeat {
             Heartbeat::Refreshed => {
                 let mut state = self.shared.state();
-                state.last = begun;
-                if let Some(pulse) = &mut state.pulse {
-                    // Full, or nobody reads it any more.
-                    let _ = pulse.write(b".");
+                let now = boottime();
+                if now.saturating_sub(state.last) >= self.limits.give_up {
+                    state.was_late = Some(now);
                 }
+                state.last = begun;
+                state.pulse.iter_mut().for_each(|pulse| pulse.beat(begun));
                 drop(state);
                 if std::mem::take(&mut self.failures) > 0 {
                     self.shared.tell(News::Recovered);
@@ -315,18 +335,19 @@ impl Beating {
             Heartbeat::Lost(whereabouts) => match loss::loss_of(whereabouts) {
                 Some(Loss::Vanished) if self.held.is_deleted() => Err((Loss::Released, true)),
                 Some(loss) => Err((loss, true)),
-                None => Ok(self.limits.again),
+                None => Ok(again),
             },
             Heartbeat::Failed(error) => {
                 self.failures += 1;
                 let why = error.to_string();
                 self.shared.tell(News::Failed { in_a_row: self.failures, why: why.clone() });
-                let silent = boottime().saturating_sub(self.shared.state().last);
-                if silent >= self.limits.give_up {
+                let now = boottime();
+                let silent = now.saturating_sub(self.shared.state().last);
+                if silent >= give_up {
                     return Err((Loss::Overdue { why, left: self.limits.rest }, false));
                 }
                 // Not beyond the time when it is given up.
-                Ok(self.limits.again.min(self.limits.give_up - silent))
+                Ok(again.saturating_sub(now.saturating_sub(begun)).min(give_up - silent))
             }
         }
     }
@@ -355,7 +376,7 @@ mod tests {
     fn three_failures_fit_into_the_ttl_and_what_is_given_up_is_not_stale_yet() {
         for ttl in [1, 2, 3, 10, 60, 90, 900, 86_400, u64::MAX] {
             let Limits { interval, again, give_up, rest } = Limits::of(ttl);
-            assert!(interval + 2 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
+            assert!(interval + 3 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
             assert_eq!(give_up + rest, Duration::from_secs(ttl));
             assert!(!rest.is_zero());
         }

@@ -15,6 +15,9 @@ use beadlock_checker::warden::{self, Ward, Warden};
 use nix::unistd::mkdtemp;
 
 use super::fields::failure_step;
+use super::heartbeat::Limits;
+use crate::claim::keeping::Keeping;
+use crate::claim::loss::OnLoss;
 use crate::claim::supervise::Running;
 use crate::environment::Environment;
 use crate::failure::Error;
@@ -49,19 +52,30 @@ impl Work {
         vec![(warden::VARIABLE, wards), (RESULT_FILE, file)]
     }
 
-    /// Whoever ends the command and all that it has started when beadlock is killed: before the lock may be taken as stale.
+    /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
+    /// heartbeat: before the lock may be taken as stale.
     ///
     /// # Errors
     /// When it could not be started.
-    pub fn warden(&self, running: &Running, ttl_seconds: u64, name: &str) -> Result<Warden, Error> {
+    pub fn warden(
+        &self,
+        running: &Running,
+        keeping: &Keeping,
+        ttl_seconds: u64,
+        name: &str,
+    ) -> Result<Warden, Error> {
         let grace = running.kill_after.min(Duration::from_secs(ttl_seconds) / 2);
-        let ward = Ward { pid: running.pid, leads: running.own_group, token: &self.token, grace };
-        Warden::start(&ward, OsStr::new(name)).map_err(|error| {
+        let limits = Limits::of(ttl_seconds);
+        // After it was given up, and before it is stale.
+        let silence = (running.on_loss == OnLoss::Kill).then_some(limits.give_up + limits.rest / 2);
+        let (pid, leads) = (running.pid, running.own_group);
+        let ward = Ward { pid, leads, token: &self.token, grace, silence };
+        let warden = Warden::start(&ward, OsStr::new(name));
+        let warden = warden.and_then(|warden| keeping.tell(&warden).map(|()| warden));
+        warden.map_err(|error| {
             let why = system_words(&error);
-            Error::io(
-                format!("failed to start who ends the command when this is killed: {why}"),
-                error.kind(),
-            )
+            let words = format!("failed to start who ends the command when this is killed: {why}");
+            Error::io(words, error.kind())
         })
     }
 

@@ -39,7 +39,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let parent_death = Some(Signal::SIGTERM);
     let waiting = fork_waiting(&Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death })?;
     let pid = waiting.pid();
-    let ward = Ward { pid, leads: own_group, token: &token, grace };
+    let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
     let warden = Warden::start(&ward, OsStr::new("test"))?;
     println!("{}", warden.pid());
     waiting.go()?.result()?;

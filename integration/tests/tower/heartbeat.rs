@@ -1,0 +1,205 @@
+//! Section 5: a holder says that it lives, and does not work where it cannot.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::{Gate, Reason, Verdict};
+use nix::sys::signal::Signal;
+
+use crate::scene::{Tower, parsed};
+use crate::support::{Running, lives, pid_in, until};
+
+/// Writes the time into `log` every 20 ms.
+const WORK: &str = "while :; do date +%s.%N >>log; sleep 0.02; done";
+
+#[track_caller]
+fn gate(tower: &Tower) -> Gate {
+    let mut gate = None;
+    until("the gate is free", || {
+        gate = Gate::try_take(&tower.dir()).unwrap();
+        gate.is_some()
+    });
+    gate.unwrap()
+}
+
+#[test]
+fn it_is_renewed_while_the_command_runs() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "3"], "exec sleep 60");
+    let first = tower.record();
+    until("it is renewed", || tower.record()["last_heartbeat_at"] != first["last_heartbeat_at"]);
+    let mut now = tower.record();
+    now["last_heartbeat_at"] = first["last_heartbeat_at"].clone();
+    assert_eq!(now, first, "nothing else changes");
+    holder.signal(Signal::SIGTERM);
+    holder.finish().expect(143, &["released"]);
+}
+
+#[test]
+fn a_short_ttl_has_one_in_every_third_of_it() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "3"], "exec sleep 60");
+    let written = || {
+        let meta = fs::metadata(tower.lock()).unwrap();
+        (meta.mtime(), meta.mtime_nsec())
+    };
+    let (begun, mut seen) = (Instant::now(), vec![written()]);
+    while begun.elapsed() < Duration::from_millis(4500) {
+        if *seen.last().unwrap() != written() {
+            seen.push(written());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!((4..=8).contains(&seen.len()), "{seen:?}");
+    drop(holder);
+}
+
+/// Also where it is overdue after two seconds at most, and every processor is busy.
+#[test]
+fn a_living_holder_is_never_stale() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "1"], "exec sleep 60");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let begun = Instant::now();
+        let mut looks = Vec::new();
+        while begun.elapsed() < Duration::from_secs(6) {
+            looks.push(tower.look().verdict);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(looks.iter().all(|look| *look == Verdict::Held(Reason::HeartbeatFresh)), "{looks:?}");
+    });
+    holder.signal(Signal::SIGTERM);
+    holder.finish().expect(143, &["released"]);
+}
+
+#[test]
+fn the_command_ends_with_beadlock() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "2"], "trap '' TERM; setsid sleep 60 & echo $! >child; wait");
+    let pids = [pid_in(&tower.scene, "pid"), pid_in(&tower.scene, "child")];
+    holder.signal(Signal::SIGKILL);
+    until("all of it has ended", || pids.iter().all(|pid| !lives(*pid)));
+    assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh), "before the lock is stale");
+}
+
+#[test]
+fn a_failure_is_a_warning_and_the_command_goes_on() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "4"], "while test ! -e go; do sleep 0.05; done");
+    let gate = gate(&tower);
+    until("it fails", || holder.err().contains("warning: a heartbeat failed"));
+    assert!(lives(pid_in(&tower.scene, "pid")));
+    drop(gate);
+    until("it succeeds again", || holder.err().contains("heartbeats succeed again"));
+    fs::write(tower.scene.file("go"), "").unwrap();
+    holder.finish().expect(0, &["the command goes on", "released"]);
+}
+
+#[test]
+fn what_has_failed_is_tried_again() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "4"], "exec sleep 60");
+    let gate = gate(&tower);
+    until("it fails", || holder.err().contains("a heartbeat failed"));
+    let before = tower.record()["last_heartbeat_at"].clone();
+    drop(gate);
+    until("it is renewed", || tower.record()["last_heartbeat_at"] != before);
+    drop(holder);
+}
+
+#[test]
+fn the_third_failure_in_a_row_is_an_event() {
+    let tower = Tower::new();
+    let holder =
+        tower.holding(&["--ttl", "4", "--request-id", "req_1", "--on-loss", "warn"], "exec sleep 60");
+    let gate = gate(&tower);
+    until("the event", || tower.event_names().contains(&"heartbeat_failed".to_owned()));
+    drop(gate);
+    let event = tower.event("heartbeat_failed");
+    assert_eq!((&event["request_id"], &event["lock_name"]), (&"req_1".into(), &"app-prod".into()));
+    assert_eq!(event["consecutive_failures"], 3);
+    assert!(event["error"].as_str().unwrap().contains("take the gate"), "{event}");
+    assert!(lives(pid_in(&tower.scene, "pid")));
+    drop(holder);
+    assert_eq!(tower.event_names().iter().filter(|name| *name == "heartbeat_failed").count(), 1);
+}
+
+#[test]
+fn who_cannot_refresh_it_is_ended_before_it_is_stale() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "4"], &format!("trap '' TERM; {WORK}"));
+    let pid = pid_in(&tower.scene, "pid");
+    let gate = gate(&tower);
+    until("it has ended", || !lives(pid));
+    assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh));
+    drop(gate);
+    holder.finish().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
+    assert!(tower.names().is_empty(), "it was still ours to release");
+}
+
+/// Stopped, beadlock keeps nothing up; so its command is stopped too, until it is known whose the lock is.
+#[test]
+fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
+    let tower = Tower::new();
+    let first = tower.holding(&["--ttl", "1"], WORK);
+    let pid = pid_in(&tower.scene, "pid");
+    until("it works", || tower.scene.read("log").lines().count() > 3);
+    first.signal(Signal::SIGSTOP);
+    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    let before = tower.scene.read("log");
+    let last = stat_letter(pid);
+    assert_eq!(last, 'T', "its command stands still");
+    let second = tower.hold(&["--force-lock"], "date +%s.%N; sleep 0.3; wc -l <log").expect(0, &[]);
+    assert_eq!(tower.scene.read("log"), before, "no work under the lock of somebody else");
+    assert!(second.out.lines().count() == 2);
+    let third = tower.holding_other();
+    first.signal(Signal::SIGCONT);
+    first.finish().expect(9, &["the lock is lost, ending the command", "now (PID"]);
+    assert!(!lives(pid));
+    let worked = tower.scene.read("log").lines().count() - before.lines().count();
+    assert!(worked <= 1, "{worked}: what it was at when it was stopped, and no more");
+    drop(third);
+}
+
+/// Nobody has taken the lock: it is refreshed, and the command goes on.
+#[test]
+fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
+    let tower = Tower::new();
+    let holder = tower.holding(&["--ttl", "1"], WORK);
+    let pid = pid_in(&tower.scene, "pid");
+    holder.signal(Signal::SIGSTOP);
+    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    assert_eq!(stat_letter(pid), 'T');
+    let before = tower.scene.read("log").lines().count();
+    holder.signal(Signal::SIGCONT);
+    until("it works again", || tower.scene.read("log").lines().count() > before + 3);
+    assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh));
+    holder.signal(Signal::SIGTERM);
+    holder.finish().expect(143, &["released"]);
+}
+
+fn stat_letter(pid: i32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+impl Tower {
+    /// Another holder, which writes nothing.
+    fn holding_other(&self) -> Running {
+        let running = Running::start(self.hold_command(&[], "echo >other; exec sleep 60"));
+        until("the other one runs", || self.scene.file("other").exists());
+        assert_ne!(parsed(&fs::read_to_string(self.lock()).unwrap())["pid"], 0);
+        running
+    }
+}

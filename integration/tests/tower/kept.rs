@@ -1,0 +1,93 @@
+//! acquire and release: a keeper keeps the lock up.
+
+use std::process::Command;
+
+use beadlock_checker::{Reason, Verdict};
+
+use crate::scene::{INTENT, TARGET, Tower};
+use crate::support::{Ended, until};
+
+fn acquire(tower: &Tower, options: &[&str]) -> Ended {
+    tower.run(&[&["acquire", TARGET][..], &INTENT, options].concat())
+}
+
+fn sleeper() -> std::process::Child {
+    Command::new("sleep").arg("60").spawn().unwrap()
+}
+
+#[test]
+fn it_is_kept_up_until_its_process_ends() {
+    let tower = Tower::new();
+    let mut process = sleeper();
+    let pid = process.id().to_string();
+    let ended = acquire(&tower, &["--for", &pid, "--ttl", "1", "--request-id", "req_1"])
+        .expect(0, &["for as long as"]);
+    assert_eq!(ended.out, format!("BEADLOCK_TARGET=tower:app-prod\nBEADLOCK_ID=req_1\nBEADLOCK_PID={pid}\n"));
+    let first = tower.record();
+    assert_eq!(first["pid"].to_string(), pid);
+    until("it is renewed twice", || {
+        assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh));
+        tower.record()["last_heartbeat_at"].as_str() > Some(&crate::scene::seconds_ago(0)[..0])
+            && tower.record()["last_heartbeat_at"] != first["last_heartbeat_at"]
+    });
+    process.kill().unwrap();
+    until("the lock is gone", || !tower.lock().exists());
+    process.wait().unwrap();
+    until("the event", || tower.event_names().len() == 2);
+    assert_eq!(tower.event("lock_released")["result"], "failure", "nobody has said that it is done");
+}
+
+#[test]
+fn detached_it_is_kept_until_it_is_released() {
+    let tower = Tower::new();
+    let ended = acquire(&tower, &["--detach", "--lock-dir", "locks", "--request-id", "req_1"]).expect(0, &[]);
+    let dir = tower.dir();
+    assert!(ended.out.contains(&format!("\nBEADLOCK_LOCK_DIR={}\n", dir.display())), "{ended:?}");
+    assert_eq!(tower.hold(&[], "true").expect(4, &["held by"]).out, "");
+    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["released"]);
+    assert!(tower.names().is_empty());
+    assert_eq!(tower.event("lock_released")["result"], "success");
+    acquire(&tower, &["--detach", "--max-hold", "300ms"]).expect(0, &[]);
+    until("its time is over", || !tower.lock().exists());
+}
+
+#[test]
+fn a_hold_under_it_is_nested() {
+    let tower = Tower::new();
+    acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
+    let mut command = tower.hold_command(&[], "echo $BEADLOCK_HELD_ID");
+    command.env("BEADLOCK_ID", "req_1");
+    assert_eq!(crate::support::Running::start(command).finish().expect(0, &[]).out, "req_1\n");
+    assert!(tower.lock().exists());
+    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
+    // And one within a hold.
+    let script = "$BEADLOCK hold tower:app-prod --intent-name x --intent-version 1 -- echo inner";
+    assert_eq!(tower.hold(&[], script).expect(0, &[]).out, "inner\n");
+    assert!(tower.names().is_empty());
+}
+
+#[test]
+fn a_release_may_say_that_the_work_has_failed() {
+    let tower = Tower::new();
+    for (options, result, step) in [
+        (&["--failure-step", "s"][..], "failure", Some("s")),
+        (&["--result", "failure"], "failure", None),
+        (&["--result", "success"], "success", None),
+    ] {
+        acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
+        tower.run(&[&["release", TARGET, "--id", "req_1"][..], options].concat()).expect(0, &[]);
+        let event = tower.event("lock_released");
+        assert_eq!((event["result"].as_str(), event["failure_step"].as_str()), (Some(result), step));
+    }
+    tower
+        .run(&["release", TARGET, "--id", "x", "--result", "success", "--failure-step", "s"])
+        .expect(2, &["which"]);
+    tower.run(&["release", ".beads", "--id", "x", "--failure-step", "s"]).expect(2, &["is for named locks"]);
+}
+
+#[test]
+fn where_nothing_is_locked_nothing_is_acquired() {
+    let tower = Tower::new();
+    acquire(&tower, &["--mode", "observe"]).expect(2, &["observe takes no lock"]);
+    assert!(tower.names().is_empty());
+}

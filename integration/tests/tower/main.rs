@@ -1,0 +1,37 @@
+//! `tower:NAME` for who claims: the real binary against the requirements of its document. docs/protocols/tower.md names these
+//! tests.
+
+#[cfg(test)]
+mod acquire;
+#[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod blocked;
+#[cfg(test)]
+mod directory;
+#[cfg(test)]
+mod fields;
+#[cfg(test)]
+mod heartbeat;
+#[cfg(test)]
+mod intent;
+#[cfg(test)]
+mod kept;
+#[cfg(test)]
+mod loss;
+#[cfg(test)]
+mod modes;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod release;
+#[cfg(test)]
+mod rollback;
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
+mod steal;
+#[cfg(test)]
+#[path = "../program/support.rs"]
+#[allow(dead_code, reason = "the other binary's, which needs more of it")]
+mod support;

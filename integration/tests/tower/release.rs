@@ -1,0 +1,101 @@
+//! Section 8: how a lock ends.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use nix::sys::signal::Signal;
+
+use crate::scene::{INTENT, TARGET, Tower};
+use crate::support::{Ended, Running, as_nobody};
+
+#[test]
+fn a_command_that_ends_well_releases() {
+    let tower = Tower::new();
+    tower.hold(&[], "true").expect(0, &["released tower:app-prod"]);
+    assert!(tower.names().is_empty());
+    assert_eq!(tower.event("lock_released")["result"], "success");
+}
+
+#[test]
+fn a_command_that_fails_releases() {
+    let tower = Tower::new();
+    tower.hold(&[], "exit 7").expect(7, &["released tower:app-prod"]);
+    assert!(tower.names().is_empty());
+    assert_eq!(tower.event("lock_released")["result"], "failure");
+}
+
+#[test]
+fn a_signal_releases() {
+    let tower = Tower::new();
+    let holder = tower.holding(&[], "exec sleep 60");
+    holder.signal(Signal::SIGTERM);
+    holder.finish().expect(143, &["released tower:app-prod"]);
+    assert!(tower.names().is_empty());
+    assert_eq!(tower.event("lock_released")["result"], "failure");
+}
+
+#[test]
+fn the_step_is_typed_or_in_the_result_file() {
+    let tower = Tower::new();
+    let step = |options: &[&str], script: &str| {
+        let ended = tower.hold(options, script);
+        assert!(!ended.out.trim().is_empty() && !fs::exists(ended.out.trim()).unwrap(), "{ended:?}");
+        tower.event("lock_released")["failure_step"].as_str().map(str::to_owned)
+    };
+    let written = "echo $BEADLOCK_RESULT_FILE; printf 'migrate db\\nmore' >$BEADLOCK_RESULT_FILE; exit 1";
+    assert_eq!(step(&[], written).as_deref(), Some("migrate db"));
+    assert_eq!(step(&["--failure-step", "typed"], written).as_deref(), Some("typed"));
+    assert_eq!(step(&[], "echo $BEADLOCK_RESULT_FILE; exit 1"), None);
+    assert_eq!(step(&["--failure-step", "typed"], "echo $BEADLOCK_RESULT_FILE"), None, "nothing has failed");
+}
+
+/// Held by who may not write its directory any more, and whose command ends with 3. None: this is not root.
+pub fn stuck(tower: &Tower) -> Option<Ended> {
+    chown(tower.dir(), Some(65534), Some(65534)).ok()?;
+    chown(tower.scene.path(), Some(65534), Some(65534)).ok()?;
+    let script = "echo $$ >pid; while test ! -e go; do sleep 0.05; done; exit 3";
+    let mut command = tower.hold_command(&[], script);
+    if !as_nobody(&mut command) {
+        return None;
+    }
+    let holder = Running::start(command);
+    crate::support::pid_in(&tower.scene, "pid");
+    chown(tower.dir(), Some(0), Some(0)).unwrap();
+    fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(tower.scene.file("go"), "").unwrap();
+    Some(holder.finish())
+}
+
+#[test]
+fn a_lock_that_cannot_be_removed_is_said() {
+    let tower = Tower::new();
+    let Some(ended) = stuck(&tower) else { return };
+    ended.expect(
+        3,
+        &["the lock was not released", "EACCES: permission denied", "beadlock break tower:app-prod"],
+    );
+    assert!(tower.lock().exists());
+}
+
+#[test]
+fn a_missing_lock_is_a_warning_and_0() {
+    let tower = Tower::new();
+    tower
+        .run(&["release", TARGET, "--id", "req_1"])
+        .expect(0, &["warning:", "app-prod.lock is not there any more"]);
+    fs::remove_dir(tower.dir()).unwrap();
+    tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &["is not there any more"]);
+    assert!(!tower.dir().exists());
+}
+
+#[test]
+fn another_requests_lock_stays() {
+    let tower = Tower::new();
+    for silent in [30, 1000] {
+        tower.write(silent);
+        let before = fs::read(tower.lock()).unwrap();
+        tower.run(&["release", TARGET, "--id", "req_1"]).expect(9, &["is claude-code's", "was not touched"]);
+        assert_eq!(fs::read(tower.lock()).unwrap(), before);
+    }
+    tower.run(&[&["release", TARGET][..], &INTENT].concat()).expect(2, &[]);
+}
