@@ -107,7 +107,7 @@ fn hold(
     report.id = Some(id.clone());
     // Under an outer claim it is the outer one's work.
     let work = named.as_ref().filter(|_| outer.is_none());
-    let work = work.map(|named| (Work::new(failure.failure_step.as_deref(), environment, talk), named));
+    let work = work.map(|named| (Work::new(failure.failure_step.as_deref(), environment), named));
     let mut held_by_us = vec![
         ("BEADLOCK_HELD_TARGET", target.absolute()),
         ("BEADLOCK_HELD_ID", id.clone().into()),

@@ -12,7 +12,6 @@ use beadlock_checker::facts::random_id;
 use beadlock_checker::runner::for_shell;
 use beadlock_checker::system_words;
 use beadlock_checker::warden::{self, Ward, Warden};
-use nix::unistd::mkdtemp;
 
 use super::fields::failure_step;
 use super::heartbeat::Limits;
@@ -21,7 +20,6 @@ use crate::claim::loss::OnLoss;
 use crate::claim::supervise::Running;
 use crate::environment::Environment;
 use crate::failure::Error;
-use crate::talk::Talk;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
@@ -32,24 +30,22 @@ const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 #[derive(Debug)]
 pub struct Work {
     token: String,
-    result: Option<ResultFile>,
+    result: ResultFile,
     /// Which step fails, if one does.
     step: Option<String>,
 }
 
 impl Work {
-    /// Makes room for what the command will say. Where there is none that is said, and nothing more.
-    pub fn new(step: Option<&str>, environment: &Environment, talk: &Talk) -> Self {
-        let result = ResultFile::new(environment);
-        let result = result.inspect_err(|why| talk.warn(&format!("no file for a failed step: {why}"))).ok();
-        Self { token: random_id(), result, step: step.map(str::to_owned) }
+    /// `step` is what was typed.
+    pub fn new(step: Option<&str>, environment: &Environment) -> Self {
+        let step = step.map(str::to_owned);
+        Self { token: random_id(), result: ResultFile::new(environment), step }
     }
 
     /// What the command's environment has besides.
     pub fn variables(&self, environment: &Environment) -> Vec<(&'static str, OsString)> {
         let wards = warden::variable(&self.token, environment.get(warden::VARIABLE));
-        let file = self.result.as_ref().map(|result| result.path().into_os_string()).unwrap_or_default();
-        vec![(warden::VARIABLE, wards), (RESULT_FILE, file)]
+        vec![(warden::VARIABLE, wards), (RESULT_FILE, self.result.0.clone().into())]
     }
 
     /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
@@ -81,7 +77,7 @@ impl Work {
 
     /// Which step has failed: what was typed, else what the command has written.
     pub fn failure_step(&self) -> Option<String> {
-        failure_step(self.step.as_deref(), self.result.as_ref().map(ResultFile::path).as_deref())
+        failure_step(self.step.as_deref(), Some(&self.result.0))
     }
 
     /// The process of a rollback, in a group of its own, with the command's environment.
@@ -106,28 +102,21 @@ impl Work {
     }
 }
 
-/// A file that is not there yet, in a directory of this user alone. Dropped, both are removed.
+/// A file that is not there, by a name that nobody can guess: only who has something to say makes it. Dropped, it is removed.
 #[derive(Debug)]
 struct ResultFile(PathBuf);
 
 impl ResultFile {
-    fn new(environment: &Environment) -> Result<Self, String> {
+    fn new(environment: &Environment) -> Self {
         let top = environment.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let top = std::path::absolute(&top).unwrap_or(top);
-        mkdtemp(&top.join("beadlock-XXXXXX")).map(Self).map_err(|errno| {
-            format!("{}: {}", beadlock_checker::escape::escaped_path(&top), system_words(&errno.into()))
-        })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.join("result")
+        Self(top.join(format!("beadlock-result-{}", random_id())))
     }
 }
 
 impl Drop for ResultFile {
-    #[expect(clippy::disallowed_methods, reason = "its own file in its own directory")]
+    #[expect(clippy::disallowed_methods, reason = "nobody else has its name")]
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.path());
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
