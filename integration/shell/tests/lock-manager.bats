@@ -129,7 +129,7 @@ differs() { [ "$(field "$1")" != "$2" ]; }
   sourced 'acquire_lock shop-prod req_1 deploy 1 true; jq -r .request_id "$LOCK_DIR/shop-prod.lock"'
   [ "$status" -eq 0 ]
   [ "$output" = "Lock acquired: shop-prod"$'\n'"req_1" ]
-  jq -e 'select(.event == "lock_stolen" and .previous_lock.request_id == "req_old")' "$LOCKS/../audit.jsonl"
+  jq -es 'any(.event == "lock_stolen" and .previous_lock.request_id == "req_old")' "$LOCKS/../audit.jsonl"
 }
 
 @test "acquire_lock: a lost race is said, and 1" {

@@ -167,11 +167,11 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
             Record::Tower(record) => {
-                let silent = shown(tower::silence(record, facts::now()));
+                let silent = tower::silence(record, facts::now()).as_secs();
                 format!(
-                    "{path} is held by {holder} since {}, its last heartbeat was {silent} ago; {wait}; wait for its \
-                     completion (--wait DUR), --force-lock takes it only once it is stale (after {}s without a \
-                     heartbeat); who and why: beadlock status {typed}",
+                    "{path} is held by {holder} since {}, last heartbeat {silent}s ago; {wait}; wait for its completion \
+                     (--wait DUR), or take it with --force-lock once it is stale ({}s without a heartbeat); who and why: \
+                     beadlock status {typed}",
                     record.created_at, record.ttl_seconds
                 )
             }

@@ -262,11 +262,12 @@ impl Running {
         came.lost = Some(told.loss);
         match self.on_loss {
             OnLoss::Kill => {
-                talk.warn(&format!("the lock is lost, ending the command: {cause}"));
                 came.passed_on = true;
+                // First: who reads the words may have stopped reading.
                 self.end_tree();
                 let deadline = Deadline::after(grace);
                 came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
+                talk.warn(&format!("the lock is lost, ending the command: {cause}"));
             }
             OnLoss::Warn => talk.warn(&format!("the lock is lost, the command runs on without it: {cause}")),
         }

@@ -25,7 +25,7 @@ fn an_active_lock_blocks() {
         "held by claude-code",
         "on tower-01",
         &since[..16],
-        "last heartbeat was 3",
+        "last heartbeat 3",
         "did not wait",
         "beadlock status tower:app-prod",
     ];
