@@ -152,7 +152,7 @@ pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]

@@ -111,7 +111,7 @@ fn hold(
     let mut held_by_us = vec![
         ("BEADLOCK_HELD_TARGET", target.absolute()),
         ("BEADLOCK_HELD_ID", id.clone().into()),
-        ("BEADLOCK_HELD_IDS", nested::ids_inside(&id, environment).into()),
+        ("BEADLOCK_HELD_IDS", nested::ids_inside(&id, &target, environment).into()),
     ];
     held_by_us.extend(work.iter().flat_map(|(work, _)| work.variables(environment)));
     let variables = environment.with(&held_by_us);

@@ -99,7 +99,7 @@ fn release(
             "held_ms": held.map(millis),
         })
     };
-    if let Some(outer) = nested::outer_of(&id, environment) {
+    if let Some(outer) = nested::outer_of(&id, &target, environment) {
         if !nested::stands(outer, &target) {
             talk.warn(&format!(
                 "the outer claim {} of {} is not there any more: it was released, its time or its process was over, or \
@@ -107,7 +107,7 @@ fn release(
                 escaped(outer),
                 escaped_path(&target.path())
             ));
-        } else if nested::is_of_hold(outer, environment) {
+        } else if nested::is_of_hold(outer, &target, environment) {
             talk.say(&format!(
                 "{} is still held by the outer claim, a hold, which ends it with its command",
                 target.given

@@ -56,8 +56,13 @@ fn is_shut(target: &Found) -> bool {
 pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> {
     let there = look(&target.place, &Options::default());
     let id = there.id.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
-    let is_acquired = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
-    let is_known = is_of_hold(&id, environment) || environment.get("BEADLOCK_ID").is_some_and(is_acquired);
+    let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
+    // A request may have acquired several named locks.
+    let is_its_target = || {
+        target.lock_name().is_none() || environment.of_database().target.as_deref() == Some(target.exported())
+    };
+    let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
+    let is_known = is_of_hold(&id, target, environment) || is_acquired();
     is_known.then_some(id)
 }
 
@@ -76,7 +81,7 @@ pub fn stands(id: &str, target: &Found) -> bool {
 /// A guard of the outer claim with this id, to watch it. `None` when that is a `hold`, which watches it itself and ends
 /// all that runs in it, and when it cannot be had just now.
 pub fn guard_of(id: &str, target: &Found, environment: &Environment) -> Option<Held> {
-    if is_of_hold(id, environment) {
+    if is_of_hold(id, target, environment) {
         return None;
     }
     match Held::adopt(&target.place, id) {
@@ -95,8 +100,8 @@ pub fn name_of(outer: &str) -> String {
 
 /// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that this runs
 /// in.
-pub fn outer_of<'i>(id: &'i str, environment: &Environment) -> Option<&'i str> {
-    id.strip_prefix(NESTED).or_else(|| is_of_hold(id, environment).then_some(id))
+pub fn outer_of<'i>(id: &'i str, target: &Found, environment: &Environment) -> Option<&'i str> {
+    id.strip_prefix(NESTED).or_else(|| is_of_hold(id, target, environment).then_some(id))
 }
 
 /// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
@@ -104,20 +109,28 @@ pub fn outer_of<'i>(id: &'i str, environment: &Environment) -> Option<&'i str> {
 fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
     let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));
-    let is_around = all.split_ascii_whitespace().any(|id| id == innermost);
+    let is_innermost = |known: &str| known.split('@').next() == Some(innermost);
+    let is_around = !innermost.is_empty() && all.split_ascii_whitespace().any(is_innermost);
     let ids = if is_around { all } else { innermost };
     ids.split_ascii_whitespace()
 }
 
-/// The id is of a `hold` that this runs in. Ids are random: what it is a hold of need not be asked.
-pub fn is_of_hold(id: &str, environment: &Environment) -> bool {
-    holds(environment).any(|held| held == id)
+/// The id is of a `hold` of this target that this runs in. Ids of ours are random; those of requests need not be.
+pub fn is_of_hold(id: &str, target: &Found, environment: &Environment) -> bool {
+    let known = known_as(id, target);
+    holds(environment).any(|held| held == known)
 }
 
-/// `$BEADLOCK_HELD_IDS` for what runs in a `hold` with this id.
-pub fn ids_inside(id: &str, environment: &Environment) -> String {
+/// What a claim is called in the list of all holds.
+fn known_as(id: &str, target: &Found) -> String {
+    target.lock_name().map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
+}
+
+/// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
+pub fn ids_inside(id: &str, target: &Found, environment: &Environment) -> String {
+    let known = known_as(id, target);
     let mut ids: Vec<&str> = Vec::new();
-    for held in holds(environment).chain([id]) {
+    for held in holds(environment).chain([known.as_str()]) {
         if !ids.contains(&held) {
             ids.push(held);
         }
@@ -134,6 +147,34 @@ fn is_directory(path: &Path, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use beadlock_checker::dialect::tower::LockName;
+
+    fn database() -> Found {
+        Found::of_lock(Path::new("/run/x"), Path::new("/")).unwrap()
+    }
+
+    fn named(name: &str) -> Found {
+        Found::of_tower(Path::new("/locks"), &LockName::parse(name).unwrap(), None)
+    }
+
+    fn is_of_hold(id: &str, environment: &Environment) -> bool {
+        super::is_of_hold(id, &database(), environment)
+    }
+
+    fn ids_inside(id: &str, environment: &Environment) -> String {
+        super::ids_inside(id, &database(), environment)
+    }
+
+    /// One request that holds two locks: each is its own.
+    #[test]
+    fn a_request_holds_the_named_lock_that_it_has_taken_and_no_other() {
+        let ids = super::ids_inside("r", &named("a"), &Environment::of(&[("BEADLOCK_HELD_ID", "x")]));
+        assert_eq!(ids, "x r@a");
+        let inside = Environment::of(&[("BEADLOCK_HELD_IDS", &ids), ("BEADLOCK_HELD_ID", "r")]);
+        assert!(super::is_of_hold("r", &named("a"), &inside) && is_of_hold("x", &inside));
+        assert!(!super::is_of_hold("r", &named("b"), &inside) && !is_of_hold("r", &inside));
+        assert_eq!(super::ids_inside("r", &named("b"), &inside), "x r@a r@b");
+    }
 
     #[test]
     fn every_hold_around_is_known() {
@@ -153,7 +194,7 @@ mod tests {
     #[test]
     fn an_id_that_is_not_ended_from_here_has_an_outer_one() {
         let environment = Environment::of(&[("BEADLOCK_HELD_IDS", "a"), ("BEADLOCK_HELD_ID", "a")]);
-        let outer = |id: &'static str| outer_of(id, &environment);
+        let outer = |id: &'static str| outer_of(id, &database(), &environment);
         assert_eq!([outer("a"), outer("nested:a"), outer("nested:b")], [Some("a"), Some("a"), Some("b")]);
         assert_eq!([outer("b"), outer(""), outer("xnested:a")], [None; 3]);
     }
