@@ -24,7 +24,7 @@ help:
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
-	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied'
+	@echo 'make lint   rustfmt, clippy and rustdoc, warnings denied; shellcheck where it is there'
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
@@ -79,6 +79,7 @@ tools:
 
 lint:
 	@scripts/lint-tools.sh
+	@scripts/shellcheck.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps

@@ -5,6 +5,7 @@
 #
 #   make demo                     the job claims the database: the agent skips it, then resumes at once
 #   DEMO_NO_CLAIM=1 make demo     the job does not: its half-done work goes round, and the demo fails
+# shellcheck disable=SC2317 # what a trap and await call
 set -euo pipefail
 
 bin=${BEADLOCK_BIN:?the directory with beadlock and beadlock-agent; type: make demo}
@@ -55,7 +56,7 @@ await() {
 }
 has() { grep -qF "$2" "$1/.beads/issues.jsonl"; }
 logged() { sed "1,$1d" ann/.beads/daemon.log | grep -F "$2"; }
-heads() { for clone in ann bob remote.git; do git -C $clone rev-parse --verify main; done; }
+heads() { for clone in ann bob remote.git; do git -C "$clone" rev-parse --verify main; done; }
 is_everywhere() { [ "$(heads | uniq | wc -l)" -eq 1 ]; }
 
 # Git with nobody's settings but these.

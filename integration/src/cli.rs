@@ -23,7 +23,7 @@ use crate::waiting;
 use beadlock_checker::address::Address;
 use beadlock_checker::duration;
 
-/// Claim a beads database for as long as a command runs; look at the claims of others.
+/// Claim a beads database, or a named lock, for as long as a command runs; look at the claims of others.
 ///
 /// Without a command: the status of the database that is found from here.
 #[derive(Debug, Parser)]
@@ -71,7 +71,7 @@ pub enum Command {
     Release(release::Typed),
     /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
     Cycle(cycle::Typed),
-    /// What a daemon does at the start of a cycle: may remove a stale lock. Exit 0: free; 4, 5: do not touch
+    /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4, 5: do not touch
     Check(Check),
     /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
     Status(Status),

@@ -18,3 +18,4 @@ mod release;
 mod removal;
 mod scene;
 mod tower;
+mod whole;

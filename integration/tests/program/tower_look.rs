@@ -252,6 +252,22 @@ fn list_shows_every_lock_of_the_directory() {
     assert_eq!(tower.run(&["list", ".", "tower:", "tower:"]).expect(0, &["4 locks"]).out.lines().count(), 4);
 }
 
+/// Those of the document, in its order, and what others have put there.
+#[test]
+fn every_field_is_shown_by_status_and_by_list() {
+    let tower = Tower::new();
+    tower.write("app-prod", 30);
+    let there: Value = serde_json::from_str(&fs::read_to_string(tower.lock("app-prod")).unwrap()).unwrap();
+    for args in [["status", TARGET, "--json"], ["list", "tower:", "--json"]] {
+        let shown = tower.run(&args).expect(0, &[]).json()["data"][0]["record"].clone();
+        assert_eq!(shown, there, "{args:?}");
+        let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((keys.len(), keys.last().copied()), (13, Some("note")), "{args:?}");
+    }
+    let raw = tower.run(&["status", TARGET, "--raw"]).expect(0, &[]).out;
+    assert_eq!(raw, fs::read_to_string(tower.lock("app-prod")).unwrap());
+}
+
 #[test]
 fn wait_returns_when_it_is_released() {
     let tower = Tower::new();

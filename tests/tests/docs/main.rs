@@ -3,6 +3,7 @@
 
 mod performance;
 mod protocols;
+mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,0 +1,129 @@
+//! Sessions in the documents are typed again, and say the same. A block after the line `<!-- session -->` is one: what is
+//! typed after `$ `, and what comes of it, up to the numbers, times and ids.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use beadlock_tests::skip::tool;
+use beadlock_tests::{Ended, Scene, run, this_host};
+
+use super::{document, path_with_programs};
+
+/// What is typed, and the lines that come of it.
+struct Turn {
+    typed: String,
+    said: Vec<String>,
+}
+
+fn sessions(text: &str) -> Vec<Vec<Turn>> {
+    let blocks = text.split("<!-- session -->\n```\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks.map(|(block, _)| turns(block)).collect()
+}
+
+fn turns(block: &str) -> Vec<Turn> {
+    let mut turns = Vec::<Turn>::new();
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(typed) => turns.push(Turn { typed: typed.to_owned(), said: Vec::new() }),
+            None => turns.last_mut().expect("a session begins with `$ `").said.push(line.to_owned()),
+        }
+    }
+    turns
+}
+
+/// A script that writes what comes of the turn N into `out.N`. Before the next one it waits for all that a command in the
+/// background says.
+fn script(turns: &[Turn]) -> String {
+    let mut script = String::new();
+    for (at, Turn { typed, said }) in turns.iter().enumerate() {
+        let _ = match typed.strip_suffix(" &") {
+            Some(typed) => writeln!(
+                script,
+                "{typed} >out.{at} 2>&1 &\nfor _ in $(seq 1000); do [ $(wc -l <out.{at}) -ge {} ] && break; sleep 0.02; done",
+                said.len()
+            ),
+            None => writeln!(script, "{{ {typed}\n}} >out.{at} 2>&1"),
+        };
+    }
+    script
+}
+
+/// The line with an N for whatever changes from run to run: words that begin with a digit, request ids and hashes.
+fn plain(line: &str) -> String {
+    let mut plain = String::new();
+    for word in line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))) {
+        let end = word.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_')));
+        let (word, rest) = word.split_at(end.unwrap_or(word.len()));
+        let changes = word.starts_with(|c: char| c.is_ascii_digit())
+            || (word.starts_with("req_") && word.len() == 16)
+            || plain.ends_with("sha256:");
+        plain.push_str(if changes { "N" } else { word });
+        plain.push_str(rest);
+    }
+    plain
+}
+
+/// Types them in a directory of their own, in a shell without job control.
+fn type_again(name: &str, turns: &[Turn]) {
+    let scene = Scene::new();
+    // What is shown by cat is there; and a program for the examples to run.
+    for Turn { typed, said } in turns {
+        if let Some(file) = typed.strip_prefix("cat ") {
+            fs::write(scene.path().join(file), said.join("\n") + "\n").expect("write a file");
+        }
+    }
+    let deploy = scene.path().join("deploy.sh");
+    fs::write(&deploy, "#!/bin/sh\nsleep 0.1\necho deployed\n").expect("write a program");
+    fs::set_permissions(&deploy, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let home = fs::canonicalize(scene.path()).expect("its path");
+    let mut command = scene.shell(&script(turns));
+    command
+        .env("PATH", path_with_programs())
+        .env("BEADLOCK_LOCK_DIR", home.join("locks"))
+        .env("ACTOR", "ann");
+    let ended = Ended::from(run(command));
+    let said_now = |at: usize| {
+        let text = fs::read_to_string(scene.path().join(format!("out.{at}"))).unwrap_or_default();
+        here_as_there(&text, &home)
+    };
+    for (at, Turn { typed, said }) in turns.iter().enumerate() {
+        let now = said_now(at);
+        let same = now.lines().map(plain).eq(said.iter().map(|line| plain(line)));
+        assert!(same, "{name}: $ {typed}\nsays\n{now}\nand not\n{}\n{ended:?}", said.join("\n"));
+    }
+}
+
+fn here_as_there(text: &str, home: &Path) -> String {
+    let text = text.replace(&home.display().to_string(), "/home/ann");
+    text.replace(&format!("on {})", this_host()), "on vm)")
+        .replace(&format!("{}, PID", this_host()), "vm, PID")
+        .replace(&format!("\"{}\"", this_host()), "\"vm\"")
+}
+
+#[test]
+fn sessions_say_what_the_documents_show() {
+    if tool("jq").is_none() {
+        return;
+    }
+    for (name, at_least) in [("README.md", 1), ("docs/protocols/tower.md", 1)] {
+        let sessions = sessions(&document(name));
+        assert!(sessions.len() >= at_least, "{name} has {} sessions", sessions.len());
+        for session in &sessions {
+            type_again(name, session);
+        }
+    }
+}
+
+#[test]
+fn what_changes_from_run_to_run_is_one_letter() {
+    for (line, as_plain) in [
+        ("for 1.8s (PID 20172, on vm) since 2026-11-22T12:14:42Z.", "for N (PID N, on vm) since N-N-N:N:N"),
+        ("\"req_vrrdeknuj0xw\" req_1", "\"N\" req_1"),
+        ("sha256:ab01 app-2", "sha256:N app-N"),
+        ("heartbeat", "heartbeat"),
+    ] {
+        assert_eq!(plain(line), as_plain);
+    }
+}
