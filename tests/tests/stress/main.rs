@@ -14,6 +14,7 @@ mod ours;
 mod programs;
 mod report;
 mod round;
+mod tower;
 mod witness;
 
 use std::path::Path;

@@ -1,0 +1,132 @@
+//! Who is killed, and when.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Dice, Running};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::commands::Place;
+
+/// Who gets SIGKILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// beadlock alone. The command and what it has started are ended by those whom it has left behind.
+    Beadlock,
+    /// The command alone, which beadlock sees: this lock is released.
+    Command,
+    /// beadlock with all in its process group, and the command with all in its own.
+    Group,
+}
+
+/// When.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// About when the lock stands: also before the command is executed.
+    Claimed,
+    /// While the command is at work.
+    AtWork,
+    /// About when a heartbeat is due: a third of the TTL later.
+    Heartbeat,
+}
+
+/// A holder that was killed.
+#[derive(Debug, Clone)]
+pub struct Killed {
+    pub id: String,
+    pub kind: Kind,
+}
+
+/// Drawn without putting back, so that a short run has each of them too.
+const KINDS: [Kind; 3] = [Kind::Beadlock, Kind::Command, Kind::Group];
+
+/// What is drawn from.
+pub struct Urn {
+    dice: Dice,
+    left: Vec<Kind>,
+}
+
+/// One draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub kind: Kind,
+    moment: Moment,
+    pause: Duration,
+    command_first: bool,
+}
+
+impl Urn {
+    pub fn new(dice: Dice) -> Self {
+        Self { dice, left: Vec::new() }
+    }
+
+    /// The next one.
+    pub fn draw(&mut self) -> Plan {
+        if self.left.is_empty() {
+            self.left = KINDS.to_vec();
+        }
+        let dice = &mut self.dice;
+        let kind =
+            self.left.swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
+        let moment = *dice.one_of(&[Moment::Claimed, Moment::AtWork, Moment::AtWork, Moment::Heartbeat]);
+        let micros = match moment {
+            Moment::Claimed => dice.below(15_000),
+            Moment::AtWork => dice.below(100_000),
+            Moment::Heartbeat => 310_000 + dice.below(60_000),
+        };
+        Plan { kind, moment, pause: Duration::from_micros(micros), command_first: dice.below(2) == 0 }
+    }
+}
+
+impl Plan {
+    /// Waits for its moment in the life of `holder`, and kills. False: it has ended before.
+    pub fn carry_out(self, holder: &mut Running, id: &str, place: &Place<'_>) -> bool {
+        let begun = Instant::now();
+        let command = loop {
+            assert!(begun.elapsed() < 4 * PATIENCE, "{id} gets no lock");
+            if !holder.is_running() {
+                return false;
+            }
+            let record = place.record().filter(|record| record["request_id"] == id);
+            if let Some(pid) = record.and_then(|record| i32::try_from(record["pid"].as_i64()?).ok())
+                && (self.moment == Moment::Claimed || has_begun(place, id))
+            {
+                break Pid::from_raw(pid);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        std::thread::sleep(self.pause);
+        if !holder.is_running() || parent(command) != Some(holder.pid()) {
+            return false;
+        }
+        let beadlock = Pid::from_raw(holder.pid());
+        let sent = match self.kind {
+            Kind::Beadlock => kill(beadlock, Signal::SIGKILL),
+            Kind::Command => kill(command, Signal::SIGKILL),
+            // There is no terminal, so the command leads a group of its own.
+            Kind::Group if self.command_first => {
+                let _ = killpg(command, Signal::SIGKILL);
+                killpg(beadlock, Signal::SIGKILL)
+            }
+            Kind::Group => {
+                let sent = killpg(beadlock, Signal::SIGKILL);
+                let _ = killpg(command, Signal::SIGKILL);
+                sent
+            }
+        };
+        sent.is_ok()
+    }
+}
+
+fn has_begun(place: &Place<'_>, id: &str) -> bool {
+    let log = fs::read_to_string(place.log()).unwrap_or_default();
+    log.lines().rev().take(2).any(|line| line.starts_with(&format!("begin {id} ")))
+}
+
+/// None when there is no such process.
+fn parent(pid: Pid) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
