@@ -1,6 +1,7 @@
-//! The shell recipe of the protocol's own document, cut out of it at run time so that it runs word for word.
+//! The shell of the protocols' own documents, cut out of them at run time so that it runs word for word.
 
 use std::fs;
+use std::path::Path;
 
 /// The recipe in its two halves; what goes between them is the work.
 pub struct Recipe {
@@ -39,6 +40,41 @@ impl Recipe {
     /// A script that claims, does the work, and releases.
     pub fn around(&self, work: &str) -> String {
         format!("{}{work}\n{}", self.create, self.release)
+    }
+}
+
+/// The scripts of the tower-fleet document: bash, which needs `jq`.
+pub struct LockManager {
+    /// Its section 10.2, from the shebang to the last line: what an executor sources. For another lock directory.
+    script: String,
+    /// Its section 5.3: the function `update_heartbeat PATH`.
+    heartbeat: String,
+}
+
+impl LockManager {
+    /// Those of the document beside the checkout, pointed at `dir`; None, and said so, where that is absent.
+    ///
+    /// # Panics
+    ///
+    /// When the document is there and has no such scripts.
+    #[track_caller]
+    pub fn of_the_seed(dir: &Path) -> Option<Self> {
+        let document = crate::shared()?.join("seeds/tower-fleet-lock-v1.md");
+        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let cut = |from: &str, to: &str| {
+            let begin = text.find(from).unwrap_or_else(|| panic!("the document has a line {from:?}"));
+            let end = text[begin..].find(to).unwrap_or_else(|| panic!("and behind it {to:?}"));
+            text[begin..begin + end + to.len()].to_owned()
+        };
+        let script = cut("#!/bin/bash\n", "\nexport -f acquire_lock release_lock is_lock_stale\n");
+        let setting = script.lines().find(|line| line.starts_with("LOCK_DIR=")).expect("it has a directory");
+        let script = script.replace(setting, &format!("LOCK_DIR='{}'", dir.display()));
+        Some(Self { script, heartbeat: cut("update_heartbeat() {\n", "\n}\n") })
+    }
+
+    /// A script that has all of it, and then does this.
+    pub fn before(&self, work: &str) -> String {
+        format!("{}\n{}\n{work}\n", self.script, self.heartbeat)
     }
 }
 

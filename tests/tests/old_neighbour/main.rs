@@ -1,0 +1,3 @@
+//! Tools that have the protocols' own code, beside ours.
+
+mod tower;
