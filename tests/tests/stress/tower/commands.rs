@@ -87,6 +87,11 @@ impl<'s> Place<'s> {
         self.scene.path().join("log")
     }
 
+    /// A command of this id has begun.
+    pub fn has_begun(&self, id: &str) -> bool {
+        fs::read_to_string(self.log()).is_ok_and(|log| log.contains(&format!("begin {id} ")))
+    }
+
     /// What the lock says.
     pub fn record(&self) -> Option<Value> {
         serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()

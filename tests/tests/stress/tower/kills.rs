@@ -91,7 +91,7 @@ impl Plan {
             }
             let record = place.record().filter(|record| record["request_id"] == id);
             if let Some(pid) = record.and_then(|record| i32::try_from(record["pid"].as_i64()?).ok())
-                && (self.moment == Moment::Claimed || has_begun(place, id))
+                && (self.moment == Moment::Claimed || place.has_begun(id))
             {
                 break Pid::from_raw(pid);
             }
@@ -118,11 +118,6 @@ impl Plan {
         };
         sent.is_ok()
     }
-}
-
-fn has_begun(place: &Place<'_>, id: &str) -> bool {
-    let log = fs::read_to_string(place.log()).unwrap_or_default();
-    log.lines().rev().take(2).any(|line| line.starts_with(&format!("begin {id} ")))
 }
 
 /// None when there is no such process.

@@ -59,7 +59,7 @@ fn eight_processes_over_one_name_never_overlap() {
     let of = |kind: Kind| killed.iter().filter(|kill| kill.kind == kind).count();
     println!(
         "tower: {} acquisitions by {PROCESSES} processes in {:.0} s; {} killed: beadlock {}, the command {}, the group {} \
-         ({} before the command began); {} stolen; {} held longer than the TTL; {} refused to go on when late; {} overlaps, \
+         ({} before the command began); {} stolen; {} held longer than the TTL; {} given up for want of a heartbeat; {} overlaps, \
          {} lost",
         log.begun,
         took.as_secs_f64(),

@@ -79,10 +79,12 @@ impl Crowd {
         lock(&self.killed).push(Killed { id: id.to_owned(), kind: plan.kind });
         // The end of its output: whatever it had started has ended too.
         let ended = Ended::from(holder.finish(BOUND));
-        if ended.code != 137 {
+        // A command that is killed before it executes has not been started.
+        let is_expected = ended.code == 137 || plan.kind == Kind::Command && ended.code == 125;
+        if !is_expected {
             lock(&self.broken).push(format!("{id}, {:?} killed: {ended:?}", plan.kind));
         }
-        self.done.fetch_add(1, SeqCst);
+        self.done.fetch_add(usize::from(place.has_begun(id)), SeqCst);
     }
 
     fn start(&self, id: &str, work: Work, place: &Place<'_>) -> Running {
