@@ -74,7 +74,11 @@ fn eight_processes_over_one_name_never_overlap() {
         log.overlaps.len(),
         crowd.lost(),
     );
-    assert!(log.overlaps.is_empty(), "two at work at once: {:#?}", log.overlaps);
+    assert!(
+        log.overlaps.is_empty(),
+        "two at work at once: {:#?}",
+        log.overlaps.iter().take(9).collect::<Vec<_>>()
+    );
     assert_eq!(crowd.broken(), [""; 0], "every other acquisition ends well");
     assert_eq!(crowd.lost(), 0, "a live lock was taken");
     for id in &stolen {

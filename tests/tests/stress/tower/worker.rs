@@ -16,6 +16,8 @@ const ONE_IS_KILLED: usize = 60;
 const ONE_IS_KILLED_OF_FEW: usize = 20;
 /// One in so many works for longer than the TTL.
 const ONE_IS_LONG: usize = 1000;
+/// So many are started for each one that is wanted, at most.
+const TRIES: usize = 2;
 /// Longer than all that goes before.
 const BOUND: Duration = Duration::from_secs(150);
 
@@ -43,8 +45,12 @@ impl Crowd {
 
     /// One of them.
     pub fn work(&self, worker: usize, place: &Place<'_>) {
-        while self.done.load(SeqCst) < self.wanted {
+        // What has gone wrong once need not go wrong ten thousand times.
+        while self.done.load(SeqCst) < self.wanted && self.lost() == 0 && lock(&self.broken).is_empty() {
             let number = self.started.fetch_add(1, SeqCst);
+            if number > TRIES * self.wanted {
+                return;
+            }
             let id = format!("w{worker}-{number}");
             match self.plan(number) {
                 Some(plan) => self.one_that_is_killed(&id, plan, place),
