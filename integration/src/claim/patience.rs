@@ -126,7 +126,10 @@ impl<'a> Patience<'a> {
                 events.watch_holder(&look);
                 watched.clone_from(&look.id);
             }
-            let again = Deadline::after(backoff.next());
+            // No event tells that a lock has become stale.
+            let fresh = look.record.as_ref().and_then(Record::as_tower);
+            let fresh = fresh.map_or(Duration::MAX, |record| tower::fresh_for(record, facts::now()));
+            let again = Deadline::after(backoff.next().min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
                     let (since, left) = (self.begun.elapsed(), deadline.left());

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::{Record, StartedAt};
 use crate::verdict::{Reason, Verdict};
 
@@ -19,6 +21,16 @@ pub fn judge(record: &Record, now: StartedAt) -> Verdict {
 /// For how long there has been no heartbeat, in whole seconds; none when the last one lies in the future.
 pub fn silence(record: &Record, now: StartedAt) -> Duration {
     Duration::from_secs(u64::try_from(seconds_since_heartbeat(record, now)).unwrap_or_default())
+}
+
+/// How long from now until it is stale, when no heartbeat comes; zero when it is.
+pub fn fresh_for(record: &Record, now: StartedAt) -> Duration {
+    let second = record.last_heartbeat_at.in_whole_seconds().0;
+    let ttl = SignedDuration::try_from(Duration::from_secs(record.ttl_seconds));
+    let stale = second
+        .saturating_add(ttl.unwrap_or(SignedDuration::MAX))
+        .saturating_add(SignedDuration::from_secs(1));
+    stale.saturating_sub(now.0).try_into().unwrap_or_default()
 }
 
 fn seconds_since_heartbeat(record: &Record, now: StartedAt) -> i64 {
@@ -47,7 +59,18 @@ mod tests {
             let record = record();
             assert_eq!(judge(&record, now), expected, "{now}");
             assert_eq!(silence(&record, now).as_secs(), silent, "{now}");
+            let is_stale = matches!(expected, Verdict::Stale(_));
+            assert_eq!(fresh_for(&record, now).is_zero(), is_stale, "{now}");
+            let then = StartedAt(now.0 + SignedDuration::try_from(fresh_for(&record, now)).unwrap());
+            assert!(matches!(judge(&record, then), Verdict::Stale(_)), "{now}");
         }
+    }
+
+    #[test]
+    fn a_ttl_of_ages_is_never_over() {
+        let mut record = record();
+        record.ttl_seconds = u64::MAX;
+        assert!(fresh_for(&record, record.last_heartbeat_at) > Duration::from_secs(1 << 60));
     }
 
     /// As the document's script, whose `date` cuts the fraction of both.
@@ -63,10 +86,10 @@ mod tests {
     fn no_time_to_live_and_no_time_overflows() {
         let mut record = record();
         record.ttl_seconds = u64::MAX;
-        let end = StartedAt(jiff::SignedDuration::MAX);
+        let end = StartedAt(SignedDuration::MAX);
         assert_eq!(judge(&record, end), Verdict::Held(Reason::HeartbeatFresh));
         record.last_heartbeat_at = end;
-        let start = StartedAt(jiff::SignedDuration::MIN);
+        let start = StartedAt(SignedDuration::MIN);
         assert_eq!(judge(&record, start), Verdict::Held(Reason::HeartbeatInFuture));
     }
 }

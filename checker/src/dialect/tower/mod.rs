@@ -17,7 +17,7 @@ pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
 pub use answer::Answer;
 pub use heartbeat::{Rewrite, rewrite};
-pub use judge::{judge, silence};
+pub use judge::{fresh_for, judge, silence};
 pub use name::{LockName, NameError};
 
 /// The `lock_version` of every record.
