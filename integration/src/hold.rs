@@ -70,7 +70,7 @@ fn hold(
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;
     let cli::Hold { target, failure, rollback, wait_group, command, .. } = typed;
-    let also = failure.given().or(rollback.given());
+    let also = failure.given().or(rollback.given()).or(typed.claim.raw.then_some("--raw"));
     let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
     let meant = Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;

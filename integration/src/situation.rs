@@ -79,7 +79,7 @@ pub enum Situation {
         /// Written a moment ago: the rest may come.
         fresh: bool,
     },
-    /// JSON without a value that is needed.
+    /// JSON in which a value that is needed is missing or wrong.
     Invalid,
     /// Something that is no regular file.
     NotAFile(FileKind),

@@ -109,7 +109,7 @@ fn acquire(
     let meant = Meant::resolve(
         typed.target.as_deref(),
         &typed.claim.tower,
-        None,
+        typed.claim.raw.then_some("--raw"),
         cli::not_for_named(typed.holder.as_ref(), &typed.claim),
         environment,
     )?;

@@ -86,7 +86,10 @@ impl Leaving<'_> {
         let loss = match known {
             Some(loss) if !loss.may_be_ours() => loss,
             known => match (release(held, self.target.dir(), self.patience, attendant), known) {
-                (_, Some(loss)) => loss,
+                (done, Some(loss)) => {
+                    self.of_lost(&done, why, age, &record);
+                    loss
+                }
                 (Ok(Release::Gone), None) => Loss::Vanished,
                 (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
                 (Ok(Release::Released), None) => {
@@ -107,6 +110,23 @@ impl Leaving<'_> {
         let error = loss.error(&id, kept.as_deref(), age, self.target);
         self.trail.lost(&loss, age, &record, &error);
         Left::Lost(error)
+    }
+
+    /// A named lock that was given up, and that was still there to remove: its document has no event for a loss, but one
+    /// for a release and one for a release that failed.
+    fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
+        if record.as_tower().is_none() {
+            return;
+        }
+        match done {
+            Ok(Release::Released) => self.trail.released(why, age, record, self.failure_step),
+            Ok(Release::Gone | Release::NotOurs(_)) => {}
+            Err(failed) => {
+                let error = &failed.1;
+                self.talk.warn(&format!("the lock was not released: {}", self.what_now(record, error)));
+                self.trail.not_released(why, age, record, error);
+            }
+        }
     }
 
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.

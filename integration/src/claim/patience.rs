@@ -170,9 +170,18 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
             Record::Tower(record) => {
-                let silent = tower::silence(record, facts::now()).as_secs();
+                let now = facts::now();
+                let last = match tower::judge(record, now).reason() {
+                    Reason::HeartbeatInFuture => {
+                        format!(
+                            "its last heartbeat, {}, lies in the future: a clock is wrong",
+                            record.last_heartbeat_at
+                        )
+                    }
+                    _ => format!("last heartbeat {}s ago", tower::silence(record, now).as_secs()),
+                };
                 format!(
-                    "{path} is held by {holder} since {}, last heartbeat {silent}s ago; {wait}; wait for its completion \
+                    "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion \
                      (--wait DUR), or take it with --force-lock once it is stale ({}s without a heartbeat); who and why: \
                      beadlock status {typed}",
                     record.created_at, record.ttl_seconds

@@ -91,7 +91,8 @@ impl Witnesses<'_> {
                 "it is no lock record, so nobody can tell whose it is".to_owned()
             }
             Situation::Invalid => {
-                "it is a record without a value that is needed to tell whose it is".to_owned()
+                "it is a record in which a value that is needed is missing or wrong, so nobody can tell whose it is"
+                    .to_owned()
             }
             Situation::NotAFile(kind) => {
                 format!(

@@ -219,6 +219,9 @@ fn what_cannot_be_understood_blocks_and_says_why() {
             status.starts_with("tower:app-prod: unreadable: ") && status.contains("it is never taken"),
             "{status}"
         );
+        let why =
+            if words.starts_with("malformed") { "why: it is no lock record" } else { "missing or wrong" };
+        assert!(bytes.is_empty() || status.contains(why), "{status}");
         assert_eq!(fs::read_to_string(tower.lock("app-prod")).unwrap(), bytes);
     }
     fs::remove_file(tower.lock("app-prod")).unwrap();

@@ -44,6 +44,23 @@ fn a_stale_lock_blocks_and_suggests_force_lock() {
 }
 
 #[test]
+fn a_heartbeat_in_the_future_blocks_and_is_reported() {
+    let tower = Tower::new();
+    tower.write(-3600);
+    let words = ["held by claude-code", &seconds_ago(-3600)[..13], "lies in the future: a clock is wrong"];
+    is_blocked(&tower, &["--force-lock"], 4, &words);
+}
+
+#[test]
+fn raw_is_for_named_locks_alone() {
+    let tower = Tower::new();
+    let (lock, words) = (tower.scene.file("x.lock"), ["--raw is for named locks"]);
+    let lock = format!("lock:{}", lock.display());
+    tower.run(&["hold", &lock, "--raw", "--", "true"]).expect(2, &words);
+    tower.run(&["acquire", &lock, "--raw"]).expect(2, &words);
+}
+
+#[test]
 fn raw_is_the_documents_lock_blocked() {
     let tower = Tower::new();
     tower.write(30);

@@ -146,6 +146,7 @@ fn who_cannot_refresh_it_is_ended_before_it_is_stale() {
     drop(gate);
     holder.finish().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
     assert!(tower.names().is_empty(), "it was still ours to release");
+    assert_eq!(tower.event("lock_released")["result"], "failure");
 }
 
 /// Stopped, beadlock keeps nothing up; so its command is stopped too, until it is known whose the lock is.
