@@ -53,7 +53,7 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // Whoever cannot read it has the exit code.
-        let _ = print(&format!("{lock}\n"));
+        let _ = print(&format!("{lock:#}\n"));
     } else if error.is_some() && report.pid.is_none() {
         print_envelope(common, request, report.json(), error.as_ref());
     }

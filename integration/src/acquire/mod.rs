@@ -86,7 +86,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     if typed.claim.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
     {
-        let _ = print_all(format!("{lock}\n").as_bytes());
+        let _ = print_all(format!("{lock:#}\n").as_bytes());
     }
     if common.json
         && let Some(error) = &error

@@ -75,6 +75,9 @@ fn raw_is_the_documents_lock_blocked() {
     for key in wanted {
         assert_eq!(answer["held_by"][key], there[key]);
     }
+    // As it is printed there: two spaces a level, a final newline.
+    assert_eq!(ended.out, format!("{answer:#}\n"));
+    assert!(ended.out.starts_with("{\n  \"error\": \"lock_blocked\",\n"), "{}", ended.out);
 }
 
 #[test]
