@@ -3,8 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Work {
     /// What the command's environment has besides.
     pub fn variables(&self, environment: &Environment) -> Vec<(&'static str, OsString)> {
         let wards = warden::variable(&self.token, environment.get(warden::VARIABLE));
-        vec![(warden::VARIABLE, wards), (RESULT_FILE, self.result.0.clone().into())]
+        vec![(warden::VARIABLE, wards), (RESULT_FILE, self.result.path.clone().into())]
     }
 
     /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
@@ -77,7 +78,7 @@ impl Work {
 
     /// Which step has failed: what was typed, else what the command has written.
     pub fn failure_step(&self) -> Option<String> {
-        failure_step(self.step.as_deref(), Some(&self.result.0))
+        failure_step(self.step.as_deref(), self.result.written())
     }
 
     /// The process of a rollback, in a group of its own, with the command's environment.
@@ -102,21 +103,50 @@ impl Work {
     }
 }
 
-/// A file that is not there, by a name that nobody can guess: only who has something to say makes it. Dropped, it is removed.
+/// Where the command says which step has failed: the file that the caller has named, which stays; else one that is not
+/// there, by a name that nobody can guess, which only who has something to say makes. Dropped, that one is removed.
 #[derive(Debug)]
-struct ResultFile(PathBuf);
+struct ResultFile {
+    path: PathBuf,
+    /// Of the caller's: what it was before the command, which may be what an earlier run has left.
+    callers: Option<Option<Version>>,
+}
+
+/// Differs when a file was written.
+type Version = (u64, u64, u64, i64, i64);
+
+fn version(path: &Path) -> Option<Version> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
+}
 
 impl ResultFile {
     fn new(environment: &Environment) -> Self {
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        // Below another hold on a named lock it is that one's.
+        let is_callers = environment.get(warden::VARIABLE).is_none();
+        let named = environment.get(RESULT_FILE).filter(|path| is_callers && !path.is_empty());
+        if let Some(path) = named {
+            let path = absolute(PathBuf::from(path));
+            let callers = Some(version(&path));
+            return Self { path, callers };
+        }
         let top = environment.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-        let top = std::path::absolute(&top).unwrap_or(top);
-        Self(top.join(format!("beadlock-result-{}", random_id())))
+        Self { path: absolute(top).join(format!("beadlock-result-{}", random_id())), callers: None }
+    }
+
+    /// The file, when the command has written it.
+    fn written(&self) -> Option<&Path> {
+        let is_as_before = self.callers.is_some_and(|before| before == version(&self.path));
+        (!is_as_before).then_some(&self.path)
     }
 }
 
 impl Drop for ResultFile {
     #[expect(clippy::disallowed_methods, reason = "nobody else has its name")]
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if self.callers.is_none() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }

@@ -49,6 +49,26 @@ fn the_step_is_typed_or_in_the_result_file() {
     assert_eq!(step(&["--failure-step", "typed"], "echo $BEADLOCK_RESULT_FILE"), None, "nothing has failed");
 }
 
+#[test]
+fn the_result_file_may_be_the_callers_own_and_what_was_in_it_does_not_count() {
+    let tower = Tower::new();
+    let file = tower.scene.file("result");
+    let step = |script: &str| {
+        let mut command = tower.hold_command(&[], script);
+        command.env("BEADLOCK_RESULT_FILE", &file);
+        Running::start(command).finish().expect(1, &[]);
+        tower.event("lock_released").get("failure_step").cloned()
+    };
+    assert_eq!(step("echo migrate >result; exit 1"), Some("migrate".into()));
+    assert_eq!(step("exit 1"), None, "that was the run before");
+    assert_eq!(step("echo restart >$BEADLOCK_RESULT_FILE; exit 1"), Some("restart".into()));
+    assert_eq!(tower.scene.read("result"), "restart\n", "it stays");
+    let beadlock = env!("CARGO_BIN_EXE_beadlock");
+    let below = "-- sh -c 'echo inner >$BEADLOCK_RESULT_FILE; exit 1'; exit 1";
+    let script = format!("'{beadlock}' hold tower:inner --intent-name i --intent-version 1 {below}");
+    assert_eq!(step(&script), None, "a hold below has its own");
+}
+
 /// Held by who may not write its directory any more, and whose command ends with 3. None: this is not root.
 pub fn stuck(tower: &Tower) -> Option<Ended> {
     chown(tower.dir(), Some(65534), Some(65534)).ok()?;
