@@ -261,7 +261,8 @@ fn first_line(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     file.metadata().ok().filter(Metadata::is_file)?;
     file.take(1024).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).lines().next()?.trim().to_owned())
+    // The rollback's environment cannot have NUL.
+    Some(String::from_utf8_lossy(&bytes).lines().next()?.replace('\0', "").trim().to_owned())
 }
 
 #[cfg(test)]
