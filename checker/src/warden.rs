@@ -162,8 +162,9 @@ impl Order {
     fn words(&self) -> [String; 6] {
         let start = self.start_ticks.map_or("-".to_owned(), |ticks| ticks.to_string());
         let reach = if self.leads { "group" } else { "process" };
-        let grace = self.grace.as_millis().to_string();
-        let silence = self.silence.map_or("-".to_owned(), |silence| silence.as_millis().to_string());
+        // What is longer than can be read back is for ever all the same.
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).to_string();
+        let (grace, silence) = (millis(self.grace), self.silence.map_or("-".to_owned(), millis));
         [self.pid.to_string(), start, reach.to_owned(), grace, silence, self.token.clone()]
     }
 
@@ -317,6 +318,9 @@ mod tests {
             let words = order.words().map(OsString::from).into_iter().chain(["make".into()]);
             assert_eq!(Order::parse(words), Some(order));
         }
+        let ages = Order { silence: Some(Duration::from_secs(i64::MAX.cast_unsigned())), ..order() };
+        let read = Order::parse(ages.words().map(OsString::from)).unwrap();
+        assert_eq!(read.silence, Some(Duration::from_millis(u64::MAX)));
         for words in [
             &[][..],
             &["77", "4242", "group", "1500", "-"],
