@@ -56,6 +56,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// What is left until it is stale after so long without one: none, where whoever should have begun one was stopped.
+    fn left(&self, silent: Duration) -> Duration {
+        (self.give_up + self.rest).saturating_sub(silent)
+    }
+}
+
+impl Limits {
     /// Of a lock with this TTL.
     pub fn of(ttl_seconds: u64) -> Self {
         let ttl = Duration::from_secs(ttl_seconds);
@@ -200,7 +207,7 @@ impl Heartbeats {
         let hangs = state.under_way.is_some_and(|since| now.saturating_sub(since) >= self.limits.again);
         if hangs && silent >= self.limits.give_up && !news.iter().any(|news| matches!(news, News::Lost(..))) {
             let why = format!("a heartbeat hangs; the last one was {} s ago", silent.as_secs());
-            news.push(News::Lost(Loss::Overdue { why, left: self.limits.rest }, None));
+            news.push(News::Lost(Loss::Overdue { why, left: self.limits.left(silent) }, None));
         }
         news
     }
@@ -344,7 +351,7 @@ impl Beating {
                 let now = boottime();
                 let silent = now.saturating_sub(self.shared.state().last);
                 if silent >= give_up {
-                    return Err((Loss::Overdue { why, left: self.limits.rest }, false));
+                    return Err((Loss::Overdue { why, left: self.limits.left(silent) }, false));
                 }
                 // Not beyond the time when it is given up.
                 Ok(again.saturating_sub(now.saturating_sub(begun)).min(give_up - silent))
@@ -378,6 +385,9 @@ mod tests {
             let Limits { interval, again, give_up, rest } = Limits::of(ttl);
             assert!(interval + 3 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
             assert_eq!(give_up + rest, Duration::from_secs(ttl));
+            assert_eq!(Limits::of(ttl).left(give_up), rest);
+            assert_eq!(Limits::of(ttl).left(Duration::from_secs(ttl)), Duration::ZERO);
+            assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
             assert!(!rest.is_zero());
         }
     }
