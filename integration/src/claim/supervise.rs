@@ -151,8 +151,9 @@ impl Running {
                 ],
                 limit,
             );
-            if let Some(told) = guard.as_mut().and_then(|guard| guard.look(woken)) {
-                self.lose(told, &mut came, talk);
+            let told = guard.as_mut().and_then(|guard| guard.look(woken).map(|told| (told, guard.is_late())));
+            if let Some((told, is_late)) = told {
+                self.lose(told, is_late, &mut came, talk);
                 guard = None;
             }
             if has_started && let Some(starting) = starting.take() {
@@ -252,11 +253,13 @@ impl Running {
     }
 
     /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, told: Told, came: &mut Came, talk: &Talk) {
+    fn lose(&self, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
         let cause = told.cause();
-        // Before somebody else may have the lock.
         let grace = match &told.loss {
+            // Before somebody else may have the lock.
             Loss::Overdue { left, .. } => self.kill_after.min(*left),
+            // Somebody else may have worked under it for long, and the command stands still: it is not to go on.
+            _ if is_late => Duration::ZERO,
             _ => self.kill_after,
         };
         came.lost = Some(told.loss);
@@ -264,8 +267,15 @@ impl Running {
             OnLoss::Kill => {
                 came.passed_on = true;
                 // First: who reads the words may have stopped reading.
-                self.end_tree();
-                let deadline = Deadline::after(grace);
+                let deadline = if grace.is_zero() {
+                    self.end_tree(&[Signal::SIGKILL]);
+                    came.killed = Some(KILL_AGAIN);
+                    Deadline::after(KILL_AGAIN)
+                } else {
+                    // Who stands still has to go on to end.
+                    self.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
+                    Deadline::after(grace)
+                };
                 came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
                 talk.warn(&format!("the lock is lost, ending the command: {cause}"));
             }
@@ -273,9 +283,9 @@ impl Running {
         }
     }
 
-    /// Asks all of it to end; who stands still has to go on for that.
-    fn end_tree(&self) {
-        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+    /// Sends these to all of it.
+    fn end_tree(&self, signals: &[Signal]) {
+        for &signal in signals {
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), signal);
             }

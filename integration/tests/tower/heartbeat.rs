@@ -172,6 +172,25 @@ fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
     drop(third);
 }
 
+/// What tidies up on TERM would do so under the lock of somebody else.
+#[test]
+fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_else() {
+    let tower = Tower::new();
+    let first = tower.holding(&["--ttl", "1"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
+    let pid = pid_in(&tower.scene, "pid");
+    first.signal(Signal::SIGSTOP);
+    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("its command stands still", || stands_still(pid));
+    let before = tower.scene.read("log");
+    let second = Running::start(tower.hold_command(&["--force-lock"], "echo >other; exec sleep 60"));
+    until("the other one runs", || tower.scene.file("other").exists());
+    first.signal(Signal::SIGCONT);
+    first.finish().expect(9, &["the lock is lost, ending the command"]);
+    assert!(!lives(pid));
+    assert_eq!(tower.scene.read("log"), before);
+    drop(second);
+}
+
 /// Nobody has taken the lock: it is refreshed, and the command goes on.
 #[test]
 fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
