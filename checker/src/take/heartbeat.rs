@@ -146,6 +146,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 Found::Lost(whereabouts) => return Ok(Tried::Lost(whereabouts)),
                 Found::Closed(_) => return Ok(Tried::Not),
             };
+        self.at(Step::Judged);
         let _lease = if leased {
             match Lease::take(&file) {
                 Ok(lease) => Some(lease),

@@ -206,6 +206,87 @@ fn who_renames_over_it_in_between_keeps_his() {
     }
 }
 
+/// Between the look and the lease it is overwritten: by another claim of the same lengths, which is not written into, or by
+/// a note in ours, which moves the time.
+#[test]
+fn what_it_says_counts_once_nobody_else_has_it_open() {
+    let noted = record("req_ours", 500).to_json().replacen('{', "{ \"note\": 7,", 1);
+    for (other, is_lost) in [(record("req_them", 500).to_json(), true), (noted, false)] {
+        let locks = Locks::new();
+        let mut held = ours(&locks, Means::BEST, 500);
+        let mut written = false;
+        let hook = |at| {
+            if at == Step::Judged && !std::mem::replace(&mut written, true) {
+                fs::write(locks.path(), &other).unwrap();
+            }
+        };
+        let gate = locks.gate();
+        let options = Options::default();
+        let beaten = locks.site(&gate, Means::BEST, &options).with_hook(hook).heartbeat(&mut held);
+        if is_lost {
+            assert!(matches!(beaten, Heartbeat::Lost(Whereabouts::Changed(Some(_)))), "{beaten:?}");
+            assert_eq!(fs::read_to_string(locks.path()).unwrap(), other);
+        } else {
+            assert!(matches!(beaten, Heartbeat::Refreshed), "{beaten:?}");
+            assert!(fs::read_to_string(locks.path()).unwrap().starts_with("{ \"note\": 7,"));
+            assert!(is_now(locks.read().last_heartbeat_at));
+        }
+    }
+}
+
+/// What he has yet to write would be lost with the old file.
+#[test]
+fn who_has_it_open_for_writing_keeps_the_file() {
+    let locks = Locks::new();
+    let mut held = ours(&locks, Means::BEST, 500);
+    let (before, inode) = (fs::read(locks.path()).unwrap(), fs::metadata(locks.path()).unwrap().ino());
+    let writer = fs::File::options().append(true).open(locks.path()).unwrap();
+    let beaten = beat(&locks, Means::BEST, &mut held);
+    assert!(matches!(beaten, Heartbeat::Failed(_)), "{beaten:?}");
+    assert_eq!((fs::read(locks.path()).unwrap(), fs::metadata(locks.path()).unwrap().ino()), (before, inode));
+    assert_eq!(locks.names(), ["app-prod.lock"]);
+    drop(writer);
+    assert!(matches!(beat(&locks, Means::BEST, &mut held), Heartbeat::Refreshed));
+}
+
+#[test]
+fn what_a_crash_has_left_aside_is_put_back_and_refreshed() {
+    for means in MEANS {
+        let locks = Locks::new();
+        let mut held = ours(&locks, means, 500);
+        fs::rename(locks.path(), locks.place.aside()).unwrap();
+        let beaten = beat(&locks, means, &mut held);
+        assert!(matches!(beaten, Heartbeat::Refreshed), "{means:?}: {beaten:?}");
+        assert_eq!(locks.names(), ["app-prod.lock"], "{means:?}");
+        assert!(is_now(locks.read().last_heartbeat_at));
+    }
+}
+
+/// Two who rename over it blindly, one before it changes places and one before it changes back: neither claim is deleted.
+#[test]
+fn who_renames_over_it_twice_loses_neither() {
+    let locks = Locks::new();
+    let mut held = ours(&locks, Means::BEST, 500);
+    let claim = |id: &str| record(id, 0).to_json();
+    let hook = |at| {
+        let id = match at {
+            Step::Ours => "req_one",
+            Step::MovingBack => "req_two",
+            _ => return,
+        };
+        let other = locks.dir.path().join("tmp");
+        fs::write(&other, claim(id)).unwrap();
+        fs::rename(other, locks.path()).unwrap();
+    };
+    let (gate, options) = (locks.gate(), Options::default());
+    let reader = fs::File::open(locks.path()).unwrap();
+    let beaten = locks.site(&gate, Means::BEST, &options).with_hook(hook).heartbeat(&mut held);
+    drop(reader);
+    assert!(matches!(beaten, Heartbeat::Lost(_)), "{beaten:?}");
+    let there = [locks.path(), locks.place.aside()].map(|path| fs::read_to_string(path).unwrap());
+    assert_eq!(there, [claim("req_one"), claim("req_two")]);
+}
+
 /// A holder that dies in the middle leaves a lock that is its own, stale after its TTL and no later than it would be.
 #[test]
 fn a_crash_in_the_middle_leaves_our_lock() {
