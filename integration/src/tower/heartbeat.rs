@@ -388,7 +388,7 @@ mod tests {
             assert_eq!(Limits::of(ttl).left(give_up), rest);
             assert_eq!(Limits::of(ttl).left(Duration::from_secs(ttl)), Duration::ZERO);
             assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
-            assert!(!rest.is_zero());
+            assert!(rest == Duration::from_secs(10) || rest * 4 == Duration::from_secs(ttl));
         }
     }
 }

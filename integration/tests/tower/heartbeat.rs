@@ -191,6 +191,36 @@ fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_el
     drop(second);
 }
 
+/// The same where beadlock is killed as it stands: its warden does not let the command go on to tidy up.
+#[test]
+fn who_stands_still_when_beadlock_is_killed_works_no_more() {
+    let tower = Tower::new();
+    let first = tower.holding(&["--ttl", "1"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
+    let pid = pid_in(&tower.scene, "pid");
+    first.signal(Signal::SIGSTOP);
+    until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
+    until("its command stands still", || stands_still(pid));
+    let before = tower.scene.read("log");
+    first.signal(Signal::SIGKILL);
+    until("its command has ended", || !lives(pid));
+    assert_eq!(tower.scene.read("log"), before);
+    drop(first);
+}
+
+/// In time for it: before the lock is stale.
+#[test]
+fn who_tidies_up_when_beadlock_is_killed_has_half_the_ttl_for_it() {
+    let tower = Tower::new();
+    let script = "trap 'sleep 0.3; echo >tidied; exit' TERM; while :; do sleep 0.02; done";
+    let holder = tower.holding(&["--ttl", "8"], script);
+    let pid = pid_in(&tower.scene, "pid");
+    holder.signal(Signal::SIGKILL);
+    until("it has ended", || !lives(pid));
+    assert!(tower.scene.file("tidied").exists());
+    assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh));
+    drop(holder);
+}
+
 /// Nobody has taken the lock: it is refreshed, and the command goes on.
 #[test]
 fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
