@@ -6,8 +6,8 @@
 //! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
 //! came out was not ours. Nothing is written over a file that has become somebody else's.
 //!
-//! Limits: without leases and without such an exchange the write goes in place all the same, right after a look; a
-//! writer in place that comes in between finds the time of ours in its record.
+//! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the same,
+//! right after a look; a writer in place that comes in between finds the time of ours in its record.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -131,10 +131,12 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 done => return Ok(done),
             }
         }
-        match self.by_exchange(held)? {
+        match self.by_exchange(held) {
             // Neither of the two: the portable way.
-            Tried::Not if !self.means.renameat2 || !self.gated => self.in_place(held, false),
-            tried => Ok(tried),
+            Ok(Tried::Not) if !self.means.renameat2 || !self.gated => self.in_place(held, false),
+            // No room for a second file, and a reader is no loss: the first has its room.
+            Err(error) if is_full(&error) => self.in_place(held, false),
+            tried => tried,
         }
     }
 
@@ -308,6 +310,10 @@ impl Held {
             record.last_heartbeat_at = now.in_whole_seconds();
         }
     }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// A write lease, given up before the file is closed.
