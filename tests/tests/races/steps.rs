@@ -95,10 +95,14 @@ fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     Some(Broken { square: square.clone(), sentence, course })
 }
 
+/// Steps of a heartbeat alone: who comes there is in the tests of the checker (`takeover heartbeat::`).
+const OF_HEARTBEATS: [Step; 2] = [Step::Ours, Step::Exchanged];
+
 #[test]
 fn nothing_is_lost_whoever_comes_at_whatever_step() {
     let Table { squares, broken, steps } = play_all(&Operation::OURS, &["best", "portable"]);
-    let all: BTreeSet<_> = Step::ALL.iter().map(|step| format!("{step:?}")).collect();
+    let is_ours = |step: &&Step| !OF_HEARTBEATS.contains(step);
+    let all: BTreeSet<_> = Step::ALL.iter().filter(is_ours).map(|step| format!("{step:?}")).collect();
     assert_eq!(steps, all, "every step is come to, and none that is not in the list");
     println!("races at every step: {squares} squares, {} lost", broken.len());
     assert!(broken.is_empty(), "{} of {squares}: {broken:#?}", broken.len());
