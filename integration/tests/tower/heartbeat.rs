@@ -211,9 +211,10 @@ fn who_stands_still_when_beadlock_is_killed_works_no_more() {
 #[test]
 fn who_tidies_up_when_beadlock_is_killed_has_half_the_ttl_for_it() {
     let tower = Tower::new();
-    let script = "trap 'sleep 0.3; echo >tidied; exit' TERM; while :; do sleep 0.02; done";
+    let script = "trap 'sleep 0.3; echo >tidied; exit' TERM; echo >ready; while :; do sleep 0.02; done";
     let holder = tower.holding(&["--ttl", "8"], script);
     let pid = pid_in(&tower.scene, "pid");
+    until("it would tidy up", || tower.scene.file("ready").exists());
     holder.signal(Signal::SIGKILL);
     until("it has ended", || !lives(pid));
     assert!(tower.scene.file("tidied").exists());
