@@ -102,7 +102,8 @@ impl Command {
 /// How a claim is made: what `hold` and `acquire` share.
 #[derive(Debug, Clone, Args)]
 pub struct Claim {
-    /// How long to wait for who holds the lock [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s]
+    /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to come
+    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock

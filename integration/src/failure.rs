@@ -8,6 +8,7 @@ use beadlock_checker::dialect::tower::Answer;
 use serde_json::Value;
 
 use crate::exit::Exit;
+use crate::retry;
 
 /// The error codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +110,14 @@ impl Error {
     pub(crate) fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
+    }
+
+    /// To be tried again when a lock of this age is worth it; `None`: nobody knows its age.
+    pub(crate) fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self {
+        let mut random = [0; 8];
+        // Without randomness everybody is told the same.
+        let _ = getrandom::fill(&mut random);
+        self.retry_after(retry::after(age, u64::from_ne_bytes(random)))
     }
 
     pub(crate) fn answering(mut self, lock: &Answer) -> Self {

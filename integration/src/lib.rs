@@ -43,6 +43,7 @@ mod log;
 mod next;
 pub mod program;
 mod release;
+mod retry;
 mod settings;
 mod situation;
 mod status;
@@ -56,5 +57,6 @@ mod words;
 
 pub use claim::guard::{Claim, Hold, NotReleased};
 pub use claim::wait::Wait;
+pub use envelope::{Envelope, Request};
 pub use exit::End;
 pub use failure::{Code, Error};

@@ -13,7 +13,12 @@ use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
 pub fn age(record: &Record) -> Duration {
-    Duration::try_from(record.started_at().age(facts::now())).unwrap_or_default()
+    known_age(record).unwrap_or_default()
+}
+
+/// [`age`], where it is one: `None` for a time in the future.
+pub fn known_age(record: &Record) -> Option<Duration> {
+    Duration::try_from(record.started_at().age(facts::now())).ok()
 }
 
 /// In whole milliseconds, as JSON has it.

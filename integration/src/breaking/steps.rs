@@ -255,7 +255,7 @@ impl Breaking<'_> {
             format!("{path} is being changed by somebody all the time; it was not touched; try again"),
         )
         .detailed(format!("lock_file={path}"))
-        .retry_after(Duration::from_secs(1))
+        .retry_on_a_lock_of(None)
     }
 
     /// What was done, and what is to be known of it.

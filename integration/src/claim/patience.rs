@@ -158,7 +158,9 @@ impl<'a> Patience<'a> {
 fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     let path = escaped_path(&target.path());
     let Some(record) = &look.record else {
-        return Error::new(Code::LockHeld, format!("{path} is held; {wait}"));
+        return Error::new(Code::LockHeld, format!("{path} is held; {wait}"))
+            .detailed(format!("lock_file={path}"))
+            .retry_on_a_lock_of(None);
     };
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
@@ -190,7 +192,8 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         },
     };
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
-    let error = Error::new(Code::LockHeld, message).detailed(detail).retry_after(Duration::from_secs(2));
+    let error =
+        Error::new(Code::LockHeld, message).detailed(detail).retry_on_a_lock_of(words::known_age(record));
     match record {
         Record::Beads(_) => error,
         Record::Tower(record) => error.answering(&Answer::blocked(record)),
@@ -226,9 +229,7 @@ fn being_changed(path: &Path, drain: Duration) -> Error {
     let limit = shown(drain);
     let message =
         format!("{path} is being changed by somebody all the time; gave up after {limit}; try again");
-    Error::new(Code::LockHeld, message)
-        .detailed(format!("lock_file={path}"))
-        .retry_after(Duration::from_secs(1))
+    Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
 }
 
 fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {

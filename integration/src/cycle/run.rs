@@ -87,7 +87,11 @@ impl Skipped {
             (Reason::RemovalFailed, _) => Code::LockStale,
             _ => Code::LockUnreadable,
         };
-        Error::new(code, self.decision.to_string()).retry_after(Duration::from_secs(5))
+        let error = Error::new(code, self.decision.to_string());
+        match code {
+            Code::LockHeld => error.retry_on_a_lock_of(self.decision.record().and_then(words::known_age)),
+            _ => error.retry_after(Duration::from_secs(5)),
+        }
     }
 
     /// As `check` has it.
