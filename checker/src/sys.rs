@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -154,17 +154,26 @@ extern "C" fn remember_start() {
     for (signal, was_ignored) in
         [(libc::SIGPIPE, &SIGPIPE_WAS_IGNORED), (libc::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)]
     {
-        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
-        let action = unsafe {
-            libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-            action.assume_init()
-        };
-        was_ignored.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+        was_ignored.store(is_ignored_now(signal), Ordering::Relaxed);
     }
     // SAFETY: F_GETFD takes a number that may be no descriptor's, and nothing else.
     let is_open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
     STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);
+}
+
+fn is_ignored_now(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given, and `action` is valid for the write of the present one; zeros are valid too.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// This process ignores the signal at present.
+pub fn is_ignored(signal: Signal) -> bool {
+    is_ignored_now(signal as libc::c_int)
 }
 
 // SAFETY: the loader calls what is in this section once, before `main`, in the only thread, with arguments that a
@@ -375,4 +384,40 @@ pub fn die_of(dying: Signal) {
     set.add(dying);
     let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);
     let _ = nix::sys::signal::raise(dying);
+}
+
+/// Ends this process with this code, now: nothing that was registered for its end runs, and nothing is flushed.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: _exit takes an int, and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the others,
+/// which run on. A forked child inherits it.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
+    // SAFETY: `callback` is a function of this program, and a panic in it cannot unwind out of it.
+    match unsafe { libc::atexit(callback) } {
+        0 => Ok(()),
+        _ => Err(Errno::ENOMEM.into()),
+    }
+}
+
+/// In a forked child that executes nothing, a handler of `owner`'s signal has nobody to tell. There the signal has its
+/// default action; in the process `owner` this does nothing.
+///
+/// # Errors
+/// When the system refuses a handler.
+pub fn default_in_forks(signal: Signal, owner: &'static AtomicU32) -> io::Result<()> {
+    let number = signal as libc::c_int;
+    let action = move || {
+        if getpid().as_raw().unsigned_abs() != owner.load(Ordering::Relaxed) {
+            let _ = signal_hook::low_level::emulate_default_handler(number);
+        }
+    };
+    // SAFETY: in a handler it reads an atomic and its own PID, and what it calls is made to be called there.
+    unsafe { signal_hook::low_level::register(number, action) }?;
+    Ok(())
 }

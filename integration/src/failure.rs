@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use beadlock_checker::dialect::tower::Answer;
@@ -133,6 +134,12 @@ impl Error {
     /// The code of the closed list.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// The exit code that goes with it, for a tool's `main`: 4 for [`Code::LockHeld`] and [`Code::DrainTimeout`], 2 for
+    /// [`Code::Usage`], 5 for a lock file that could not be dealt with, 9 for [`Code::LockLost`], else 1.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit.code())
     }
 
     /// True when the same call may succeed later.

@@ -9,7 +9,7 @@ use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
-use super::attendant::{Attendant, Unattended};
+use super::attendant::{Attendant, Stopped, Unattended};
 use super::claiming::{Claiming, Says};
 use super::loss::{self, Loss};
 use super::wait::Wait;
@@ -81,21 +81,38 @@ impl Hold {
         target::check_holder(&holder)?;
         let database = Database::named(&dir, &environment.of_database());
         let target = Found::of_database(database.map_err(|error| target::not_found(&error))?);
+        let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
+        Ok(wish.claim(environment, &mut Unattended)?)
+    }
+}
+
+/// A lock that this process is to hold itself.
+#[derive(Debug)]
+pub(crate) struct Wish<'a> {
+    /// The target.
+    pub target: Found,
+    /// A name that is fit for a holder's.
+    pub holder: &'a str,
+    /// For how long a holder is waited for.
+    pub wait: Wait,
+    /// For how long the gate is waited for.
+    pub drain: Duration,
+    /// What counts as dead.
+    pub options: Options,
+}
+
+impl Wish<'_> {
+    /// Claims it, or stands under the outer claim that this process runs under.
+    pub fn claim(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
+        let Self { target, holder, wait, drain, options } = self;
         nested::refuse_inside_a_cycle(&target, environment)?;
-        let drain = wait.drain(drain);
         if let Some(id) = nested::outer_claim(&target, environment) {
             return Ok(Claim { held: None, id, target, patience: drain });
         }
         let id = random_id();
-        let claiming = Claiming {
-            target: &target,
-            pid: std::process::id(),
-            says: Says::Beads { holder: &holder, id: &id },
-            wait,
-            drain,
-            options,
-        };
-        let held = claiming.claim(&mut Unattended, |_| ())?;
+        let (pid, says) = (std::process::id(), Says::Beads { holder, id: &id });
+        let claiming = Claiming { target: &target, pid, says, wait, drain, options };
+        let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), id, target, patience: drain })
     }
 }
@@ -140,10 +157,16 @@ impl Claim {
     ///
     /// # Errors
     /// When the lock could not be removed; the claim comes back with the error, still held.
-    pub fn release(mut self) -> Result<(), NotReleased> {
-        let Some(held) = self.held.take() else { return Ok(()) };
-        match release(held, self.target.dir(), self.patience, &mut Unattended) {
-            Ok(_) => Ok(()),
+    pub fn release(self) -> Result<(), NotReleased> {
+        let patience = self.patience;
+        self.end(patience).map(|_| ())
+    }
+
+    /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim nothing.
+    pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
+        let Some(held) = self.held.take() else { return Ok(None) };
+        match release(held, self.target.dir(), patience, &mut Unattended) {
+            Ok(release) => Ok(Some(release)),
             Err(failed) => {
                 let (held, error) = *failed;
                 self.held = Some(held);

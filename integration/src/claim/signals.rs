@@ -22,6 +22,16 @@ pub struct Received {
     pub from_terminal: bool,
 }
 
+impl Received {
+    /// One that came with this `si_code`.
+    pub fn of(signal: Signal, code: i32) -> Self {
+        // Positive codes are the kernel's own. A hangup goes to the session's leader alone, so the command does
+        // not have it when that is us.
+        let leads = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+        Self { signal, from_terminal: code > 0 && !leads }
+    }
+}
+
 /// TERM, HUP, QUIT, INT and CHLD, blocked and readable. What was ignored on entry stays ignored.
 #[derive(Debug)]
 pub struct Signals {
@@ -60,10 +70,7 @@ impl Signals {
     pub fn next(&mut self) -> Option<Received> {
         let info = self.fd.read_signal().ok().flatten()?;
         let signal = Signal::try_from(i32::try_from(info.ssi_signo).ok()?).ok()?;
-        // Positive codes are the kernel's own. A hangup goes to the session's leader alone, so the command does
-        // not have it when that is us.
-        let leads = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
-        Some(Received { signal, from_terminal: info.ssi_code > 0 && !leads })
+        Some(Received::of(signal, info.ssi_code))
     }
 }
 

@@ -48,11 +48,16 @@ impl Tree {
 
     /// Whoever is our descendant by now (we may have been executed by a shell that had children) is none of the
     /// command's. What those start later is not known: it counts once it is an orphan, and so falls to us.
-    fn from_now_on() -> Self {
+    pub fn from_now_on() -> Self {
         if ended_child(None) == Err(Errno::ECHILD) {
             return Self::default();
         }
-        Self { before: descendants(process::all()).iter().map(|stat| (stat.pid, stat.start_ticks)).collect() }
+        Self {
+            before: descendants(process::all(), &[])
+                .iter()
+                .map(|stat| (stat.pid, stat.start_ticks))
+                .collect(),
+        }
     }
 
     /// Without the child `pid`, which is ours and none of the command's.
@@ -67,9 +72,14 @@ impl Tree {
     }
 
     /// The living ones among `all` processes.
-    pub fn living_of(&self, mut all: Vec<Stat>) -> Vec<Stat> {
+    pub fn living_of(&self, all: Vec<Stat>) -> Vec<Stat> {
+        self.living_with(all, &[])
+    }
+
+    /// The same, and those of `known` that live and what they have started: orphans do not fall to who is no subreaper.
+    pub fn living_with(&self, mut all: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
         all.retain(|stat| !self.before.contains(&(stat.pid, stat.start_ticks)));
-        let mut tree = descendants(all);
+        let mut tree = descendants(all, known);
         tree.retain(|stat| !(stat.is_zombie() && has_ended(stat.pid)));
         tree
     }
@@ -122,8 +132,8 @@ impl Tree {
 /// How often children that come anew are killed before there is a pause.
 const KILL_ROUNDS: usize = 200;
 
-/// Our children, of all threads, in the order in which they became ours.
-fn children() -> Option<Vec<i32>> {
+/// Our children, of all threads, in the order in which they became ours. `None` where the kernel does not list them.
+pub fn children() -> Option<Vec<i32>> {
     let mut children = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()? {
         let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
@@ -137,9 +147,13 @@ fn has_ended(pid: i32) -> bool {
     is_dead_zombie(pid).unwrap_or_else(|| Stat::read(pid).is_none())
 }
 
-fn descendants(mut others: Vec<Stat>) -> Vec<Stat> {
-    let mut tree = Vec::new();
-    let mut parents = HashSet::from([std::process::id().cast_signed()]);
+/// Our descendants among `others`, those of `known` that are there still, and theirs.
+fn descendants(others: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
+    let is_known =
+        |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
+    let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) = others.into_iter().partition(is_known);
+    let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
+    parents.insert(std::process::id().cast_signed());
     // Every round finds the children of the round before, whatever the order of the PIDs.
     loop {
         let (found, rest): (Vec<Stat>, Vec<Stat>) =

@@ -1,0 +1,200 @@
+//! The directory that a tool's locks lie in (REQ-F-033, REQ-F-032): one user's own.
+
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use nix::unistd::geteuid;
+
+use crate::environment::Environment;
+use crate::failure::{Code, Error};
+use crate::words::quoted_path;
+
+/// Where a tool's locks lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directory {
+    /// Where its author wants them: made where it is missing, and who may write it is the author's business.
+    Given(PathBuf),
+    /// The user's own: `locks` in this directory, which is the tool's.
+    Own(PathBuf),
+}
+
+impl Directory {
+    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in the system's directory
+    /// for temporary files.
+    pub fn of(tool: &str, environment: &Environment) -> Self {
+        let us = geteuid().as_raw();
+        let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
+        let runtime = environment.get("XDG_RUNTIME_DIR").map(PathBuf::from);
+        match runtime.filter(|dir| dir.is_absolute() && is_ours(dir)) {
+            Some(runtime) => Self::Own(runtime.join(tool)),
+            None => {
+                let temporary = environment.of_database().cwd.join(std::env::temp_dir());
+                Self::Own(temporary.join(format!("{tool}-{us}")))
+            }
+        }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::Given(dir) => dir.clone(),
+            Self::Own(parent) => parent.join("locks"),
+        }
+    }
+
+    /// Makes it where it is missing, for this user alone.
+    ///
+    /// # Errors
+    /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or others may
+    /// write it: they could take any lock. And when it cannot be made.
+    pub fn make(&self) -> Result<(), Error> {
+        match self {
+            Self::Given(dir) => {
+                DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| failed(dir, &error))
+            }
+            Self::Own(parent) => {
+                parent.parent().map_or(Ok(()), check_above)?;
+                make_own(parent)?;
+                make_own(&self.path())
+            }
+        }
+    }
+}
+
+fn make_own(dir: &Path) -> Result<(), Error> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(dir, &error)),
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
+    match mistrust(&meta, dir) {
+        None => Ok(()),
+        Some(why) => {
+            let shown = escaped_path(dir);
+            let message = format!("the lock directory {shown} is not to be trusted: {why}");
+            Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
+        }
+    }
+}
+
+/// Where everybody may write, as in `/tmp`, nobody but its owner may rename a directory.
+fn check_above(dir: &Path) -> Result<(), Error> {
+    let is_open = |meta: &Metadata| meta.mode() & 0o002 != 0 && meta.mode() & 0o1000 == 0;
+    match fs::metadata(dir) {
+        Ok(meta) if is_open(&meta) => {
+            let (shown, typed) = (escaped_path(dir), quoted_path(dir));
+            let message = format!(
+                "no lock directory can be trusted in {shown}: everybody may rename what is in it (mode {:03o}); chmod +t {typed}, \
+                 or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours",
+                meta.mode() & 0o777
+            );
+            Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why others could take the locks in `dir`, and what to do about it.
+fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
+    let (typed, us) = (quoted_path(dir), geteuid().as_raw());
+    if meta.is_symlink() {
+        Some(format!("it is a link; see who has made it: ls -ld {typed}"))
+    } else if !meta.is_dir() {
+        Some(format!("it is no directory; see what it is: ls -ld {typed}"))
+    } else if meta.uid() != us {
+        Some(format!(
+            "it belongs to user {}, and this is user {us}; see to it, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours",
+            meta.uid()
+        ))
+    } else if meta.mode() & 0o022 != 0 {
+        Some(format!("others may write it (mode {:03o}); chmod 700 {typed}", meta.mode() & 0o777))
+    } else {
+        None
+    }
+}
+
+fn failed(dir: &Path, error: &io::Error) -> Error {
+    let (shown, why) = (escaped_path(dir), system_words(error));
+    let next = "see to that, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours";
+    Error::io(format!("the lock directory {shown} cannot be made: {why}; {next}"), error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(dir: &Path, mode: u32) {
+        fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn it_is_below_the_runtime_directory_where_that_is_ours() {
+        let top = tempfile::tempdir().unwrap();
+        let of = |value: &str| Directory::of("tool", &Environment::of(&[("XDG_RUNTIME_DIR", value)])).path();
+        let own = std::env::temp_dir().join(format!("tool-{}", geteuid())).join("locks");
+        assert_eq!(of(top.path().to_str().unwrap()), top.path().join("tool/locks"));
+        for other in ["", ".", "run", "/nowhere/at/all", "/dev/null"] {
+            assert_eq!(of(other), own, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_made_for_one_user_alone_and_found_again() {
+        let top = tempfile::tempdir().unwrap();
+        let directory = Directory::Own(top.path().join("tool"));
+        for _ in 0..2 {
+            directory.make().unwrap();
+            for dir in [top.path().join("tool"), directory.path()] {
+                assert_eq!(fs::metadata(dir).unwrap().mode() & 0o777, 0o700);
+            }
+        }
+        Directory::Given(top.path().join("a/b")).make().unwrap();
+        assert_eq!(fs::metadata(top.path().join("a/b")).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_others_could_change_is_refused_and_says_what_to_do() {
+        let top = tempfile::tempdir().unwrap();
+        let refused = |name: &str| {
+            let error = Directory::Own(top.path().join(name)).make().unwrap_err();
+            assert_eq!(error.code(), Code::NotPermitted, "{error}");
+            error.to_string()
+        };
+        for dir in ["open/locks", "inside/locks", "other/locks", "all/tool"] {
+            fs::create_dir_all(top.path().join(dir)).unwrap();
+        }
+        mode(&top.path().join("open"), 0o770);
+        mode(&top.path().join("inside"), 0o700);
+        mode(&top.path().join("inside/locks"), 0o702);
+        symlink(top.path().join("other"), top.path().join("link")).unwrap();
+        fs::write(top.path().join("file"), "").unwrap();
+        assert!(refused("open").contains(&format!("(mode 770); chmod 700 {}/open", top.path().display())));
+        assert!(
+            refused("inside").contains("inside/locks is not to be trusted: others may write it (mode 702)")
+        );
+        assert!(refused("link").contains("it is a link"));
+        assert!(refused("file").contains("it is no directory"));
+        mode(&top.path().join("all"), 0o777);
+        assert!(refused("all/tool").contains("everybody may rename what is in it (mode 777); chmod +t"));
+        mode(&top.path().join("all"), 0o1777);
+        Directory::Own(top.path().join("all/tool")).make().unwrap();
+    }
+
+    #[test]
+    fn another_users_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let (dir, words) = if geteuid().is_root() {
+            std::os::unix::fs::chown(top.path(), Some(65534), None).unwrap();
+            (top.path(), "it belongs to user 65534, and this is user 0")
+        } else {
+            (Path::new("/usr"), "it belongs to user 0, and this is user")
+        };
+        let error = Directory::Own(dir.to_owned()).make().unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The whole of a command under its lock: the wait, the work, the release, the answer and the exit code.
+
+use std::future::{Future, pending};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::take::Release;
+use beadlock_checker::{sys, system_words};
+use serde::Serialize;
+
+use super::declaration::CommandLock;
+use super::failure::Failure;
+use super::guard::CommandGuard;
+use super::locks;
+use super::running::Running;
+use crate::exit::Exit;
+use crate::failure::Error;
+use crate::{Envelope, Request};
+
+impl CommandLock {
+    /// Waits for the lock, runs `body` under it, releases it, prints one envelope on stdout, and answers the exit code for
+    /// `main`: 0, 4 for a lock that is held, that of the [`Failure`], or of the [`Error`] that kept `body` from running.
+    ///
+    /// SIGTERM, SIGINT and SIGHUP end the process instead, with the lock released, by that signal, and without a word.
+    ///
+    /// # Panics
+    /// Never by itself. When `body` panics the lock is released, the panic goes on, and there is no envelope.
+    pub fn run<T: Serialize>(self, body: impl FnOnce(Running) -> Result<T, Failure>) -> ExitCode {
+        let request = Request::begin();
+        let mut guard = match self.acquire() {
+            Ok(guard) => guard,
+            Err(error) => return refuse(&request, &error),
+        };
+        let done = body(guard.running());
+        if guard.is_a_forks() {
+            return of_a_fork(done.is_ok());
+        }
+        let released = guard.end().unwrap_or_else(|| locks::stay());
+        answer(&request, &guard, done, released)
+    }
+
+    /// The same for a `body` that is asynchronous, from any executor and without blocking it. Dropped, the future releases the
+    /// lock. While a signal ends the process it is never ready.
+    pub async fn run_async<T, F, W>(self, body: F) -> ExitCode
+    where
+        T: Serialize,
+        F: FnOnce(Running) -> W,
+        W: Future<Output = Result<T, Failure>>,
+    {
+        let request = Request::begin();
+        let mut guard = match self.acquire_async().await {
+            Ok(guard) => guard,
+            Err(error) => return refuse(&request, &error),
+        };
+        let done = body(guard.running()).await;
+        if guard.is_a_forks() {
+            return of_a_fork(done.is_ok());
+        }
+        match guard.end() {
+            Some(released) => answer(&request, &guard, done, released),
+            None => pending().await,
+        }
+    }
+}
+
+/// A fork of the process that holds the lock: the answer is that one's to give.
+fn of_a_fork(is_done: bool) -> ExitCode {
+    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn refuse(request: &Request, error: &Error) -> ExitCode {
+    print(&Envelope::of(request, error), error.exit.code())
+}
+
+fn answer<T: Serialize>(
+    request: &Request,
+    guard: &CommandGuard,
+    done: Result<T, Failure>,
+    released: Result<Option<Release>, Error>,
+) -> ExitCode {
+    let data = done.and_then(|data| serde_json::to_value(data).map_err(Failure::from));
+    let (envelope, exit) = match data {
+        Ok(data) => (Envelope::ok(request, data), Exit::Done.code()),
+        Err(failure) => (failure.envelope(request), failure.exit_code()),
+    };
+    let path = escaped_path(guard.path());
+    let late = match released {
+        Ok(None | Some(Release::Released)) => None,
+        Ok(Some(Release::Gone)) => {
+            Some(format!("{path} was gone when it was to be released: another may have worked meanwhile"))
+        }
+        Ok(Some(Release::NotOurs(_))) => {
+            Some(format!("{path} was another's lock when it was to be released, and was left there"))
+        }
+        Err(error) => Some(format!("{path} could not be released, and is stale now: {error}")),
+    };
+    let warnings = guard.running().warnings().into_iter().chain(late);
+    print(&warnings.fold(envelope, Envelope::warning), exit)
+}
+
+/// What could not be said turns a success into a failure. A reader that has gone has had what it wanted.
+fn print(envelope: &Envelope, exit: u8) -> ExitCode {
+    let printed = match sys::stdout_was_closed() {
+        true => Err(io::Error::other("stdout is closed")),
+        false => envelope.print(),
+    };
+    let Err(error) = printed else { return ExitCode::from(exit) };
+    let why = system_words(&error);
+    let _ = writeln!(io::stderr(), "beadlock: error: the answer could not be printed: {why}");
+    ExitCode::from(if exit == Exit::Done.code() { Exit::Failed.code() } else { exit })
+}
