@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 /// The recipe in its two halves; what goes between them is the work.
 pub struct Recipe {
     /// From the shebang to the end of the here-document: writes the lock, with the shell's own PID.
@@ -75,6 +77,82 @@ impl LockManager {
     /// A script that has all of it, and then does this.
     pub fn before(&self, work: &str) -> String {
         format!("{}\n{}\n{work}\n", self.script, self.heartbeat)
+    }
+}
+
+/// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against it.
+pub struct LockHeld {
+    /// The whole answer.
+    pub envelope: Value,
+}
+
+impl LockHeld {
+    /// The wire format of the document beside the checkout; None, and said so, where that is absent.
+    ///
+    /// # Panics
+    ///
+    /// When the document is there and has no such example.
+    #[track_caller]
+    pub fn of_the_seed() -> Option<Self> {
+        let document = crate::shared()?.join("seeds/req-f-033-lock-timeout.md");
+        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let block = text.split("Lock contention error response:\n").nth(1).expect("it has a wire format");
+        let end = block.find("\n}\n").expect("which ends") + 2;
+        Some(Self::parse(&block[..end]))
+    }
+
+    /// What a program has printed.
+    ///
+    /// # Panics
+    ///
+    /// When that is no such answer.
+    #[track_caller]
+    pub fn parse(text: &str) -> Self {
+        let envelope = serde_json::from_str(text).unwrap_or_else(|e| panic!("no envelope ({e}): {text:?}"));
+        Self { envelope }
+    }
+
+    /// The PID in its `detail`; -1 where there is none.
+    pub fn holder(&self) -> i64 {
+        self.detail("holder_pid=").parse().unwrap_or(-1)
+    }
+
+    /// The age in its `detail`, in milliseconds; -1 where there is none.
+    pub fn age_ms(&self) -> i64 {
+        self.detail("holder_age_ms=").parse().unwrap_or(-1)
+    }
+
+    fn detail(&self, field: &str) -> &str {
+        let detail = self.envelope["error"]["detail"].as_str().unwrap_or_default();
+        let (_, rest) = detail.split_once(field).unwrap_or_default();
+        rest.split(' ').next().unwrap_or_default()
+    }
+
+    /// The answer as text with one word for whatever differs from run to run: PID, age, path, durations, request id.
+    /// What has another type, form or place than the document says stays as it is, and so differs.
+    pub fn alike(&self) -> String {
+        let mut envelope = self.envelope.clone();
+        for (place, field) in [("error", "retry_after_ms"), ("meta", "duration_ms")] {
+            if envelope[place][field].is_u64() {
+                envelope[place][field] = "MILLISECONDS".into();
+            }
+        }
+        if envelope["meta"]["request_id"].as_str().is_some_and(|id| !id.is_empty()) {
+            envelope["meta"]["request_id"] = "ID".into();
+        }
+        let (pid, age) = (self.holder(), self.age_ms());
+        if let Some(message) = envelope["error"]["message"].as_str() {
+            let said = format!("PID {pid} (age: {}s)", age / 1000);
+            envelope["error"]["message"] = message.replace(&said, "PID PID (age: AGE)").into();
+        }
+        if let Some(detail) = envelope["error"]["detail"].as_str() {
+            let path = self.detail("lock_file=");
+            let said = format!("lock_file={path} holder_pid={pid} holder_age_ms={age}");
+            let path = if path.starts_with('/') { "PATH" } else { path };
+            let plain = format!("lock_file={path} holder_pid=PID holder_age_ms=AGE");
+            envelope["error"]["detail"] = detail.replace(&said, &plain).into();
+        }
+        envelope.to_string()
     }
 }
 
