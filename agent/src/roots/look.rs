@@ -6,7 +6,7 @@
 //!
 //! What cannot be read says nothing: a database that was found there before, stays. It is gone when its `.beads` is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -21,6 +21,7 @@ use beadlock_checker::{facts, system_words};
 use super::Ground;
 use super::walk::{Told, Walk};
 use crate::log::{Line, own};
+use crate::owner::Owners;
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +73,22 @@ impl Trouble {
 pub(crate) fn look(
     ground: &Ground,
     before: &[Arc<Found>],
+    walks: Vec<Walk>,
+    stop: &AtomicBool,
+) -> Option<Look> {
+    look_at(Duration::try_from(facts::now().0).unwrap_or_default(), ground, before, walks, stop)
+}
+
+/// At this time, since 1970.
+fn look_at(
+    now: Duration,
+    ground: &Ground,
+    before: &[Arc<Found>],
     mut walks: Vec<Walk>,
     stop: &AtomicBool,
 ) -> Option<Look> {
-    let now = Duration::try_from(facts::now().0).unwrap_or_default();
-    let known = before.iter().map(|found| (found.at.as_path(), found)).collect();
-    let mut seen = Seen { known, ..Seen::default() };
+    let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let mut seen = Seen { owners: ground.owners, before, found, unread, troubles };
     let mut walked = Vec::new();
     for root in &ground.roots {
         match fs::canonicalize(root) {
@@ -90,56 +101,59 @@ pub(crate) fn look(
             }
         }
     }
-    let stays = |found: &&Arc<Found>| {
-        seen.is_unread(found) && !seen.found.contains_key(&found.at) && found.is_there()
-    };
-    let staying: Vec<Arc<Found>> = before.iter().filter(stays).cloned().collect();
-    seen.found.extend(staying.into_iter().map(|found| (found.at.clone(), found)));
-    let Seen { found, troubles, .. } = seen;
-    let mut look = Look { found: Vec::new(), troubles, walks: walked };
-    look.judge(ground, before, found.into_values());
-    Some(look)
+    seen.stay();
+    let Seen { mut found, troubles, .. } = seen;
+    let are_the_same =
+        found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
+    if !are_the_same || !ground.named.is_empty() {
+        each_once(&mut found, ground, before);
+    }
+    Some(Look { found, troubles, walks: walked })
 }
 
-impl Look {
-    /// Each directory once, and those alone that may be served.
-    fn judge(&mut self, ground: &Ground, before: &[Arc<Found>], seen: impl Iterator<Item = Arc<Found>>) {
-        for one in seen {
-            match ground.owners.check(&one.database) {
-                Ok(()) => self.found.push(one),
-                Err(why) => drop(self.troubles.insert(Trouble::NotServed(one.at.clone(), why))),
-            }
-        }
-        let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
-        self.found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
-        let named = ground.named.iter().filter_map(|dir| fs::metadata(dir).ok());
-        let mut inodes: HashSet<(u64, u64)> = named.map(|meta| (meta.dev(), meta.ino())).collect();
-        self.found.retain(|found| inodes.insert(found.database.inode()));
-        self.found.sort_by(|one, other| one.database.dir.cmp(&other.database.dir));
-    }
+/// Each directory once, by its path.
+fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, before: &[Arc<Found>]) {
+    found.sort_by(|one, other| one.at.cmp(&other.at));
+    let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
+    found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
+    let named = ground.named.iter().filter_map(|dir| fs::metadata(dir).ok());
+    let mut inodes: HashSet<(u64, u64)> = named.map(|meta| (meta.dev(), meta.ino())).collect();
+    found.retain(|found| inodes.insert(found.database.inode()));
+    found.sort_by(|one, other| one.database.dir.cmp(&other.database.dir));
 }
 
 /// What is seen in one look; `'a` is the memory of the last one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen<'a> {
-    /// What was found before, by the path of the `.beads`.
-    known: HashMap<&'a Path, &'a Arc<Found>>,
-    /// By the path of the `.beads`.
-    found: BTreeMap<PathBuf, Arc<Found>>,
+    owners: Owners,
+    /// What was found before, by the path of the database.
+    before: &'a [Arc<Found>],
+    /// Those that may be served, as they came.
+    found: Vec<Arc<Found>>,
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
     troubles: BTreeSet<Trouble>,
 }
+
 impl Seen<'_> {
     /// Everything below one root. `None` when it was told to stop.
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top().to_owned();
         walk.go(now, stop, |told| match told {
-            Told::Beads(at) => self.open(root, at),
-            // What has vanished meanwhile is no trouble, but the root itself.
-            Told::Unread(path, error) if path == top => self.failed(root, error),
-            Told::Unread(_, error) if is_absence(error) => {}
-            Told::Unread(path, error) => self.failed(path, error),
+            Told::Beads(_, Some(known)) if known.root == root => {
+                self.found.push(Arc::clone(known));
+                None
+            }
+            Told::Beads(at, _) => self.open(root, at),
+            Told::Unread(path, error) => {
+                // What has vanished meanwhile is no trouble, but the root itself.
+                if path == top {
+                    self.failed(root, error);
+                } else if !is_absence(error) {
+                    self.failed(path, error);
+                }
+                None
+            }
         })
     }
 
@@ -151,26 +165,62 @@ impl Seen<'_> {
         }
     }
 
-    fn open(&mut self, root: &Path, at: &Path) {
-        if let Some(found) = self.known.get(at).filter(|found| found.root == root && found.is_as_it_was()) {
-            self.found.insert(at.to_owned(), Arc::clone(found));
-            return;
+    /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says otherwise.
+    fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+        let found = match self.known(root, at) {
+            Some(found) => Arc::clone(found),
+            None => self.find(root, at)?,
+        };
+        if let Err(why) = self.owners.check(&found.database) {
+            self.troubles.insert(Trouble::NotServed(at.to_owned(), why));
+            return None;
         }
+        let is_itself = found.at == found.database.dir;
+        let is_remembered = is_itself.then(|| Arc::clone(&found));
+        self.found.push(found);
+        is_remembered
+    }
+
+    fn known(&self, root: &Path, at: &Path) -> Option<&Arc<Found>> {
+        let known = self.before.binary_search_by(|found| found.database.dir.as_path().cmp(at)).ok()?;
+        self.before.get(known).filter(|found| found.root == root && found.is_as_it_was())
+    }
+
+    fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
         match fs::metadata(at) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return,
-            Err(error) if is_absence(&error) => return,
-            Err(error) => return self.failed(at, &error),
+            Ok(_) => return None,
+            Err(error) => {
+                if !is_absence(&error) {
+                    self.failed(at, &error);
+                }
+                return None;
+            }
         }
         match Database::named(at, &Environment::default()) {
-            Ok(database) => {
-                let found = Found { root: root.to_owned(), at: at.to_owned(), database };
-                self.found.insert(at.to_owned(), Arc::new(found));
-            }
+            Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
             // Most likely a redirect that leads nowhere, perhaps only for a moment.
             Err(error) => {
                 self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));
                 self.unread.insert(at.to_owned());
+                None
+            }
+        }
+    }
+
+    /// What was found before stays where nothing could be read now.
+    fn stay(&mut self) {
+        if self.unread.is_empty() {
+            return;
+        }
+        let seen: HashSet<PathBuf> = self.found.iter().map(|found| found.at.clone()).collect();
+        let stays =
+            |found: &&Arc<Found>| self.is_unread(found) && !seen.contains(&found.at) && found.is_there();
+        let staying: Vec<Arc<Found>> = self.before.iter().filter(stays).cloned().collect();
+        for found in staying {
+            match self.owners.check(&found.database) {
+                Ok(()) => self.found.push(found),
+                Err(why) => drop(self.troubles.insert(Trouble::NotServed(found.at.clone(), why))),
             }
         }
     }
@@ -178,7 +228,7 @@ impl Seen<'_> {
     /// It lies where something could not be read.
     fn is_unread(&self, found: &Found) -> bool {
         let is_unread = |dir: &Path| self.unread.contains(dir);
-        !self.unread.is_empty() && (is_unread(&found.root) || found.at.ancestors().any(is_unread))
+        is_unread(&found.root) || found.at.ancestors().any(is_unread)
     }
 }
 
@@ -200,4 +250,56 @@ impl Found {
 
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
+mod tests {
+    use super::*;
+    use nix::unistd::geteuid;
+    use std::os::unix::fs::chown;
+
+    const LATER: Duration = Duration::from_secs(1 << 40);
+
+    /// One look after the other, each with what the last one has read.
+    fn again(ground: &Ground, last: Look) -> Look {
+        look_at(LATER, ground, &last.found, last.walks, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn names(look: &Look, top: &Path) -> Vec<String> {
+        let name = |found: &Arc<Found>| found.at.strip_prefix(top).unwrap().display().to_string();
+        look.found.iter().map(name).collect()
+    }
+
+    #[test]
+    fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        for dir in ["a/.beads", "b/.beads", "c/.beads", "other"] {
+            fs::create_dir_all(top.join(dir)).unwrap();
+        }
+        let owners = Owners::of_this_user(false);
+        let ground = Ground { roots: vec![top.clone()], named: Vec::new(), owners };
+        let first = again(&ground, Look::default());
+        assert_eq!(names(&first, &top), ["a/.beads", "b/.beads", "c/.beads"]);
+        let known = first.found.clone();
+        let second = again(&ground, first);
+        assert!(second.found.iter().zip(&known).all(|(one, other)| Arc::ptr_eq(one, other)));
+        fs::write(top.join("a/.beads/redirect"), "other").unwrap();
+        fs::create_dir_all(top.join("a/other")).unwrap();
+        fs::rename(top.join("b"), top.join("d")).unwrap();
+        let third = again(&ground, second);
+        assert_eq!(names(&third, &top), ["a/.beads", "c/.beads", "d/.beads"]);
+        assert_eq!(third.found[0].database.dir, top.join("a/other"), "led there");
+        let fourth = again(&ground, third);
+        assert_eq!(names(&fourth, &top).len(), 3);
+        if !geteuid().is_root() {
+            return;
+        }
+        chown(top.join("c"), Some(54_321), None).unwrap();
+        chown(top.join("d/.beads"), Some(54_321), None).unwrap();
+        let fifth = again(&ground, fourth);
+        assert_eq!(names(&fifth, &top), ["a/.beads"]);
+        assert_eq!(again(&ground, fifth).troubles.len(), 2, "said for as long as it is so");
+    }
 }

@@ -98,6 +98,8 @@ impl Search {
     pub(crate) fn begin_again(&mut self, ground: Ground, interval: Duration) {
         if *self.ground != ground {
             self.job = None;
+            // Who may be served, and what is named, is another question there.
+            self.walks = Vec::new();
             let is_left = |found: &Arc<Found>| found.is_on(&ground);
             self.found = Arc::new(self.found.iter().filter(|found| is_left(found)).cloned().collect());
         }

@@ -1,7 +1,8 @@
 //! The directories below one root, as each was when it was last read.
 //!
 //! In a directory that has not changed since, by its change time, there are the same names. So a look asks every
-//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each.
+//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each, and one
+//! for each `.beads`, which is told as what it was found to be.
 //! A time is trusted on a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began:
 //! what comes later may come within the same tick of the clock.
 
@@ -11,10 +12,13 @@ use std::io;
 use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use beadlock_checker::{FileSystem, Reach};
+
+use super::look::Found;
 
 /// What holds a database.
 const BEADS: &str = ".beads";
@@ -40,11 +44,15 @@ pub(crate) struct Walk {
 struct Node {
     /// As it was when it was read; `None`: it is to be read again.
     stamp: Option<Stamp>,
-    /// There was a `.beads` in it, of whatever kind.
-    has_beads: bool,
+    /// The `.beads` in it, of whatever kind.
+    beads: Option<Beads>,
     /// The other directories in it, in the order of their names.
     below: Vec<(Box<OsStr>, Node)>,
 }
+
+/// What was found at a `.beads`, and as it was then; nothing where that is to be seen again in every look.
+#[derive(Debug, Default)]
+struct Beads(Option<(Stamp, Arc<Found>)>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stamp {
@@ -68,8 +76,9 @@ impl Stamp {
 
 /// What a walk tells.
 pub(super) enum Told<'a> {
-    /// Something is called `.beads` here.
-    Beads(&'a Path),
+    /// Something is called `.beads` here, and was found to be this, when neither it nor the directory that it lies in has
+    /// changed since. The answer is what it is, where that will hold for as long as they do not.
+    Beads(&'a Path, Option<&'a Arc<Found>>),
     /// This directory could not be read, or not all of it.
     Unread(&'a Path, &'a io::Error),
 }
@@ -87,7 +96,12 @@ impl Walk {
 
     /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at which
     /// the look began, since 1970. `None` when it was told to stop: what was read so far is forgotten.
-    pub(super) fn go(&mut self, now: Duration, stop: &AtomicBool, tell: impl FnMut(Told<'_>)) -> Option<()> {
+    pub(super) fn go(
+        &mut self,
+        now: Duration,
+        stop: &AtomicBool,
+        tell: impl FnMut(Told<'_>) -> Option<Arc<Found>>,
+    ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
         let mut steps = Steps { device: None, settled, entered: 0, tell };
@@ -137,7 +151,7 @@ struct Steps<T> {
     tell: T,
 }
 
-impl<T: FnMut(Told<'_>)> Steps<T> {
+impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<T> {
     /// Reads a directory unless it is as it was, and tells what is in it. False when there is none, or on another file
     /// system.
     fn enter(&mut self, node: &mut Node, path: &mut PathBuf) -> bool {
@@ -153,20 +167,38 @@ impl<T: FnMut(Told<'_>)> Steps<T> {
         }
         self.entered += 1;
         let stamp = Stamp::of(&meta);
-        if node.stamp != Some(stamp) {
+        let is_as_it_was = node.stamp == Some(stamp);
+        if !is_as_it_was {
             let read = node.read(path);
             if let Err(error) = &read {
                 (self.tell)(Told::Unread(path, error));
             }
-            let is_settled = self.settled.is_some_and(|settled| stamp.is_older_than(settled));
-            node.stamp = (is_settled && read.is_ok()).then_some(stamp);
+            node.stamp = Some(stamp).filter(|stamp| read.is_ok() && self.is_settled(stamp));
         }
-        if node.has_beads {
+        if let Some(beads) = &mut node.beads {
             path.push(BEADS);
-            (self.tell)(Told::Beads(path));
+            self.see(beads, is_as_it_was, path);
             path.pop();
         }
         true
+    }
+
+    fn see(&mut self, beads: &mut Beads, is_above_as_it_was: bool, path: &Path) {
+        // A link to a directory has no time of its own that would tell of changes there.
+        let there = fs::symlink_metadata(path).ok().filter(Metadata::is_dir);
+        let stamp = there.as_ref().map(Stamp::of);
+        if let (Some((known, found)), true) = (&beads.0, is_above_as_it_was)
+            && stamp == Some(*known)
+        {
+            (self.tell)(Told::Beads(path, Some(found)));
+            return;
+        }
+        let found = (self.tell)(Told::Beads(path, None));
+        beads.0 = stamp.filter(|stamp| self.is_settled(stamp)).zip(found);
+    }
+
+    fn is_settled(&self, stamp: &Stamp) -> bool {
+        self.settled.is_some_and(|settled| stamp.is_older_than(settled))
     }
 }
 
@@ -174,7 +206,7 @@ impl Node {
     /// Learns the names; of those that were there before, what is below them stays.
     fn read(&mut self, path: &Path) -> io::Result<()> {
         let mut before = mem::take(&mut self.below);
-        self.has_beads = false;
+        self.beads = None;
         let names = self.names(path);
         self.below.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (name, node) in &mut self.below {
@@ -190,7 +222,7 @@ impl Node {
             let entry = entry?;
             let name = entry.file_name();
             if name == BEADS {
-                self.has_beads = true;
+                self.beads = Some(Beads::default());
             } else if name != GIT && entry.file_type()?.is_dir() {
                 self.below.push((name.into_boxed_os_str(), Self::default()));
             }
@@ -217,9 +249,12 @@ mod tests {
         let mut told = Vec::new();
         let top = walk.top.clone();
         let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
-        let done = walk.go(now, &AtomicBool::new(false), |what| match what {
-            Told::Beads(path) => told.push(shown(path)),
-            Told::Unread(path, error) => told.push(format!("{}: {:?}", shown(path), error.kind())),
+        let done = walk.go(now, &AtomicBool::new(false), |what| {
+            told.push(match what {
+                Told::Beads(path, _) => shown(path),
+                Told::Unread(path, error) => format!("{}: {:?}", shown(path), error.kind()),
+            });
+            None
         });
         assert_eq!(done, Some(()));
         told
@@ -260,7 +295,7 @@ mod tests {
         let mut walk = Walk::new(top.clone());
         go(&mut walk, LATER);
         // Something that is remembered and was never there.
-        walk.tree.has_beads = true;
+        walk.tree.beads = Some(Beads::default());
         let all = ["a/x/.beads", "b/.beads", "c/.beads"];
         let invented = [&[".beads"], &all[..]].concat();
         assert_eq!(go(&mut walk, LATER), invented, "remembered");
@@ -269,7 +304,7 @@ mod tests {
         let now = Duration::from_secs(fs::metadata(&top).unwrap().ctime().unsigned_abs() + 1);
         fs::write(top.join("other"), "").unwrap();
         go(&mut walk, now);
-        walk.tree.has_beads = true;
+        walk.tree.beads = Some(Beads::default());
         assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
     }
 

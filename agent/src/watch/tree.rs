@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use beadlock_checker::database::is_own_name;
 use nix::errno::Errno;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use super::state::lock;
 
@@ -167,7 +168,7 @@ impl Tree {
                     report(Report::Lost);
                     continue;
                 }
-                let Some(parent) = self.directory(event.wd, event.mask) else { continue };
+                let Some(parent) = self.directory(&event) else { continue };
                 let at = event.name.as_deref().map_or_else(|| parent.clone(), |name| parent.below(name));
                 if event.name.is_some() && event.mask.contains(AddWatchFlags::IN_ISDIR) {
                     if event.mask.contains(AddWatchFlags::IN_MOVED_FROM) {
@@ -182,14 +183,19 @@ impl Tree {
         }
     }
 
-    /// The directory that an event is of; none when it is not watched any more.
-    fn directory(&self, wd: WatchDescriptor, mask: AddWatchFlags) -> Option<Directory> {
+    /// The directory that an event is of; none when it is not watched any more, and when the event is no news: the agent
+    /// writes the log of each database that it serves, which is most of what happens in many that are idle.
+    fn directory(&self, event: &InotifyEvent) -> Option<Directory> {
         let mut known = self.known();
-        if !mask.contains(AddWatchFlags::IN_IGNORED) {
-            return known.directories.get(&wd).cloned();
+        if !event.mask.contains(AddWatchFlags::IN_IGNORED) {
+            let directory = known.directories.get(&event.wd)?;
+            let is_own = event.mask == AddWatchFlags::IN_MODIFY
+                && event.name.as_deref().is_some_and(is_own_name)
+                && directory.inside.as_os_str().is_empty();
+            return (!is_own).then(|| directory.clone());
         }
-        let directory = known.directories.remove(&wd)?;
-        known.databases.get_mut(&directory.number)?.remove(&wd);
+        let directory = known.directories.remove(&event.wd)?;
+        known.databases.get_mut(&directory.number)?.remove(&event.wd);
         None
     }
 
