@@ -59,6 +59,12 @@ impl NoDatabase {
         Self { kind, message }
     }
 
+    /// `file:PATH` where there is a lock file with a record to be named.
+    pub fn not_for_files(path: &Path) -> Self {
+        let path = escaped_path(path);
+        Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
+    }
+
     pub(crate) fn usage(message: String) -> Self {
         Self::new(Kind::Usage, message)
     }
@@ -130,6 +136,7 @@ impl Database {
                     let path = escaped_path(&path);
                     Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
                 }
+                Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
                 Ok(Target::Tower(name)) => Err(NoDatabase::usage(format!(
                     "tower:{name} is no beads database; name one: path/.beads"
                 ))),

@@ -107,7 +107,7 @@ impl AsFd for Gate {
     }
 }
 
-pub(crate) fn open_dir(dir: &Path) -> Result<OwnedFd> {
+fn open_dir(dir: &Path) -> Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     open(dir, flags, Mode::empty()).map_err(|errno| Error::new("open the directory", dir, errno))
 }

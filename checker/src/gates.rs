@@ -1,4 +1,4 @@
-//! Who has a gate and who waits for it, as far as `/proc` shows (Linux).
+//! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,9 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use nix::fcntl::{OFlag, open};
 use nix::sys::stat;
 
-use crate::gate::open_dir;
+use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
 use crate::{guardian, namespace, runner};
 
@@ -37,7 +38,7 @@ impl Gates {
         Self { holders, lines: locks.lines().filter_map(Line::parse).collect() }
     }
 
-    /// Who had the gate of `dir`.
+    /// Who had the gate of `dir`, or the flock on that file.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let seen = fs::metadata(dir).ok().and_then(|meta| self.holders.get(&(meta.dev(), meta.ino())));
         match seen {
@@ -46,7 +47,7 @@ impl Gates {
         }
     }
 
-    /// Who waited for the gate of `dir`, blocked in flock(2).
+    /// Who waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
     pub fn waiters(&self, dir: &Path) -> Vec<GateHolder> {
         self.in_locks(dir, true)
     }
@@ -139,22 +140,46 @@ impl StandIn {
     }
 }
 
+/// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it has not,
+/// or that is not to be seen.
+pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
+    let seen = flocks(pid).find_map(|(mode, file)| (file == inode).then_some(mode));
+    let in_locks = || {
+        let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let mut lines = locks.lines().filter_map(Line::parse);
+        lines.find(|line| !line.waits && line.pid == pid && line.inode == name).map(|line| line.mode)
+    };
+    seen.or_else(in_locks)
+}
+
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
 /// whatever else is open there might never answer.
-fn flocked_by(pid: i32) -> impl Iterator<Item = (u64, u64)> {
+fn flocks(pid: i32) -> impl Iterator<Item = (Mode, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")).then_some(())?;
+        let mode = text.lines().find_map(|line| mode(line.strip_prefix("lock:")?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
-        Some((meta.dev(), meta.ino()))
+        Some((mode, (meta.dev(), meta.ino())))
     })
+}
+
+fn flocked_by(pid: i32) -> impl Iterator<Item = (u64, u64)> {
+    flocks(pid).map(|(_, inode)| inode)
+}
+
+/// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE …`; `None`: it is no flock.
+fn mode(line: &str) -> Option<Mode> {
+    let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
+    fields.next().map(|access| if access == "READ" { Mode::Shared } else { Mode::Exclusive })
 }
 
 /// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     waits: bool,
+    mode: Mode,
     pid: i32,
     /// `MAJOR:MINOR:INODE`.
     inode: String,
@@ -169,13 +194,13 @@ impl Line {
             _ => return None,
         };
         let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-        Some(Self { waits, pid, inode: inode.to_owned() })
+        Some(Self { waits, mode: mode(line)?, pid, inode: inode.to_owned() })
     }
 }
 
-/// The directory as `/proc/locks` names it.
-fn inode_in_locks(dir: &Path, meta: &fs::Metadata) -> Option<String> {
-    let fd = open_dir(dir).ok()?;
+/// The directory, or the file, as `/proc/locks` names it.
+fn inode_in_locks(path: &Path, meta: &fs::Metadata) -> Option<String> {
+    let fd = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, stat::Mode::empty()).ok()?;
     let by_stat = || (stat::major(meta.dev()), stat::minor(meta.dev()));
     let (major, minor) = device_of_mount(&fd).unwrap_or_else(by_stat);
     Some(format!("{major:02x}:{minor:02x}:{}", meta.ino()))
@@ -199,9 +224,11 @@ mod tests {
 
     #[test]
     fn a_line_tells_who_has_it_from_who_waits() {
-        let line = |waits| Some(Line { waits, pid: 4242, inode: "fe:00:131".to_owned() });
-        assert_eq!(Line::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true));
-        assert_eq!(Line::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false));
+        let line = |waits, mode| Some(Line { waits, mode, pid: 4242, inode: "fe:00:131".to_owned() });
+        let (writes, reads) = (Mode::Exclusive, Mode::Shared);
+        assert_eq!(Line::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
+        assert_eq!(Line::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
+        assert_eq!(Line::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
         for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {
             assert_eq!(Line::parse(other), None, "{other}");
         }
@@ -216,7 +243,12 @@ mod tests {
         let me = GateHolder::of(std::process::id().cast_signed());
         assert_eq!(gates.holders(dir.path()), std::slice::from_ref(&me));
         assert_eq!(me.role(), Role::Other);
+        let meta = fs::metadata(dir.path()).unwrap();
+        let inode = (meta.dev(), meta.ino());
+        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(Mode::Exclusive));
+        assert_eq!(flock_of(1, dir.path(), inode), None);
         drop(gate);
+        assert_eq!(flock_of(me.pid, dir.path(), inode), None);
         assert_eq!(Gates::now().holders(dir.path()), []);
     }
 }

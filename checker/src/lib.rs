@@ -58,7 +58,7 @@ pub use check::{Cycle, Entered, Options, check, should_skip_database};
 pub use error::{Error, Result, words as system_words};
 pub use filesystem::{FileSystem, Reach, shared_file_system};
 pub use gate::Gate;
-pub use gates::{GateHolder, Gates, Role};
+pub use gates::{GateHolder, Gates, Role, flock_of};
 pub use look::{Look, look, look_all, raw};
 pub use namespace::{Member, Namespaces};
 pub use on_disk::{FileKind, OnDisk};

@@ -1,5 +1,5 @@
-//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH` or
-//! `tower:NAME` (DESIGN 2).
+//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME` or
+//! `file:PATH` (DESIGN 2).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +19,8 @@ pub enum Target {
     Lock(PathBuf),
     /// The named lock of this name, in whatever lock directory.
     Tower(LockName),
+    /// A file, by an flock beside it.
+    File(PathBuf),
 }
 
 impl Target {
@@ -38,6 +40,7 @@ impl Target {
         let (target, example) = match scheme.as_ref() {
             "beads" => (Self::Beads(path), "a directory, such as path/.beads"),
             "lock" => (Self::Lock(path), "a file, such as lock:path/build.lock"),
+            "file" => (Self::File(path), "a file, such as file:path/todo.json"),
             "tower" if rest.is_empty() => {
                 return Err(NoDatabase::usage(
                     "tower: names no lock; name one, such as tower:app-production".to_owned(),
@@ -51,7 +54,7 @@ impl Target {
             _ => {
                 let (scheme, path) = (escaped(&scheme), escaped_path(Path::new(text)));
                 return Err(NoDatabase::usage(format!(
-                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME); a path with a colon is written ./{path}"
+                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, file:PATH); a path with a colon is written ./{path}"
                 )));
             }
         };
@@ -106,6 +109,7 @@ mod tests {
         assert_eq!(parsed("./a:b").unwrap(), Target::Beads("./a:b".into()));
         assert_eq!(parsed("/x/a:b").unwrap(), Target::Beads("/x/a:b".into()));
         assert_eq!(parsed("lock:/x/a:b").unwrap(), Target::Lock("/x/a:b".into()));
+        assert_eq!(parsed("file:todo.json").unwrap(), Target::File("todo.json".into()));
         assert_eq!(parsed("tower:app-prod").unwrap(), Target::Tower(LockName::parse("app-prod").unwrap()));
         assert_eq!(parsed("./tower:App").unwrap(), Target::Beads("./tower:App".into()));
         for (wrong, words) in [
@@ -118,7 +122,7 @@ mod tests {
             let error = parsed(&format!("tower:{wrong}")).unwrap_err();
             assert!(error.exit_code() == 2 && error.to_string().contains(words), "{wrong}: {error}");
         }
-        for wrong in ["", "beads:", "lock:", "a:b", "ftp://x", ":x", "BEADS:x"] {
+        for wrong in ["", "beads:", "lock:", "file:", "a:b", "ftp://x", ":x", "BEADS:x"] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
         assert!(parsed("a:b").unwrap_err().to_string().contains("./a:b"));

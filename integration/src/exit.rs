@@ -16,6 +16,10 @@ pub enum Exit {
     Conflict,
     /// The lock could not be checked, or a stale one could not be removed.
     Unreadable,
+    /// A file is locked by someone, and the wait for it ran out.
+    FileHeld,
+    /// A file could not be locked.
+    LockFailed,
     /// The lock was lost.
     Lost,
     /// Failed between the claim and the command's start.
@@ -39,6 +43,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Conflict => 4,
             Self::Unreadable => 5,
+            Self::FileHeld | Self::LockFailed => 8,
             Self::Lost => 9,
             Self::NotStarted => 125,
             Self::CannotExecute => 126,
@@ -57,7 +62,7 @@ impl Exit {
 /// The codes that the user wants in place of ours.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Replaced {
-    /// `--conflict-exit-code`: in place of 4.
+    /// `--conflict-exit-code`: in place of 4, and of 8 where a wait ran out.
     pub conflict: Option<u8>,
     /// `--own-exit-code`: in place of every code of our own, unless `conflict` says otherwise.
     pub own: Option<u8>,
@@ -66,7 +71,7 @@ pub struct Replaced {
 impl Replaced {
     /// The code that the program ends with.
     pub fn code(self, exit: Exit) -> u8 {
-        let conflict = self.conflict.filter(|_| exit == Exit::Conflict);
+        let conflict = self.conflict.filter(|_| matches!(exit, Exit::Conflict | Exit::FileHeld));
         conflict.or(self.own.filter(|_| exit.is_our_own())).unwrap_or(exit.code())
     }
 }
@@ -105,6 +110,8 @@ mod tests {
             (Exit::Usage, 2),
             (Exit::Conflict, 4),
             (Exit::Unreadable, 5),
+            (Exit::FileHeld, 8),
+            (Exit::LockFailed, 8),
             (Exit::NotStarted, 125),
             (Exit::CannotExecute, 126),
             (Exit::NotFound, 127),
@@ -121,10 +128,12 @@ mod tests {
     fn what_is_the_commands_is_never_replaced() {
         let replaced = Replaced { conflict: Some(75), own: Some(99) };
         assert_eq!(replaced.code(Exit::Conflict), 75);
+        assert_eq!(replaced.code(Exit::FileHeld), 75);
         for exit in [
             Exit::Failed,
             Exit::Usage,
             Exit::Unreadable,
+            Exit::LockFailed,
             Exit::NotStarted,
             Exit::CannotExecute,
             Exit::NotFound,

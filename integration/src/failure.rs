@@ -25,6 +25,8 @@ pub enum Code {
     LockStale,
     /// A running cycle kept the gate for longer than the drain.
     DrainTimeout,
+    /// The lock of a file was not obtained.
+    LockFailed,
     /// No such database, or nothing to be found.
     NoTarget,
     /// The command line, or a value in the environment, is wrong.
@@ -44,6 +46,7 @@ impl Code {
             Self::LockLost => "LOCK_LOST",
             Self::LockStale => "LOCK_STALE",
             Self::DrainTimeout => "DRAIN_TIMEOUT",
+            Self::LockFailed => "E_LOCK_FAILED",
             Self::NoTarget => "NO_TARGET",
             Self::Usage => "USAGE",
             Self::Io => "IO",
@@ -57,6 +60,7 @@ impl Code {
             Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
             Self::LockUnreadable | Self::LockStale => Exit::Unreadable,
             Self::LockLost => Exit::Lost,
+            Self::LockFailed => Exit::LockFailed,
             Self::Usage => Exit::Usage,
             Self::NoTarget | Self::Io | Self::NotPermitted => Exit::Failed,
         }

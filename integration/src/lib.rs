@@ -33,6 +33,7 @@ mod envelope;
 mod environment;
 mod exit;
 mod failure;
+pub mod file;
 pub mod framework;
 #[doc(hidden)]
 pub mod fuzzing;

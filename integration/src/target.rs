@@ -62,6 +62,7 @@ impl Found {
             Target::Tower(name) => {
                 Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))
             }
+            Target::File(path) => Err(NoDatabase::not_for_files(&path)),
         });
         found.map_err(wrong)
     }
@@ -177,6 +178,7 @@ impl Found {
             Ok(Target::Tower(name)) => {
                 return Err(Error::usage(format!("tower:{name} does not say in which lock directory")));
             }
+            Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
             Err(error) => Err(error),
         };
         found.map_err(|error| not_found(&error))
@@ -217,8 +219,8 @@ impl Found {
 
 /// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
 /// is typed as `"$BEADLOCK_TARGET"`.
-fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
-    let is_ours = ["'beads:", "'lock:", "$'beads:", "$'lock:"]
+pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
+    let is_ours = ["'beads:", "'lock:", "'file:", "$'beads:", "$'lock:", "$'file:"]
         .iter()
         .any(|start| text.as_bytes().starts_with(start.as_bytes()));
     if is_ours { unquoted(text).into() } else { text.into() }

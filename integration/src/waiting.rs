@@ -20,6 +20,7 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Replaced};
 use crate::failure::Error;
+use crate::file::{self, FileTarget};
 use crate::ground::Ground;
 use crate::settings::{Common, audit, either};
 use crate::talk::Talk;
@@ -38,9 +39,9 @@ Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0]
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub wait: Option<Duration>,
 }
@@ -64,6 +65,9 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
 
 fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
+    if let Some(target) = FileTarget::meant(typed.target.as_deref(), environment)? {
+        return file::waiting::wait(&target, wait, environment, talk);
+    }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     target.warn(talk);
     let wait = wait.unwrap_or_else(|| target.default_wait());

@@ -1,6 +1,7 @@
 //! Dialects: the rules for one kind of target each, siblings that do no I/O (DESIGN 2 and 3).
 
 pub mod beads;
+pub mod file;
 mod json;
 pub mod lock;
 mod rejected;

@@ -14,6 +14,7 @@ use super::signals::Signals;
 use super::tree;
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::{Code, Error};
+use crate::file::{FileTarget, refused};
 use crate::talk::Talk;
 use crate::words;
 
@@ -162,6 +163,8 @@ pub enum Waited<'a> {
     Holder { path: &'a Path, look: &'a Look, since: Duration, left: Duration },
     /// A lock that cannot be understood, or that somebody is changing.
     Lock { path: &'a Path, words: &'a str, left: Duration },
+    /// Whoever has a file locked.
+    File { target: &'a FileTarget, since: Duration, left: Duration },
 }
 
 impl Waited<'_> {
@@ -171,6 +174,7 @@ impl Waited<'_> {
             Self::Gate { .. } => "gate",
             Self::Holder { .. } => "holder",
             Self::Lock { .. } => "lock",
+            Self::File { .. } => "file",
         }
     }
 }
@@ -192,6 +196,11 @@ impl fmt::Display for Waited<'_> {
             Self::Lock { path, words, left } => {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
+            }
+            Self::File { target, since, left } => {
+                let (file, since, left) = (target.shown(), shown(*since), shown(*left));
+                let holders = refused::names(&refused::holders(target));
+                write!(f, "waiting {since} for {file}, locked by {holders}; {left} left")
             }
         }
     }

@@ -91,7 +91,7 @@ pub fn guard_of(id: &str, target: &Found, environment: &Environment) -> Option<H
 }
 
 /// What names a claim under an outer one: releasing it releases nothing.
-const NESTED: &str = "nested:";
+pub const NESTED: &str = "nested:";
 
 /// The id of a claim that stands under the claim `outer`.
 pub fn name_of(outer: &str) -> String {
@@ -106,7 +106,7 @@ pub fn outer_of<'i>(id: &'i str, target: &Found, environment: &Environment) -> O
 
 /// The ids of all the `hold`s that this runs in. Without the innermost one's, or with another in its place, the list of
 /// them is not heeded: who takes that away wants to be outside.
-fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
+pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
     let value = |name| environment.get(name).and_then(OsStr::to_str).unwrap_or_default();
     let (all, innermost) = (value("BEADLOCK_HELD_IDS"), value("BEADLOCK_HELD_ID"));
     let is_innermost = |known: &str| known.split('@').next() == Some(innermost);

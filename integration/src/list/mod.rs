@@ -129,6 +129,11 @@ impl Root {
                 let message = format!("lock:{path} is one lock; look at it: beadlock status lock:{path}");
                 return Err(Error::usage(message));
             }
+            Target::File(path) => {
+                let path = escaped_path(&path);
+                let message = format!("file:{path} is one file; look at it: beadlock status file:{path}");
+                return Err(Error::usage(message));
+            }
             Target::Tower(name) => {
                 let message = format!("tower:{name} is one lock; look at it: beadlock status tower:{name}");
                 return Err(Error::usage(message));

@@ -39,7 +39,7 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         (&["hold", "--conflict-exit-code", "300", "--", "true"], "300"),
         (
             &["hold", "memory:x", "--", "true"],
-            "unknown scheme memory: (known: beads:DIR, lock:PATH, tower:NAME)",
+            "unknown scheme memory: (known: beads:DIR, lock:PATH, tower:NAME, file:PATH)",
         ),
         (&["hold", ".", "--", "true"], ". is not a beads database; did you mean ./.beads?"),
         (&["check", ""], "the target is empty"),

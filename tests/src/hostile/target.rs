@@ -19,6 +19,7 @@ pub fn target(bytes: &[u8]) {
     let (path, scheme) = match &target {
         Target::Beads(path) => (path, "beads:"),
         Target::Lock(path) => (path, "lock:"),
+        Target::File(path) => (path, "file:"),
         Target::Tower(name) => {
             let typed = bytes.strip_prefix(b"tower:").expect("its scheme");
             assert_eq!(name.as_str().as_bytes(), typed);

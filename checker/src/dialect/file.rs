@@ -1,0 +1,141 @@
+//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. There is no
+//! record: whoever has the flock holds the lock. Here are its names, its id and the words of its document.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What follows a file's name in its lock file's.
+const SUFFIX: &[u8] = b".lock";
+
+/// How long a claim waits for a holder where nobody says so (section 3.1).
+pub const WAIT: Duration = Duration::from_secs(30);
+
+/// The lock file of the file at `path`: `PATH.lock` (section 2.2).
+///
+/// ```
+/// use beadlock_checker::dialect::file::lock_of;
+/// assert_eq!(lock_of("todo.json".as_ref()), std::path::Path::new("todo.json.lock"));
+/// ```
+pub fn lock_of(path: &Path) -> PathBuf {
+    OsString::from_vec([path.as_os_str().as_bytes(), SUFFIX].concat()).into()
+}
+
+/// The file whose lock file one at `path` would be taken for; `None` where it is not called like one.
+pub fn locked_by(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.as_bytes().strip_suffix(SUFFIX).filter(|name| !name.is_empty())?;
+    Some(path.with_file_name(OsString::from_vec(name.to_vec())))
+}
+
+/// What is said when a wait of `limit` ran out (section 7.2).
+pub fn timed_out(limit: Duration) -> String {
+    let fraction = format!("{:09}", limit.subsec_nanos());
+    let fraction = fraction.trim_end_matches('0');
+    let dot = if fraction.is_empty() { "" } else { "." };
+    format!("Failed to acquire lock (timeout after {}{dot}{fraction}s)", limit.as_secs())
+}
+
+/// What is said where somebody has the lock, and nobody waits for it (section 7.2). `file` is as it was named, fit for a line.
+pub fn held(file: &str) -> String {
+    format!("Cannot acquire lock on {file} (another process may be active)")
+}
+
+/// How a file is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// By one alone: to write.
+    Exclusive,
+    /// By any number at once, and by no exclusive one: to read.
+    Shared,
+}
+
+impl Mode {
+    /// `exclusive` or `shared`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What names a claim, there being no record: the lock file's device and inode, and the process that holds its flock.
+/// `Display` and `FromStr` have it as `DEV:INODE:PID`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LockId {
+    /// The device that the lock file is on.
+    pub device: u64,
+    /// The lock file's number there.
+    pub inode: u64,
+    /// Who holds it.
+    pub pid: i32,
+}
+
+impl fmt::Display for LockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.device, self.inode, self.pid)
+    }
+}
+
+/// It is no `DEV:INODE:PID`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoLockId;
+
+impl FromStr for LockId {
+    type Err = NoLockId;
+
+    fn from_str(text: &str) -> Result<Self, NoLockId> {
+        let mut numbers = text.split(':').map(|digits| {
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u64>().ok().filter(|_| is_number)
+        });
+        let mut next = || numbers.next().flatten().ok_or(NoLockId);
+        let (device, inode, pid) = (next()?, next()?, next()?);
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(NoLockId)?;
+        if numbers.next().is_some() { Err(NoLockId) } else { Ok(Self { device, inode, pid }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_the_documents() {
+        for (millis, shown) in [(30_000, "30s"), (500, "0.5s"), (0, "0s"), (1_250, "1.25s"), (90_000, "90s")]
+        {
+            let words = timed_out(Duration::from_millis(millis));
+            assert_eq!(words, format!("Failed to acquire lock (timeout after {shown})"));
+        }
+        assert_eq!(held("todo.json"), "Cannot acquire lock on todo.json (another process may be active)");
+    }
+
+    #[test]
+    fn the_lock_file_is_called_by_its_file() {
+        assert_eq!(lock_of(Path::new("a/todo.json")), Path::new("a/todo.json.lock"));
+        assert_eq!(locked_by(Path::new("a/todo.json.lock")), Some("a/todo.json".into()));
+        assert_eq!(locked_by(Path::new("a/todo.json")), None);
+        assert_eq!(locked_by(Path::new("a/.lock")), None, "a file of its own");
+    }
+
+    #[test]
+    fn an_id_is_read_back_and_nothing_else_is_one() {
+        let id = LockId { device: 64512, inode: u64::MAX, pid: 4242 };
+        assert_eq!(id.to_string(), "64512:18446744073709551615:4242");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in
+            ["", "1:2", "1:2:3:4", "1:2:0", "1:2:-3", "+1:2:3", "1:2:4294967296", "1::3", "a:b:c", "1:2:3 "]
+        {
+            assert_eq!(wrong.parse::<LockId>(), Err(NoLockId), "{wrong}");
+        }
+    }
+}

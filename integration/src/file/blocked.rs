@@ -1,0 +1,188 @@
+//! The wait for a lock: blocked in the kernel, in a thread with its own open of the lock file. The kernel is fair to those who
+//! wait so; who polls may never see the lock free.
+//!
+//! A thread that waits in the kernel cannot be called back. Nobody there any more when it has the lock: it lets it go at
+//! once. Until then it is kept for whoever asks for the same again, so that a process that tries for ever has one of them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use beadlock_checker::dialect::file::Mode;
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::open::{Flocked, Inode, LockFile, Patience, failed};
+use super::target::FileTarget;
+use super::turn::{InTurn, lost_meanwhile};
+use crate::failure::Error;
+use crate::words;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The flock on whatever file has the name.
+    Lock(Mode),
+    /// The turn on this one.
+    Turn(Inode),
+}
+
+/// What was got.
+#[derive(Debug)]
+pub enum Got {
+    Lock(Flocked),
+    Turn(InTurn),
+}
+
+/// Threads that nobody waits for any more.
+static LATE: Mutex<Vec<Arc<Slot>>> = Mutex::new(Vec::new());
+
+/// Where a thread puts what it got.
+#[derive(Debug)]
+struct Slot {
+    target: FileTarget,
+    what: What,
+    bell: EventFd,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The lock file that it is blocked on.
+    inode: Inode,
+    is_awaited: bool,
+    has_ended: bool,
+    got: Option<Result<Got, Error>>,
+}
+
+/// A thread that is waited for.
+#[derive(Debug)]
+pub struct Blocked(Arc<Slot>);
+
+impl Blocked {
+    /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
+    ///
+    /// # Errors
+    /// When the system has no descriptor or no thread to give.
+    pub fn on(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
+        let mut late = locked(&LATE);
+        late.retain(|slot| !slot.state().has_ended);
+        let is_it = |slot: &Arc<Slot>| {
+            slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
+        };
+        if let Some(slot) = late.iter().position(is_it).map(|at| late.swap_remove(at)) {
+            let mut state = slot.state();
+            if !state.has_ended {
+                state.is_awaited = true;
+                drop(state);
+                return Ok(Self(slot));
+            }
+        }
+        drop(late);
+        Self::start(target, what, inode)
+    }
+
+    fn start(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
+        let cannot = |what: &str, error: io::Error| {
+            Error::io(format!("failed to {what}: {}", words::of_no_process(&error)), error.kind())
+        };
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let bell = bell.map_err(|errno| cannot("make an eventfd for the lock", errno.into()))?;
+        let state = State { inode, is_awaited: true, has_ended: false, got: None };
+        let slot = Arc::new(Slot { target: target.clone(), what, bell, state: Mutex::new(state) });
+        let blocked = Arc::clone(&slot);
+        let builder = thread::Builder::new().name("file lock".to_owned()).stack_size(64 * 1024);
+        let spawned = builder.spawn(move || blocked.wait());
+        spawned.map_err(|error| cannot("start the thread that waits for the lock", error))?;
+        Ok(Self(slot))
+    }
+
+    /// Readable once there is something.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.0.bell.as_fd()
+    }
+
+    /// What it got, or why not; `None`: it is still waiting.
+    pub fn got(&self) -> Option<Result<Got, Error>> {
+        self.0.state().got.take()
+    }
+
+    /// Which lock file it is blocked on.
+    pub fn inode(&self) -> Inode {
+        self.0.state().inode
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let mut late = locked(&LATE);
+        let mut state = self.0.state();
+        state.is_awaited = false;
+        let got = state.got.take();
+        if !state.has_ended {
+            late.push(Arc::clone(&self.0));
+        }
+        drop(state);
+        drop(late);
+        // What came in the last moment is let go.
+        drop(got);
+    }
+}
+
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// The thread's whole life.
+    fn wait(&self) {
+        loop {
+            let got = match LockFile::open(&self.target) {
+                Ok(file) if self.goes_on_with(file.inode()) => self.take(file),
+                Ok(_) => return,
+                Err(error) => Err(error),
+            };
+            match got {
+                // Another file has got the name meanwhile, and that one is meant.
+                Ok(Got::Lock(lock)) if !lock.file().is_at(self.target.lock()) => {}
+                got => return self.give(got),
+            }
+        }
+    }
+
+    /// False: nobody is there any more, and it has ended.
+    fn goes_on_with(&self, inode: Inode) -> bool {
+        let mut state = self.state();
+        state.inode = inode;
+        state.has_ended = !state.is_awaited;
+        state.is_awaited
+    }
+
+    fn take(&self, file: LockFile) -> Result<Got, Error> {
+        let taken = match self.what {
+            What::Lock(mode) => file.flock(mode, Patience::Blocked).map(|taken| taken.map(Got::Lock)),
+            What::Turn(inode) if file.inode() != inode => return Err(lost_meanwhile(&self.target)),
+            What::Turn(_) => InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn)),
+        };
+        // It does not say busy when it may wait.
+        let busy = || io::Error::from(Errno::EAGAIN);
+        taken.and_then(|taken| taken.map_err(|_| busy())).map_err(|error| failed(&self.target, &error))
+    }
+
+    fn give(&self, got: Result<Got, Error>) {
+        let mut state = self.state();
+        state.has_ended = true;
+        if state.is_awaited {
+            state.got = Some(got);
+            drop(state);
+            // It cannot be full.
+            let _ = self.bell.write(1);
+        }
+    }
+}
+
+/// Nobody panics with it; and what is there counts, should somebody.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

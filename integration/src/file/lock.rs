@@ -1,0 +1,354 @@
+//! A file's lock, as a guard, and how it is taken.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::dialect::file::{self, LockId, Mode};
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped_path;
+
+use super::blocked::{Blocked, Got, What};
+use super::nested::{self, Outer};
+use super::open::{Flocked, Inode, LockFile, Patience, failed, inode_at};
+use super::refused;
+use super::registry::Registered;
+use super::target::FileTarget;
+use super::turn::{self, InTurn, Turn};
+use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
+use crate::claim::event::wait_for;
+use crate::claim::loss::CONFIRM;
+use crate::claim::wait::{Deadline, Wait};
+use crate::environment::Environment;
+use crate::failure::{Code, Error};
+
+/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is locked before `acquire`"]
+pub struct Locking {
+    path: PathBuf,
+    mode: Mode,
+    wait: Wait,
+}
+
+impl Locking {
+    /// For how long a holder is waited for.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Together with others who share it; for readers.
+    pub fn shared(mut self) -> Self {
+        self.mode = Mode::Shared;
+        self
+    }
+
+    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing is
+    /// released by this guard.
+    ///
+    /// # Errors
+    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the file
+    /// locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for what is no file.
+    pub fn acquire(&self) -> Result<FileLock, Error> {
+        let target = FileTarget::of(&self.path)?;
+        Ok(take(&target, self.mode, self.wait, None, &mut Unattended)?)
+    }
+}
+
+/// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
+#[derive(Debug)]
+#[must_use = "dropping the lock lets it go at once"]
+pub struct FileLock {
+    target: FileTarget,
+    mode: Mode,
+    held: Held,
+    wait: Wait,
+    since: Instant,
+    /// Who has the turn in this process.
+    turns: Mutex<()>,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// By this process. Its number is given up first: whoever of this process comes next finds it free, or waits.
+    Here(#[expect(dead_code, reason = "its end counts")] Registered, Flocked),
+    /// By the hold that this runs in.
+    There(LockId),
+}
+
+impl FileLock {
+    /// On the file at `path`, which need not be there.
+    pub fn on(path: impl Into<PathBuf>) -> Locking {
+        Locking { path: path.into(), mode: Mode::Exclusive, wait: Wait::UpTo(file::WAIT) }
+    }
+
+    /// [`FileLock::on`] with nothing else said.
+    ///
+    /// # Errors
+    /// As [`Locking::acquire`].
+    pub fn exclusive(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        Self::on(path).acquire()
+    }
+
+    /// The same together with others who share it.
+    ///
+    /// # Errors
+    /// As [`Locking::acquire`].
+    pub fn shared(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        Self::on(path).shared().acquire()
+    }
+
+    /// The file: absolute, and no symbolic link itself. It need not be there.
+    pub fn path(&self) -> &Path {
+        self.target.file()
+    }
+
+    /// The lock file.
+    pub fn lock_path(&self) -> &Path {
+        self.target.lock()
+    }
+
+    /// How it is locked.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// `DEV:INODE:PID` of the lock file and of the process that has its flock: the outer hold's, when nested.
+    pub fn id(&self) -> LockId {
+        match &self.held {
+            Held::Here(_, flocked) => id(flocked.file().inode(), std::process::id().cast_signed()),
+            Held::There(outer) => *outer,
+        }
+    }
+
+    /// It is the lock of the hold that this runs in.
+    pub fn is_nested(&self) -> bool {
+        matches!(self.held, Held::There(_))
+    }
+
+    /// For how long it has been held here.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// The lock file's device and inode.
+    pub(crate) fn inode(&self) -> Inode {
+        let LockId { device, inode, .. } = self.id();
+        (device, inode)
+    }
+
+    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100 ms when
+    /// it does not.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
+    pub fn still_held(&self) -> Result<(), Error> {
+        if self.stands() {
+            return Ok(());
+        }
+        sleep(CONFIRM);
+        match (self.stands(), &self.held) {
+            (true, _) => Ok(()),
+            (false, Held::There(outer)) if inode_at(self.lock_path()) == Some(self.inode()) => {
+                Err(lost(&self.target, &format!("the hold that this runs in (PID {}) is gone", outer.pid)))
+            }
+            (false, _) => Err(lost_after(&self.target, self.age())),
+        }
+    }
+
+    fn stands(&self) -> bool {
+        match &self.held {
+            Held::Here(_, flocked) => flocked.file().is_at(self.lock_path()),
+            Held::There(outer) => {
+                inode_at(self.lock_path()) == Some(self.inode())
+                    && nested::standing(&self.target, *outer).is_some()
+            }
+        }
+    }
+
+    /// Waits for this one's turn among all who work on the file under the same lock, in other processes of the same hold and
+    /// in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for; for threads of
+    /// this process without end.
+    ///
+    /// # Errors
+    /// [`Code::LockFailed`] when the wait ran out, or where a nested one may not write the lock file; [`Code::LockLost`]
+    /// when that is another by now.
+    pub fn turn(&self) -> Result<Turn<'_>, Error> {
+        let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode()) else {
+            return Err(lost_after(&self.target, self.age()));
+        };
+        if !file.is_writable() {
+            return match self.held {
+                Held::There(_) => Err(turn::not_writable(&self.target)),
+                // Nobody who is nested here can take turns either.
+                Held::Here(..) => Ok(Turn { _file: None, _thread: thread }),
+            };
+        }
+        let cannot = |error: std::io::Error| failed(&self.target, &error);
+        let inode = file.inode();
+        let file = match InTurn::take(file, Patience::Try).map_err(cannot)? {
+            Ok(file) => file,
+            Err(_) => self.wait_for_turn(inode)?,
+        };
+        Ok(Turn { _file: Some(file), _thread: thread })
+    }
+
+    fn wait_for_turn(&self, inode: Inode) -> Result<InTurn, Error> {
+        let deadline = Deadline::after(self.wait.limit());
+        let blocked = Blocked::on(&self.target, What::Turn(inode), inode)?;
+        loop {
+            match blocked.got() {
+                Some(Ok(Got::Turn(file))) => return Ok(file),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(Got::Lock(_))) | None => {}
+            }
+            if deadline.is_over() {
+                return Err(refused::timed_out(&self.target, self.wait));
+            }
+            wait_for([Some(blocked.bell())], deadline.left());
+        }
+    }
+
+    /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is released.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`], as [`FileLock::still_held`].
+    pub fn release(self) -> Result<(), Error> {
+        self.still_held()
+    }
+}
+
+fn id((device, inode): Inode, pid: i32) -> LockId {
+    LockId { device, inode, pid }
+}
+
+/// The lock was lost, and why.
+pub(super) fn lost(target: &FileTarget, why: &str) -> Error {
+    let message = format!(
+        "lost the lock of {}: {why}; what was done since is not protected: look at it",
+        target.shown()
+    );
+    Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(target.lock())))
+}
+
+fn lost_after(target: &FileTarget, age: Duration) -> Error {
+    let (lock, age) = (escaped_path(target.lock()), shown(age));
+    let what = if inode_at(target.lock()).is_some() { "replaced" } else { "deleted" };
+    lost(
+        target,
+        &format!(
+            "{lock} was {what} while it was held ({age}); `rm *.lock`, `git clean -x` and `git stash -u` do that"
+        ),
+    )
+}
+
+/// Takes the lock, waiting for whoever has it; `environment` tells of an outer hold, `None`: that of this process.
+///
+/// # Errors
+/// As [`Locking::acquire`]; or the attendant has stopped it.
+pub(crate) fn take(
+    target: &FileTarget,
+    mode: Mode,
+    wait: Wait,
+    environment: Option<&Environment>,
+    attendant: &mut impl Attendant,
+) -> Result<FileLock, Stopped> {
+    let begun = Instant::now();
+    let taking = Taking { target, mode, wait, begun, deadline: Deadline::after(wait.limit()) };
+    let mut is_first = true;
+    loop {
+        let file = LockFile::open(target)?;
+        let inode = file.inode();
+        let Some(registered) = Registered::enter(inode) else { return Err(refused::twice(target).into()) };
+        let pin = match file.flock(mode, Patience::Try).map_err(|error| failed(target, &error))? {
+            // Else somebody has deleted or replaced it in between.
+            Ok(flocked) if flocked.file().is_at(target.lock()) => {
+                return Ok(taking.taken(flocked, registered));
+            }
+            Ok(_) => continue,
+            Err(busy) => busy,
+        };
+        if std::mem::take(&mut is_first) {
+            let environment = environment.cloned().unwrap_or_else(Environment::read);
+            if let Some(outer) = nested::outer(target, inode, &environment) {
+                return Ok(taking.under(outer)?);
+            }
+        }
+        let waited = taking.wait_for(inode, attendant)?;
+        // It has kept the number taken that is registered.
+        drop(pin);
+        if let Some(flocked) = waited {
+            let here = flocked.file().inode();
+            let entered = if here == inode { Some(registered) } else { Registered::enter(here) };
+            return match entered {
+                Some(registered) => Ok(taking.taken(flocked, registered)),
+                None => Err(refused::twice(target).into()),
+            };
+        }
+    }
+}
+
+/// A lock that is being taken.
+struct Taking<'a> {
+    target: &'a FileTarget,
+    mode: Mode,
+    wait: Wait,
+    begun: Instant,
+    deadline: Deadline,
+}
+
+impl Taking<'_> {
+    fn taken(&self, flocked: Flocked, registered: Registered) -> FileLock {
+        self.held(self.mode, Held::Here(registered, flocked))
+    }
+
+    fn under(&self, Outer { id, mode }: Outer) -> Result<FileLock, Error> {
+        match (mode, self.mode) {
+            (Mode::Shared, Mode::Exclusive) => Err(refused::only_shared(self.target, id.pid)),
+            _ => Ok(self.held(self.mode, Held::There(id))),
+        }
+    }
+
+    fn held(&self, mode: Mode, held: Held) -> FileLock {
+        let (target, wait, since) = (self.target.clone(), self.wait, Instant::now());
+        FileLock { target, mode, held, wait, since, turns: Mutex::new(()) }
+    }
+
+    /// Waits for who has the lock file `inode`. `None`: another file has its name by now, which may be free.
+    fn wait_for(&self, inode: Inode, attendant: &mut impl Attendant) -> Result<Option<Flocked>, Stopped> {
+        let Self { target, mode, wait, begun, deadline } = *self;
+        if deadline.is_over() {
+            return Err(refused::timed_out(target, wait).into());
+        }
+        let blocked = Blocked::on(target, What::Lock(mode), inode)?;
+        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(begun.elapsed()));
+        loop {
+            match blocked.got() {
+                Some(Ok(Got::Lock(flocked))) => return Ok(Some(flocked)),
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(Got::Turn(_))) | None => {}
+            }
+            if deadline.is_over() {
+                return Err(refused::timed_out(target, wait).into());
+            }
+            if notice.is_over() {
+                if inode_at(target.lock()) != Some(blocked.inode()) {
+                    return Ok(None);
+                }
+                attendant.waiting(&Waited::File { target, since: begun.elapsed(), left: deadline.left() });
+                notice = Deadline::after(TICK);
+            }
+            let limit = deadline.left().min(notice.left());
+            let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
+            if signalled && let Some(stopped) = attendant.stopped() {
+                return Err(stopped);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Child, Command, Stdio};
+
+/// A directory and a file in it.
+fn scene() -> (tempfile::TempDir, PathBuf) {
+    let top = tempfile::tempdir().unwrap();
+    let file = fs::canonicalize(top.path()).unwrap().join("todo.json");
+    fs::write(&file, "{}").unwrap();
+    (top, file)
+}
+
+fn at_once(file: &Path) -> Result<FileLock, Error> {
+    FileLock::on(file).wait(Wait::No).acquire()
+}
+
+/// `flock -F OPTION FILE.lock sleep 60`, once it has the lock; by `-F` it is one process.
+struct Other(Child);
+
+impl Other {
+    fn holding(file: &Path, option: &str) -> Self {
+        let lock = file::lock_of(file);
+        let mut command = Command::new("flock");
+        command.args(["-F", option]).arg(&lock).args(["sleep", "60"]).stdin(Stdio::null());
+        let other = Self(command.spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Command::new("flock").args(["-n"]).arg(&lock).arg("true").status().unwrap().success() {
+            assert!(Instant::now() < deadline, "flock(1) does not get it");
+            sleep(Duration::from_millis(2));
+        }
+        other
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_lock_is_made_kept_and_never_written() {
+    let (_top, file) = scene();
+    let lock = FileLock::exclusive(&file).unwrap();
+    assert_eq!(lock.lock_path(), file.with_file_name("todo.json.lock"));
+    let meta = fs::metadata(lock.lock_path()).unwrap();
+    assert_eq!((meta.len(), meta.permissions().mode() & 0o133), (0, 0), "0644 less the umask");
+    assert_eq!(lock.id().pid.unsigned_abs(), std::process::id());
+    let path = lock.lock_path().to_owned();
+    lock.release().unwrap();
+    assert!(path.exists());
+    fs::write(&path, "somebody's").unwrap();
+    drop(at_once(&file).unwrap());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+}
+
+#[test]
+fn a_file_that_is_not_there_can_be_locked_and_is_not_made() {
+    let (_top, file) = scene();
+    let new = file.with_file_name("new.json");
+    drop(at_once(&new).unwrap());
+    assert!(!new.exists());
+    let error = at_once(&file.with_file_name("nowhere").join("x")).unwrap_err();
+    assert_eq!(error.code(), Code::NoTarget, "{error}");
+}
+
+#[test]
+fn files_in_one_directory_have_a_lock_each() {
+    let (_top, file) = scene();
+    let _one = at_once(&file).unwrap();
+    let _other = at_once(&file.with_file_name("todo-log.jsonl")).unwrap();
+}
+
+#[test]
+fn the_same_file_twice_is_an_error_at_once_by_whatever_name() {
+    let (top, file) = scene();
+    symlink("todo.json", file.with_file_name("link.json")).unwrap();
+    let first = FileLock::exclusive(&file).unwrap();
+    let begun = Instant::now();
+    for name in ["todo.json", "./todo.json", "link.json", "x/../todo.json"] {
+        fs::create_dir_all(top.path().join("x")).unwrap();
+        let error = FileLock::exclusive(top.path().join(name)).unwrap_err();
+        assert_eq!((error.code(), error.is_retryable()), (Code::LockFailed, false), "{name}");
+        assert!(error.to_string().contains("is locked by this process already"), "{name}: {error}");
+        assert_eq!(FileLock::shared(top.path().join(name)).unwrap_err().code(), Code::LockFailed);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "not one of them has waited");
+    first.release().unwrap();
+    FileLock::exclusive(file.with_file_name("link.json")).unwrap().release().unwrap();
+}
+
+#[test]
+fn flock_of_the_shell_is_waited_for_and_named() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-x");
+    let begun = Instant::now();
+    let limit = Duration::from_millis(300);
+    let error = FileLock::on(&file).wait(Wait::UpTo(limit)).acquire().unwrap_err();
+    assert!(begun.elapsed() >= limit);
+    assert_eq!((error.code(), error.is_retryable()), (Code::LockFailed, true));
+    let words = error.to_string();
+    assert!(words.starts_with("Failed to acquire lock (timeout after 0.3s): "), "{words}");
+    assert!(words.contains(&format!("PID {} (sleep 60)", other.0.id())), "{words}");
+    assert!(words.contains(&format!("lsof +D {}", file.parent().unwrap().display())), "{words}");
+    let error = at_once(&file).unwrap_err();
+    let shown = file.display();
+    let begin = format!("Cannot acquire lock on {shown} (another process may be active): ");
+    assert!(error.to_string().starts_with(&begin), "{error}");
+    let waiting = std::thread::spawn({
+        let file = file.clone();
+        move || FileLock::exclusive(file).map(|lock| lock.is_nested())
+    });
+    sleep(Duration::from_millis(20));
+    drop(other);
+    assert!(!waiting.join().unwrap().unwrap());
+}
+
+#[test]
+fn readers_share_and_keep_writers_out() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-s");
+    let reader = FileLock::on(&file).shared().wait(Wait::No).acquire().unwrap();
+    assert_eq!(reader.mode(), Mode::Shared);
+    reader.release().unwrap();
+    assert_eq!(at_once(&file).unwrap_err().code(), Code::LockFailed);
+    drop(other);
+    let _writer = at_once(&file).unwrap();
+}
+
+/// A thread that cannot be called back from the kernel is there once, however often its process gives up, and lets go of what
+/// it gets too late.
+#[test]
+fn a_wait_that_ran_out_leaves_one_thread_and_no_lock() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-x");
+    let threads = || {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name == "file lock\n").count()
+    };
+    let before = threads();
+    for _ in 0..10 {
+        assert!(FileLock::on(&file).wait(Wait::UpTo(Duration::from_millis(5))).acquire().is_err());
+    }
+    // Other tests of this process have theirs.
+    assert!(threads() < before + 8, "{} then {}", before, threads());
+    drop(other);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut free = 0;
+    while free < 20 {
+        assert!(Instant::now() < deadline, "the late thread keeps the lock");
+        free = if at_once(&file).is_ok() { free + 1 } else { 0 };
+        sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_lock_file_that_is_deleted_or_replaced_is_a_loss_and_the_new_one_is_locked() {
+    let (_top, file) = scene();
+    let lock = FileLock::exclusive(&file).unwrap();
+    lock.still_held().unwrap();
+    let path = lock.lock_path().to_owned();
+    let (old, new) = (path.with_extension("old"), path.with_extension("new"));
+    fs::hard_link(&path, &old).unwrap();
+    fs::write(&new, "").unwrap();
+    assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
+    let error = lock.still_held().unwrap_err();
+    assert_eq!(error.code(), Code::LockLost);
+    assert!(error.to_string().contains("was replaced while it was held"), "{error}");
+    assert_eq!(lock.turn().unwrap_err().code(), Code::LockLost);
+    // Another file has the name: that one counts.
+    let second = at_once(&file).unwrap();
+    second.still_held().unwrap();
+    assert_eq!(lock.release().unwrap_err().code(), Code::LockLost);
+    assert!(Command::new("rm").arg(&path).status().unwrap().success());
+    assert!(second.still_held().unwrap_err().to_string().contains("was deleted while it was held"));
+}
+
+#[test]
+fn a_lock_file_that_is_replaced_while_it_is_waited_for_is_let_be() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-x");
+    let waiting = std::thread::spawn({
+        let file = file.clone();
+        move || FileLock::exclusive(file).map(|lock| lock.inode())
+    });
+    sleep(Duration::from_millis(20));
+    let (path, new) = (file::lock_of(&file), file.with_file_name("new"));
+    fs::write(&new, "").unwrap();
+    assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
+    assert_eq!(Some(waiting.join().unwrap().unwrap()), inode_at(&path));
+    drop(other);
+}
+
+#[test]
+fn what_is_no_lock_file_is_not_touched() {
+    let (_top, file) = scene();
+    let path = file::lock_of(&file);
+    let refused = |what: &str| {
+        let error = at_once(&file).unwrap_err();
+        assert_eq!(error.code(), Code::LockFailed, "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    fs::create_dir(&path).unwrap();
+    refused("is a directory, and was not touched");
+    fs::remove_dir(&path).unwrap();
+    symlink(&file, &path).unwrap();
+    refused("is a symbolic link");
+    assert!(Command::new("rm").arg(&path).status().unwrap().success());
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    refused("no regular file");
+    assert!(Command::new("rm").arg(&path).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    refused("is a socket");
+}
+
+#[test]
+fn turns_exclude_each_other_under_one_lock() {
+    let (_top, file) = scene();
+    let lock = FileLock::on(&file).wait(Wait::UpTo(Duration::from_millis(100))).acquire().unwrap();
+    let turn = lock.turn().unwrap();
+    // Somebody who is nested in it, in another process.
+    let held = Held::There(lock.id());
+    let target = lock.target.clone();
+    let (mode, wait, since) = (Mode::Exclusive, Wait::UpTo(Duration::from_millis(100)), Instant::now());
+    let inner = FileLock { target, mode, held, wait, since, turns: Mutex::new(()) };
+    let error = inner.turn().unwrap_err();
+    assert!(error.to_string().starts_with("Failed to acquire lock (timeout after 0.1s)"), "{error}");
+    drop(turn);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // The thread that came too late lets it go.
+    while inner.turn().is_err() {
+        assert!(Instant::now() < deadline);
+    }
+    let turn = inner.turn().unwrap();
+    assert!(lock.turn().is_err());
+    drop(turn);
+}

@@ -1,0 +1,222 @@
+//! The lock file, open, and the flock on it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use beadlock_checker::dialect::file::Mode;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::sys::{Flock, flock};
+use beadlock_checker::system_words;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+use super::target::{FileTarget, no_directory};
+use crate::failure::{Code, Error};
+
+/// How often an open is tried again that somebody's lease on the file refuses, or that others come in between of.
+const TRIES: usize = 200;
+
+/// Device and number: which file it is, for as long as it is open.
+pub type Inode = (u64, u64);
+
+/// The lock file, open.
+#[derive(Debug)]
+pub struct LockFile {
+    file: File,
+    inode: Inode,
+    /// It could be opened for writing.
+    is_writable: bool,
+}
+
+impl LockFile {
+    /// Opens the lock file of `target`, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// Exit 8 when it cannot be opened, or is no regular file; exit 1 when there is no directory for it.
+    pub fn open(target: &FileTarget) -> Result<Self, Error> {
+        Self::open_or(target, true)
+            .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
+    }
+
+    /// The same where it is there; `None`: it is not.
+    ///
+    /// # Errors
+    /// As [`LockFile::open`].
+    pub fn find(target: &FileTarget) -> Result<Option<Self>, Error> {
+        Self::open_or(target, false)
+    }
+
+    fn open_or(target: &FileTarget, makes: bool) -> Result<Option<Self>, Error> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags);
+        for _ in 0..TRIES {
+            let opened = options.clone().write(true).open(target.lock());
+            let (file, is_writable) = match opened.map_err(|error| (errno(&error), error)) {
+                Ok(file) => (file, true),
+                // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
+                Err((Errno::ENOENT, _)) if makes => {
+                    match options.clone().write(true).create_new(true).mode(0o644).open(target.lock()) {
+                        Ok(file) => (file, true),
+                        Err(error) if errno(&error) == Errno::EEXIST => continue,
+                        Err(error) if matches!(errno(&error), Errno::ENOENT | Errno::ENOTDIR) => {
+                            return Err(no_directory(target.file(), &error));
+                        }
+                        Err(error) => return Err(not_made(target, &error)),
+                    }
+                }
+                Err((Errno::ENOENT, _)) => return Ok(None),
+                // An flock needs no more than a descriptor.
+                Err((Errno::EACCES | Errno::EPERM | Errno::EROFS, _)) => match options.open(target.lock()) {
+                    Ok(file) => (file, false),
+                    Err(error) => return Err(failed(target, &error)),
+                },
+                Err((Errno::EAGAIN, _)) => {
+                    sleep(Duration::from_millis(5));
+                    continue;
+                }
+                Err((_, error)) => return Err(failed(target, &error)),
+            };
+            let meta = file.metadata().map_err(|error| failed(target, &error))?;
+            if !meta.is_file() {
+                return Err(no_regular_file(
+                    target,
+                    if meta.is_dir() { "a directory" } else { "no regular file" },
+                ));
+            }
+            let inode = (meta.dev(), meta.ino());
+            return Ok(Some(Self { file, inode, is_writable }));
+        }
+        Err(failed(target, &Errno::EAGAIN.into()))
+    }
+
+    /// Which file it is.
+    pub fn inode(&self) -> Inode {
+        self.inode
+    }
+
+    /// It could be opened for writing, which is never done.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    /// It is the file that has the lock file's name now.
+    pub fn is_at(&self, path: &Path) -> bool {
+        inode_at(path) == Some(self.inode)
+    }
+
+    /// Takes the flock; it is let go with the answer. `None`: it is busy.
+    ///
+    /// # Errors
+    /// What the system said, such as that this file system knows no locks.
+    pub fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
+        let how = match (mode, patience) {
+            (Mode::Exclusive, Patience::Try) => Flock::Try,
+            (Mode::Exclusive, Patience::Blocked) => Flock::Wait,
+            (Mode::Shared, Patience::Try) => Flock::TryShared,
+            (Mode::Shared, Patience::Blocked) => Flock::WaitShared,
+        };
+        let process = std::process::id();
+        Ok(if flock(&self, how)? { Ok(Flocked { file: self, process }) } else { Err(self) })
+    }
+}
+
+impl AsFd for LockFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Whether the kernel is to be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// No.
+    Try,
+    /// For as long as it takes: for a thread of its own.
+    Blocked,
+}
+
+/// Which file has this name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
+pub fn inode_at(path: &Path) -> Option<Inode> {
+    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too; in such
+/// a fork it is closed alone.
+#[derive(Debug)]
+#[must_use = "dropping it lets the lock go at once"]
+pub struct Flocked {
+    file: LockFile,
+    process: u32,
+}
+
+impl Flocked {
+    /// The lock file.
+    pub fn file(&self) -> &LockFile {
+        &self.file
+    }
+}
+
+impl Drop for Flocked {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // The close that follows unlocks as well, when it is the last one.
+            let _ = flock(&self.file, Flock::Unlock);
+        }
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw)
+}
+
+/// The lock file cannot be opened or locked.
+pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
+    match errno(error) {
+        Errno::ELOOP => no_regular_file(target, "a symbolic link"),
+        Errno::EISDIR => no_regular_file(target, "a directory"),
+        Errno::ENXIO => no_regular_file(target, "a socket"),
+        Errno::ENOTDIR => no_directory(target.file(), error),
+        Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS => {
+            refused(target, "its file system knows no locks; keep the file on another one", error)
+        }
+        Errno::EACCES | Errno::EPERM => refused(target, "who made it may let others in: chmod 0644", error),
+        _ => refused(target, "see to that, then try again", error),
+    }
+}
+
+fn not_made(target: &FileTarget, error: &io::Error) -> Error {
+    let then = match errno(error) {
+        Errno::EACCES | Errno::EPERM | Errno::EROFS => {
+            "its directory must be writable for that, or the file be there"
+        }
+        Errno::ENOSPC | Errno::EDQUOT => "make room, then try again",
+        Errno::ENAMETOOLONG => "the file's name is too long to have a lock file; give it a shorter one",
+        _ => "see to that, then try again",
+    };
+    let (lock, why) = (escaped_path(target.lock()), system_words(error));
+    not_locked(target, &format!("the lock file {lock} cannot be made: {why}; {then}"))
+}
+
+fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {
+    let (lock, why) = (escaped_path(target.lock()), system_words(error));
+    not_locked(target, &format!("the lock file {lock} cannot be locked: {why}; {then}"))
+}
+
+fn no_regular_file(target: &FileTarget, what: &str) -> Error {
+    let lock = escaped_path(target.lock());
+    not_locked(
+        target,
+        &format!("{lock} is {what}, and was not touched; move it out of the way: ls -ld {lock}"),
+    )
+}
+
+fn not_locked(target: &FileTarget, why: &str) -> Error {
+    let detail = format!("lock_file={}", escaped_path(target.lock()));
+    Error::new(Code::LockFailed, format!("cannot lock {}: {why}", target.shown())).detailed(detail)
+}

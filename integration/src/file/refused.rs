@@ -1,0 +1,81 @@
+//! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
+
+use beadlock_checker::dialect::file;
+use beadlock_checker::escape::{escaped_path, quoted_path};
+use beadlock_checker::warden;
+use beadlock_checker::{GateHolder, Gates};
+
+use super::target::FileTarget;
+use crate::claim::wait::Wait;
+use crate::exit::Exit;
+use crate::failure::{Code, Error};
+use crate::words;
+
+/// Who has the flock, as far as `/proc` shows. The warden of a hold shares it, and is named only where it is alone.
+pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
+    without_wardens(Gates::now().holders(target.lock()))
+}
+
+/// The holders but wardens, unless there is nobody else.
+pub fn without_wardens(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
+    let is_warden = |holder: &GateHolder| holder.command.split(' ').nth(1) == Some(warden::ARGUMENT);
+    if !holders.iter().all(is_warden) {
+        holders.retain(|holder| !is_warden(holder));
+    }
+    holders
+}
+
+/// `PID 33 (sleep 60)`; other users' processes, and those of other namespaces, may not be seen.
+pub fn names(holders: &[GateHolder]) -> String {
+    match holders {
+        [] => "a process that /proc does not show us".to_owned(),
+        holders => words::names(holders),
+    }
+}
+
+/// The wait ran out.
+pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
+    let (shown, holders) = (target.shown(), holders(target));
+    let (said, then) = match wait {
+        Wait::No => (file::held(&shown), "it was not waited for (--wait DUR does)"),
+        Wait::UpTo(limit) => {
+            (file::timed_out(limit), "wait for it to complete, or raise the timeout (--wait DUR)")
+        }
+    };
+    let (names, dir) = (names(&holders), quoted_path(target.dir()));
+    let message = format!(
+        "{said}: {shown} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: lsof +D {dir}"
+    );
+    let mut detail =
+        format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
+    if let Some(holder) = holders.first() {
+        detail.push_str(&format!(" holder_pid={}", holder.pid));
+    }
+    Error::new(Code::LockFailed, message).ending(Exit::FileHeld).detailed(detail).retry_on_a_lock_of(None)
+}
+
+/// This process has it, or is about to.
+pub fn twice(target: &FileTarget) -> Error {
+    let shown = target.shown();
+    Error::new(
+        Code::LockFailed,
+        format!(
+            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of it would \
+             wait for the first; use that one, or release it first"
+        ),
+    )
+    .detailed(format!("lock_file={} holder_pid={}", escaped_path(target.lock()), std::process::id()))
+}
+
+/// An exclusive lock inside a hold that shares it.
+pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
+    let shown = target.shown();
+    Error::new(
+        Code::LockFailed,
+        format!(
+            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock would \
+             wait for itself; leave out --shared there, or do this outside of it"
+        ),
+    )
+    .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
+}

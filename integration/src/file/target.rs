@@ -1,0 +1,192 @@
+//! From a path to the file that is meant, and its lock file.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::dialect::file::{lock_of, locked_by};
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use beadlock_checker::target::Target;
+
+use crate::environment::Environment;
+use crate::failure::{Code, Error};
+use crate::target::unquoted_target;
+
+/// So many symbolic links lead to a file at most, as the kernel has it.
+const LINKS: usize = 40;
+
+/// A file, and the lock file beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileTarget {
+    /// As it was named.
+    named: PathBuf,
+    /// Absolute, and no symbolic link itself.
+    file: PathBuf,
+    lock: PathBuf,
+}
+
+impl FileTarget {
+    /// The file that is named on the command line, without a name by `$BEADLOCK_TARGET`. `None`: a target of another kind is
+    /// meant, or none that can be understood.
+    ///
+    /// # Errors
+    /// As [`FileTarget::of`] and [`FileTarget::canonical`].
+    pub fn meant(named: Option<&OsStr>, environment: &Environment) -> Result<Option<Self>, Error> {
+        let of_variable = if named.is_none() { environment.of_database().target } else { None };
+        let text = named.or(of_variable.as_deref()).map(unquoted_target);
+        match text.as_deref().map(Target::parse) {
+            Some(Ok(Target::File(path))) => Self::of(&path)?.canonical().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The file at `path`, relative to the working directory; it need not be there. A symbolic link stands for what it
+    /// leads to, which need not be there either.
+    ///
+    /// # Errors
+    /// Exit 2 for what is no file's name, for a directory, a device or the like, and for another file's lock file.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let shown = escaped_path(path);
+        let bytes = path.as_os_str().as_bytes();
+        if path.file_name().is_none() || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+            return Err(Error::usage(format!(
+                "file:{shown} names no file; name one, such as file:path/todo.json"
+            )));
+        }
+        let absolute = std::path::absolute(path).map_err(|error| {
+            Error::io(format!("cannot find {shown}: {}", system_words(&error)), error.kind())
+        })?;
+        let file = without_links(absolute, &shown)?;
+        if let Some(data) = locked_by(&file)
+            && fs::symlink_metadata(&data).is_ok_and(|meta| meta.is_file())
+        {
+            let data = escaped_path(&data);
+            return Err(Error::usage(format!(
+                "file:{shown} is the lock file of {data}, which never has any content; name {data}"
+            )));
+        }
+        Ok(Self { named: path.to_owned(), lock: lock_of(&file), file })
+    }
+
+    /// The same with the links in its directory's path resolved, so that it is named in one way alone.
+    ///
+    /// # Errors
+    /// When the directory is not there, or cannot be reached.
+    pub fn canonical(self) -> Result<Self, Error> {
+        let (Some(dir), Some(name)) = (self.file.parent(), self.file.file_name()) else { return Ok(self) };
+        let dir = fs::canonicalize(dir).map_err(|error| no_directory(&self.file, &error))?;
+        let file = dir.join(name);
+        Ok(Self { lock: lock_of(&file), file, ..self })
+    }
+
+    /// The file, absolute, and no symbolic link itself.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Its lock file.
+    pub fn lock(&self) -> &Path {
+        &self.lock
+    }
+
+    /// The directory of both.
+    pub fn dir(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// As it was named, for lines: `todo.json`.
+    pub fn shown(&self) -> String {
+        escaped_path(&self.named)
+    }
+
+    /// The same with its scheme: `file:todo.json`.
+    pub fn given(&self) -> String {
+        format!("file:{}", self.shown())
+    }
+}
+
+/// Follows the symbolic links that the last part of the path is.
+fn without_links(mut file: PathBuf, shown: &str) -> Result<PathBuf, Error> {
+    for _ in 0..LINKS {
+        // What cannot be looked at is told when its lock file cannot be opened.
+        let Ok(meta) = fs::symlink_metadata(&file) else { return Ok(file) };
+        if meta.is_symlink() {
+            let link = fs::read_link(&file).map_err(|error| {
+                Error::io(format!("cannot follow {shown}: {}", system_words(&error)), error.kind())
+            })?;
+            file = file.parent().unwrap_or(Path::new("/")).join(link);
+        } else if meta.is_file() {
+            return Ok(file);
+        } else {
+            let what = if meta.is_dir() { "a directory" } else { "no regular file" };
+            return Err(Error::usage(format!(
+                "{} is {what}; only files are locked so: name one, such as file:path/todo.json",
+                escaped_path(&file)
+            )));
+        }
+    }
+    Err(Error::new(Code::Io, format!("{shown}: too many symbolic links")))
+}
+
+/// Why the directory of `file` is of no use.
+pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
+    let dir = escaped_path(file.parent().unwrap_or(Path::new("/")));
+    match error.kind() {
+        ErrorKind::NotFound => {
+            Error::new(Code::NoTarget, format!("{dir} does not exist; make it first: mkdir -p"))
+        }
+        ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),
+        kind => Error::io(format!("cannot reach {dir}: {}", system_words(error)), kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_and_what_it_leads_to_are_one_file() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        fs::create_dir(top.join("real")).unwrap();
+        symlink("real", top.join("dir")).unwrap();
+        symlink("../second", top.join("real/first")).unwrap();
+        symlink("real/todo.json", top.join("second")).unwrap();
+        let of = |path: &str| FileTarget::of(&top.join(path)).unwrap().canonical().unwrap();
+        for path in ["dir/first", "second", "real/todo.json", "real/../dir/todo.json"] {
+            assert_eq!(of(path).file(), top.join("real/todo.json"), "{path}");
+            assert_eq!(of(path).lock(), top.join("real/todo.json.lock"), "{path}");
+        }
+        symlink("loop", top.join("loop")).unwrap();
+        assert!(
+            FileTarget::of(&top.join("loop")).unwrap_err().to_string().contains("too many symbolic links")
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_by_name() {
+        let top = tempfile::tempdir().unwrap();
+        let usage = |path: &str| {
+            let error = FileTarget::of(&top.path().join(path)).unwrap_err();
+            assert_eq!(error.code(), Code::Usage, "{path}: {error}");
+            error.to_string()
+        };
+        fs::create_dir(top.path().join("dir")).unwrap();
+        fs::write(top.path().join("todo.json"), "{}").unwrap();
+        fs::write(top.path().join("Cargo.lock"), "").unwrap();
+        nix::unistd::mkfifo(&top.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(usage("dir").contains("is a directory"));
+        assert!(usage("fifo").contains("no regular file"));
+        for no_name in ["..", "todo.json/", "todo.json/."] {
+            assert!(usage(no_name).contains("names no file"), "{no_name}");
+        }
+        assert!(usage("todo.json.lock").contains("is the lock file of"));
+        assert!(FileTarget::of(&top.path().join("Cargo.lock")).is_ok(), "a file of its own");
+        let error = FileTarget::of(&top.path().join("nowhere/x")).unwrap().canonical().unwrap_err();
+        assert_eq!(error.code(), Code::NoTarget, "{error}");
+    }
+}
