@@ -1,0 +1,131 @@
+//! What a tool has started, when a signal ends it.
+
+use std::time::{Duration, Instant};
+
+use beadlock_tests::process::marked_by;
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Running, wait_until};
+use nix::sys::signal::Signal;
+
+use crate::{AT_ONCE, Bench, died_of};
+
+/// Takes half a second to heed SIGTERM, and then says whether the lock is there.
+const SLOW: &str = "trap 'sleep 0.5; test -e \"$LOCK\" && echo there > seen || echo gone > seen; exit' TERM
+    echo begun > begun; while :; do sleep 0.02; done";
+
+fn ended_with_a_slow_child(option: &[&str]) -> String {
+    let bench = Bench::new();
+    let running = bench.start(&[option, &["shell", SLOW]].concat());
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    bench.is_clean();
+    // The tool waits for it in either order.
+    std::fs::read_to_string(bench.file("seen"))
+        .expect("the child has ended before the tool")
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn the_lock_is_there_until_the_children_have_ended() {
+    assert_eq!(ended_with_a_slow_child(&[]), "there");
+}
+
+#[test]
+fn it_is_released_before_they_hear_of_it_where_that_is_wanted() {
+    assert_eq!(ended_with_a_slow_child(&["--release-first"]), "gone");
+}
+
+#[test]
+fn who_outlives_its_parent_is_waited_for_too() {
+    let bench = Bench::new();
+    let script = format!("sh -c '{}' & while :; do sleep 0.02; done", SLOW.replace('\'', "'\\''"));
+    let running = bench.start(&["shell", &script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    assert_eq!(bench.written("seen"), "there");
+    bench.is_clean();
+}
+
+#[test]
+fn who_does_not_heed_it_is_killed_and_then_the_lock_is_released() {
+    let bench = Bench::new();
+    let script = "trap '' TERM; echo begun > begun; while :; do sleep 0.02; done";
+    let running = bench.start(&["--kill-after", "300ms", "shell", script]);
+    bench.written("begun");
+    let begun = Instant::now();
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    bench.is_clean();
+    wait_until(PATIENCE, "nobody is left", || marked_by(&bench.0).is_empty());
+}
+
+#[test]
+fn who_is_stopped_goes_on_to_end() {
+    let bench = Bench::new();
+    let script = "trap 'echo ended > seen; exit' TERM; echo begun > begun; kill -STOP $$; while :; do sleep 0.02; done";
+    let running = bench.start(&["shell", script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    assert_eq!(bench.written("seen"), "ended");
+    bench.is_clean();
+}
+
+/// The work starts the next child when one has ended, until it sees that the tool is ending.
+#[test]
+fn who_is_started_while_the_tool_ends_hears_of_it_too() {
+    for _ in 0..5 {
+        let bench = Bench::new();
+        let running = bench.start(&["restart", "echo begun > begun; sleep 1000"]);
+        bench.written("begun");
+        running.signal(Signal::SIGTERM);
+        died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+        bench.is_clean();
+        assert!(marked_by(&bench.0).is_empty());
+    }
+}
+
+#[test]
+fn two_signals_reach_the_children_both() {
+    let bench = Bench::new();
+    let script = "trap 'echo term >> got' TERM; trap 'echo int > seen; exit' INT; echo begun > begun; while :; do sleep 0.02; done";
+    let running = bench.start(&["shell", script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    bench.written("got");
+    running.signal(Signal::SIGINT);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    assert_eq!(bench.written("seen"), "int");
+    bench.is_clean();
+}
+
+/// A shell that becomes the tool has left it a child that is none of the command's.
+#[test]
+fn who_was_there_before_the_lock_is_left_alone() {
+    let bench = Bench::new();
+    let mut command = bench.0.shell("sleep 1000 & echo $! > before; exec \"$0\" \"$@\"");
+    command.arg(crate::EMBEDDED).arg(bench.dir()).args(["shell", "echo begun > begun; sleep 1000"]);
+    let mut running = Running::start(command);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    // Its streams are the other's, too: they stay open.
+    running.wait(AT_ONCE);
+    bench.is_clean();
+    let before: i32 = bench.written("before").parse().expect("a PID");
+    let left: Vec<i32> = marked_by(&bench.0).iter().map(|pid| pid.as_raw()).collect();
+    assert_eq!(left, [before]);
+}
+
+/// A return is no signal: what the body has left behind is the author's affair, and the lock is released.
+#[test]
+fn a_return_does_not_wait_for_them() {
+    let bench = Bench::new();
+    let mut running = Running::start(bench.command(&["leave-behind", "exec sleep 1000"]));
+    assert_eq!(running.wait(AT_ONCE).code(), Some(0));
+    bench.is_clean();
+    assert_eq!(marked_by(&bench.0).len(), 1);
+}
