@@ -73,7 +73,12 @@ fn every_option_in_the_documents_exists() {
         COMMANDS.map(|command| (command, help(&scene, "beadlock", Some(command)))).into();
     let (ours, agents) = (help(&scene, "beadlock", None), help(&scene, "beadlock-agent", None));
     let any: BTreeSet<&String> = helps.values().flatten().chain(&ours).chain(&agents).collect();
-    for (name, at_least) in [("README.md", 12), ("docs/troubleshooting.md", 8), ("docs/protocol.md", 4)] {
+    for (name, at_least) in [
+        ("README.md", 12),
+        ("docs/troubleshooting.md", 8),
+        ("docs/protocol.md", 4),
+        ("docs/protocols/framework.md", 4),
+    ] {
         let text = document(name);
         let mut seen = BTreeSet::new();
         for program in ["beadlock", "beadlock-agent"] {

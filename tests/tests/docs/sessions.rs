@@ -50,7 +50,7 @@ fn script(turns: &[Turn]) -> String {
     script
 }
 
-/// The line with an N for whatever changes from run to run: words that begin with a digit, request ids and hashes.
+/// The line with an N for whatever changes from run to run: words that begin with a digit, ids and hashes.
 fn plain(line: &str) -> String {
     let mut plain = String::new();
     for word in line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))) {
@@ -58,6 +58,7 @@ fn plain(line: &str) -> String {
         let (word, rest) = word.split_at(end.unwrap_or(word.len()));
         let changes = word.starts_with(|c: char| c.is_ascii_digit())
             || (word.starts_with("req_") && word.len() == 16)
+            || (word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
             || plain.ends_with("sha256:");
         plain.push_str(if changes { "N" } else { word });
         plain.push_str(rest);
@@ -107,7 +108,9 @@ fn sessions_say_what_the_documents_show() {
     if tool("jq").is_none() {
         return;
     }
-    for (name, at_least) in [("README.md", 1), ("docs/protocols/tower.md", 1)] {
+    for (name, at_least) in
+        [("README.md", 1), ("docs/protocols/framework.md", 1), ("docs/protocols/tower.md", 1)]
+    {
         let sessions = sessions(&document(name));
         assert!(sessions.len() >= at_least, "{name} has {} sessions", sessions.len());
         for session in &sessions {
@@ -122,6 +125,7 @@ fn what_changes_from_run_to_run_is_one_letter() {
         ("for 1.8s (PID 20172, on vm) since 2026-11-22T12:14:42Z.", "for N (PID N, on vm) since N-N-N:N:N"),
         ("\"req_vrrdeknuj0xw\" req_1", "\"N\" req_1"),
         ("sha256:ab01 app-2", "sha256:N app-N"),
+        ("\"fa5a48a0f35ba3c1ea76c1ea76a48a0f\" fade", "\"N\" fade"),
         ("heartbeat", "heartbeat"),
     ] {
         assert_eq!(plain(line), as_plain);
