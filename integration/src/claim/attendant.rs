@@ -33,6 +33,10 @@ pub trait Attendant {
     fn waiting(&mut self, waited: &Waited<'_>);
     /// There can be no gate here: this claim does not wait for a running cycle.
     fn no_gate(&mut self, why: &CheckerError);
+    /// What to do when the gate did not open in time, beside seeing to whoever has it.
+    fn advice(&self) -> &'static str {
+        "wait longer with --drain DUR"
+    }
 }
 
 /// Nobody looks after it.

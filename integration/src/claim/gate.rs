@@ -41,7 +41,7 @@ pub fn take(
             return taken.map(Ok).or_else(no_gate);
         }
         if deadline.is_over() {
-            return Err(timed_out(dir, drain, "wait longer with --drain DUR").into());
+            return Err(timed_out(dir, drain, attendant.advice()).into());
         }
         if notice.is_over() {
             attendant.waiting(&Waited::Gate { dir, since: begun.elapsed(), left: deadline.left() });

@@ -106,7 +106,7 @@ impl CommandLock {
     }
 
     /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it is ready,
-    /// the future claims nothing, or releases what it has just claimed.
+    /// the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

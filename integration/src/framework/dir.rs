@@ -23,16 +23,16 @@ pub enum Directory {
 }
 
 impl Directory {
-    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in the system's directory
-    /// for temporary files.
+    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in `$TMPDIR` or `/tmp`. A
+    /// path that is not absolute would be another one for each working directory, and does not count.
     pub fn of(tool: &str, environment: &Environment) -> Self {
         let us = geteuid().as_raw();
         let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
-        let runtime = environment.get("XDG_RUNTIME_DIR").map(PathBuf::from);
-        match runtime.filter(|dir| dir.is_absolute() && is_ours(dir)) {
+        let named = |name| environment.get(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        match named("XDG_RUNTIME_DIR").filter(|dir| is_ours(dir)) {
             Some(runtime) => Self::Own(runtime.join(tool)),
             None => {
-                let temporary = environment.of_database().cwd.join(std::env::temp_dir());
+                let temporary = named("TMPDIR").unwrap_or_else(|| "/tmp".into());
                 Self::Own(temporary.join(format!("{tool}-{us}")))
             }
         }
@@ -136,11 +136,14 @@ mod tests {
     fn it_is_below_the_runtime_directory_where_that_is_ours() {
         let top = tempfile::tempdir().unwrap();
         let of = |value: &str| Directory::of("tool", &Environment::of(&[("XDG_RUNTIME_DIR", value)])).path();
-        let own = std::env::temp_dir().join(format!("tool-{}", geteuid())).join("locks");
+        let below = |temporary: &Path| temporary.join(format!("tool-{}", geteuid())).join("locks");
+        let own = below(Path::new("/tmp"));
         assert_eq!(of(top.path().to_str().unwrap()), top.path().join("tool/locks"));
         for other in ["", ".", "run", "/nowhere/at/all", "/dev/null"] {
             assert_eq!(of(other), own, "{other:?}");
         }
+        let of = |value: &str| Directory::of("tool", &Environment::of(&[("TMPDIR", value)])).path();
+        assert_eq!((of("/var/tmp"), of("tmp"), of("")), (below(Path::new("/var/tmp")), own.clone(), own));
     }
 
     #[test]

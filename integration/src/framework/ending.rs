@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::process::Stat;
 use beadlock_checker::{sys, system_words};
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -120,9 +121,14 @@ impl Inbox {
                 locks::settle(SETTLE);
                 let terms = locks::standing();
                 if let Some(kill_after) = terms.iter().map(|terms| terms.kill_after).max() {
-                    complain(locks::release_all(Some(Order::ReleaseFirst)));
-                    self.end_children(first, kill_after);
-                    complain(locks::release_all(None));
+                    let mut complaints = locks::release_all(Some(Order::ReleaseFirst));
+                    let left = self.end_children(first, kill_after);
+                    complaints.extend(locks::release_all(None));
+                    // Last: nobody may be reading.
+                    complain(&complaints);
+                    if !left.is_empty() {
+                        say(&format!("the lock is given up, and these still run: {}", tree::names(&left)));
+                    }
                 }
             }
         }
@@ -131,8 +137,9 @@ impl Inbox {
         sys::exit_at_once(128 + first.signal as i32)
     }
 
-    /// Forwards what has come to the children, and waits until they have ended and the work has returned.
-    fn end_children(&mut self, first: Received, kill_after: Duration) {
+    /// Forwards what has come to the children, and waits until they have ended and the work has returned. Answers whom nothing
+    /// has ended.
+    fn end_children(&mut self, first: Received, kill_after: Duration) -> Vec<Stat> {
         let mut children = Children::of(locks::take_tree(), first);
         let deadline = Deadline::after(kill_after);
         let last = Deadline::after(kill_after.saturating_add(DYING));
@@ -143,15 +150,12 @@ impl Inbox {
             if living.is_empty() {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if locks::all_returned() || since.elapsed() >= GRACE {
-                    return;
+                    return living;
                 }
             } else {
                 quiet_since = None;
                 if last.is_over() {
-                    return say(&format!(
-                        "the lock is given up, and these still run: {}",
-                        tree::names(&living)
-                    ));
+                    return living;
                 }
                 if deadline.is_over() {
                     children.kill();
@@ -174,11 +178,11 @@ extern "C" fn at_exit() {
             locks::stay();
         }
         locks::settle(SETTLE);
-        complain(locks::release_all(None));
+        complain(&locks::release_all(None));
     });
 }
 
-fn complain(errors: Vec<Error>) {
+fn complain(errors: &[Error]) {
     errors.iter().for_each(|error| say(&format!("{error}; the lock is stale once this process is gone")));
 }
 

@@ -81,6 +81,9 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { locks: Vec::new(), ending: None, tree: None, last: 0 });
 static CHANGED: Condvar = Condvar::new();
 
+/// A signal is ending this process: as [`State::ending`] has it, for who must not wait, as a fork must not.
+static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
+
 /// The PID of the process whose locks these are; 0 while there never was one. A forked child finds them in its memory, and
 /// they are none of its own.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -119,6 +122,10 @@ impl Bell {
         self.ring();
     }
 
+    fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn.load(Ordering::Relaxed)
+    }
+
     fn ring(&self) {
         let _ = self.fd.write(1);
     }
@@ -137,16 +144,16 @@ impl Attendant for Waiting<'_> {
         match ending() {
             Some(Ending::Signal(signal)) => Some(Stopped::Signalled(signal)),
             Some(Ending::Exit) => Some(failed("the process ended while it waited for the lock")),
-            None => self
-                .0
-                .is_withdrawn
-                .load(Ordering::Relaxed)
-                .then(|| failed("nobody waits for the lock any more")),
+            None => self.0.is_withdrawn().then(|| failed("nobody waits for the lock any more")),
         }
     }
 
     fn waiting(&mut self, _: &Waited<'_>) {}
     fn no_gate(&mut self, _: &CheckerError) {}
+
+    fn advice(&self) -> &'static str {
+        "try again"
+    }
 }
 
 /// A lock that is wanted. Dropped before it stands, it is wanted no longer.
@@ -160,7 +167,10 @@ pub struct Wanted {
 /// # Errors
 /// When it has it already, or waits for it: it would wait for itself.
 pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<Wanted, Error> {
-    let mut state = state();
+    // A wait that was given up just now is over in a moment.
+    let is_going = |lock: &Lock| matches!(lock.phase, Phase::Claiming) && lock.bell.is_withdrawn();
+    let mut state =
+        wait_until(SHORTLY, |state| !state.locks.iter().any(|lock| lock.path == path && is_going(lock)));
     if let Some(lock) = state.locks.iter().find(|lock| lock.path == path) {
         return Err(ours_already(lock));
     }
@@ -268,7 +278,7 @@ pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>
 
 /// A signal is ending this process.
 pub fn is_ended_by_a_signal() -> bool {
-    matches!(ending(), Some(Ending::Signal(_)))
+    IS_SIGNALLED.load(Ordering::Relaxed)
 }
 
 fn end(number: u64, claim: Claim, patience: Duration) -> Result<Option<Release>, Error> {
@@ -303,6 +313,7 @@ pub fn begin(ending: Ending) -> Option<Ending> {
     let before = state.ending;
     if before.is_none() {
         state.ending = Some(ending);
+        IS_SIGNALLED.store(matches!(ending, Ending::Signal(_)), Ordering::Relaxed);
         state.locks.iter().for_each(|lock| lock.bell.ring());
     }
     before
@@ -310,24 +321,23 @@ pub fn begin(ending: Ending) -> Option<Ending> {
 
 /// Waits until nobody is in the middle of a claim or a release.
 pub fn settle(limit: Duration) {
-    wait_until(limit, |state| {
-        !state.locks.iter().any(|lock| matches!(lock.phase, Phase::Claiming | Phase::Leaving))
-    });
+    let is_moving = |lock: &Lock| matches!(lock.phase, Phase::Claiming | Phase::Leaving);
+    drop(wait_until(limit, |state| !state.locks.iter().any(is_moving)));
 }
 
 /// Waits until there are no locks any more.
 pub fn wait_for_none(limit: Duration) {
-    wait_until(limit, |state| state.locks.is_empty());
+    drop(wait_until(limit, |state| state.locks.is_empty()));
 }
 
-fn wait_until(limit: Duration, is_so: impl Fn(&State) -> bool) {
+fn wait_until(limit: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'static, State> {
     let deadline = Deadline::after(limit);
     let mut state = state();
     while !is_so(&state) && !deadline.is_over() {
-        state = CHANGED
-            .wait_timeout(state, deadline.left())
-            .map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+        let waited = CHANGED.wait_timeout(state, deadline.left());
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
+    state
 }
 
 /// The terms of the locks that stand.

@@ -26,7 +26,7 @@
 //! | panics, and the panic unwinds | is released | goes on to panic |
 //! | calls `std::process::exit` | is released | ends with that code, and prints nothing |
 //! | gets SIGTERM, SIGINT or SIGHUP | is released, in the order below | dies of that signal, and prints nothing |
-//! | gets SIGKILL or SIGQUIT, aborts, is out of memory | is stale | is gone: whoever waits takes the lock over at once |
+//! | gets SIGKILL or SIGQUIT, aborts, is out of memory | is stale | is gone: whoever waits takes the lock over at once, also while a child still writes |
 //!
 //! A signal that comes in the wait for the lock ends the process with nothing claimed. A signal that was ignored when the first
 //! lock was wanted, as under `nohup`, stays ignored.
@@ -64,11 +64,13 @@
 //! # Limits
 //!
 //! - The lock is one of the whole process: a second claim of it in the same process is an error at once.
-//! - Handlers of the tool's own (tokio's, say) are called as well, and before; the process dies all the same. It keeps doing
-//!   so after the release of its last lock.
+//! - Handlers of the tool's own (tokio's, say) are called as well; the process dies all the same. It keeps doing so after the
+//!   release of its last lock. Whoever blocks these signals to read them from a signalfd does not find them there.
 //! - A daemon that a child has left behind before the signal came is not seen, nor are children from before the lock.
 //! - A fork that executes nothing has no part in the lock: it releases nothing, prints no envelope and cannot have locks of
 //!   its own.
+//! - Holders are told from the dead by all that their record has: a PID that is another process's by now, a zombie that nobody
+//!   reaps, and a boot that is over count as dead, as with `beadlock hold --reap-proven-dead`.
 //! - One machine: a lock in a directory that several share is not taken over when its holder dies on another.
 
 mod children;

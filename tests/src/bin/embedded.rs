@@ -71,6 +71,11 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
             }
             drop(alone);
         }
+        "lose" => std::fs::remove_file(running.path())?,
+        "overwritten" => {
+            std::fs::write(running.path(), "somebody else's")?;
+            running.still_held()?;
+        }
         "sleep" => sleep_on(),
         "block-all" => {
             SigSet::all().thread_block()?;
@@ -192,12 +197,14 @@ async fn give_up(lock: CommandLock) -> ExitCode {
     let soon = Duration::from_millis(200);
     let waited = tokio::time::timeout(soon, lock.clone().run_async(answer)).await;
     eprintln!("given up: {}", waited.is_err());
-    loop {
-        let held =
-            lock.clone().timeout(Duration::from_secs(30)).run_async(async |running| forever(&running).await);
-        if tokio::time::timeout(soon, held).await.is_err() {
-            eprintln!("let go");
-            tokio::time::sleep(Duration::from_secs(3600)).await;
-        }
+    let begun = tokio::sync::Notify::new();
+    let work = async |running| {
+        begun.notify_one();
+        forever(&running).await
+    };
+    tokio::select! {
+        code = lock.run_async(work) => return code,
+        () = async { begun.notified().await; tokio::time::sleep(soon).await } => eprintln!("let go"),
     }
+    std::future::pending().await
 }

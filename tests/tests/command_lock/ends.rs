@@ -40,6 +40,21 @@ fn an_error_releases_and_has_its_own_code_and_exit_code() {
 }
 
 #[test]
+fn a_lock_that_is_lost_is_said_and_another_in_its_place_is_left_there() {
+    let bench = Bench::new();
+    let (json, code) = answer(&bench.run(&["lose"]));
+    assert_eq!((code, &json["ok"]), (0, &json!(true)));
+    let warning = json["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("work.lock was gone when it was to be released"), "{warning}");
+    bench.is_clean();
+    let (json, code) = answer(&bench.run(&["overwritten"]));
+    assert_eq!((code, &json["error"]["code"]), (9, &json!("LOCK_LOST")));
+    let warning = json["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("was another's lock when it was to be released"), "{warning}");
+    assert_eq!(fs::read_to_string(bench.lock()).expect("it is there"), "somebody else's");
+}
+
+#[test]
 fn a_panic_releases() {
     let bench = Bench::new();
     let output = bench.run(&["panic"]);

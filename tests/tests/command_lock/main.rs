@@ -6,6 +6,7 @@ mod ends;
 mod examples;
 mod executors;
 mod rounds;
+mod steps;
 mod terminal;
 mod waits;
 
