@@ -14,6 +14,7 @@ bindfs bindfs
 bash bash
 bats bats
 chattr e2fsprogs
+flock util-linux
 git git
 gzip gzip
 hostname hostname

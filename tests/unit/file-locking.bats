@@ -1,0 +1,756 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2154 # what is quoted is for another shell; bats sets stderr
+# integration/shell/file-ops.sh by itself: `bats tests/unit`. Each test has a directory of its own.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+  LIBRARY="$BATS_TEST_DIRNAME/../../integration/shell/file-ops.sh"
+  command -v flock >/dev/null || skip "needs flock"
+  command -v jq >/dev/null || skip "needs jq"
+  command -v setsid >/dev/null || skip "needs setsid"
+  DIR="$BATS_TEST_TMPDIR/work"
+  FILE="$DIR/todo.json"
+  LOCK="$FILE.lock"
+  mkdir "$DIR"
+  STARTED=()
+}
+
+teardown() {
+  local pid
+  for pid in ${STARTED[@]+"${STARTED[@]}"}; do
+    kill -KILL "$pid" 2>/dev/null || true
+  done
+}
+
+# A command in an environment of its own, in the directory.
+alone() {
+  (cd "$DIR" && exec env -i PATH="${ONLY:-$PATH}" HOME="$DIR" "$@")
+}
+
+# Runs $1 in a shell that has sourced the library; stdout is in $output, stderr in $stderr.
+sourced() {
+  run --separate-stderr alone "$BASH" -c "$LINGER; source '$LIBRARY'; $1" script
+}
+
+# A child in the background that outlives its shell, and keeps none of what bats waits for: its PID is $child.
+LINGER='linger() { "$@" sleep 1000 </dev/null >/dev/null 2>&1 3>&- & child=$!; }'
+
+# The same in the background, its PID in $PID.
+start() {
+  (cd "$DIR" && exec env -i PATH="$PATH" HOME="$DIR" "$BASH" -c "$LINGER; source '$LIBRARY'; $1" script) >"$DIR/said" 2>&1 3>&- &
+  PID="$!"
+  STARTED+=("$PID")
+}
+
+# The same, until it calls go: that says so by a file, and waits for one.
+background() {
+  rm -f "$DIR/ready" "$DIR/go"
+  start "go() { : >ready; until [ -e go ]; do sleep 0.02; done; }; $1"
+  until_true test -e "$DIR/ready"
+}
+
+# Waits, at most 30 s, until the words that follow are true.
+until_true() {
+  local deadline=$((SECONDS + 30))
+  until "$@"; do
+    [ "$SECONDS" -lt "$deadline" ] || return 1
+    sleep 0.02
+  done
+}
+
+# flock(1) has it, until the test ends.
+hold() {
+  flock -x -o "$LOCK" sleep 1000 3>&- &
+  STARTED+=("$!")
+  until_true is_held
+}
+
+is_free() { flock -n "$LOCK" true; }
+is_held() { ! is_free; }
+is_gone() { [ ! -e "$1" ]; }
+# Somebody is blocked in flock.
+is_awaited() { grep -q -- "-> FLOCK .*:$(stat -c %i "$LOCK") " /proc/locks; }
+
+# A PATH with the programs named, and nothing else.
+only() {
+  local program
+  ONLY="$BATS_TEST_TMPDIR/only"
+  mkdir -p "$ONLY"
+  for program in bash env readlink flock cat mv rm ln cp chmod stat sync iconv "$@"; do
+    ln -sf "$(type -P "$program")" "$ONLY/$program"
+  done
+}
+
+# Puts the script $2 there in place of program $1.
+stub() {
+  rm -f "$ONLY/$1"
+  printf '#!/bin/sh\n%s\n' "$2" >"$ONLY/$1"
+  chmod +x "$ONLY/$1"
+}
+
+@test "lock_file: others are kept out until unlock_file" {
+  background 'lock_file todo.json fd && go; unlock_file "$fd"; rm go ready; go'
+  is_held
+  touch "$DIR/go"
+  until_true is_gone "$DIR/go"
+  until_true test -e "$DIR/ready"
+  is_free
+}
+
+@test "lock_file: the descriptor is named, and LOCK_FD" {
+  sourced 'lock_file todo.json fd; echo "$? $fd $LOCK_FD"; [[ todo.json.lock -ef /dev/fd/$fd ]] && echo open'
+  [ "$output" = $'0 200 200\nopen' ]
+  [ "$stderr" = "" ]
+}
+
+@test "lock_file: the lock file is made, empty, and stays" {
+  sourced 'lock_file todo.json fd; unlock_file "$fd"'
+  [ "$status" -eq 0 ]
+  [ "$(ls "$DIR")" = "todo.json.lock" ]
+  [ ! -s "$LOCK" ]
+  echo text >"$LOCK"
+  sourced 'lock_file todo.json fd && save_json todo.json 1; unlock_file "$fd"'
+  [ "$(cat "$LOCK")" = "text" ]
+}
+
+@test "lock_file: a time-out is 8, and says for how long and who has it" {
+  hold
+  local began="$SECONDS"
+  sourced 'lock_file todo.json fd 2; echo "$? $E_LOCK_FAILED ${fd-unset} $LOCK_FD"'
+  [ "$((SECONDS - began))" -ge 2 ]
+  [ "$((SECONDS - began))" -le 5 ]
+  [ "$output" = "8 8 unset " ]
+  [[ "$stderr" == "Failed to acquire lock (timeout after 2s)"$'\n'"Cannot acquire lock on $FILE (another process may be active): held by PID "*"; wait for it, allow more time, or look for a stuck process: lsof +D $DIR/" ]]
+  [[ "$stderr" == *"held by PID "*"flock)"* ]]
+}
+
+@test "lock_file: without a time-out it is 30 s, and it can be another" {
+  only
+  stub flock 'exit 1'
+  # A clock that has run out by the second look.
+  local clock='SECONDS=0; flock() { command flock "$@"; local code=$?; SECONDS=1000; return $code; };'
+  local wait
+  for wait in "" 7; do
+    sourced "${clock} lock_file todo.json fd $wait"
+    [ "$status" -eq 8 ]
+    [[ "$stderr" == "Failed to acquire lock (timeout after ${wait:-30}s)"* ]]
+  done
+  sourced "${clock} FILE_OPS_TIMEOUT=9 save_json todo.json 1"
+  [ "$status" -eq 8 ]
+  [[ "$stderr" == "Failed to acquire lock (timeout after 9s)"* ]]
+}
+
+@test "lock_file: with no time at all it does not wait" {
+  background 'lock_file todo.json fd; go'
+  sourced 'lock_file todo.json fd 0'
+  [ "$status" -eq 8 ]
+  [[ "$stderr" == "Failed to acquire lock (timeout after 0s)"* ]]
+  [[ "$stderr" == *"held by PID $PID (bash)"* ]]
+}
+
+@test "lock_file: who waits gets it as soon as it is free" {
+  background 'lock_file todo.json fd; go; unlock_file'
+  start 'lock_file todo.json fd 20 && echo got >got'
+  until_true is_awaited
+  is_gone "$DIR/got"
+  touch "$DIR/go"
+  wait "$PID"
+  [ -e "$DIR/got" ]
+}
+
+@test "lock_file: of many at once one has it at a time" {
+  local i
+  for i in 1 2 3 4 5 6 7 8; do
+    start 'for i in 1 2 3 4 5; do lock_file todo.json fd && mkdir inside && rmdir inside && echo x >>times; unlock_file; done'
+  done
+  for i in 1 2 3 4 5 6 7 8; do
+    wait "${STARTED[i - 1]}"
+  done
+  [ "$(wc -l <"$DIR/times")" -eq 40 ]
+}
+
+@test "lock_file: one after the other has the same descriptor" {
+  sourced 'for i in {1..25}; do lock_file todo.json fd 1 || exit 1; echo "$fd"; unlock_file "$fd"; done'
+  [ "$status" -eq 0 ]
+  [ "$(sort -u <<<"$output")" = "200" ]
+  [ "${#lines[@]}" -eq 25 ]
+}
+
+@test "lock_file: a trap of the script's own runs within a second or two of the wait" {
+  hold
+  background 'trap "echo trapped; exit 3" TERM; : >ready; lock_file todo.json fd 600'
+  until_true is_awaited
+  kill -TERM "$PID"
+  local began="$SECONDS" code=0
+  wait "$PID" || code=$?
+  [ "$code" -eq 3 ]
+  [ "$((SECONDS - began))" -le 4 ]
+  [ "$(cat "$DIR/said")" = "trapped" ]
+}
+
+@test "lock_file: the same file twice is an error at once, by any name of it" {
+  mkdir "$DIR/sub"
+  ln -s todo.json "$DIR/link.json"
+  ln -s . "$DIR/here"
+  local name
+  for name in todo.json ./todo.json sub/../todo.json link.json here/todo.json "$FILE"; do
+    sourced "lock_file todo.json fd; lock_file $name again 600; echo \"\$? \${again-unset} \$LOCK_FD\""
+    [ "$output" = "8 unset 200" ]
+    [ "$stderr" = "Cannot acquire lock on $FILE (this shell has it already, on descriptor 200; unlock_file 200 first)" ]
+  done
+  ln "$LOCK" "$DIR/other.json.lock"
+  sourced 'lock_file todo.json fd; lock_file other.json again 600'
+  [ "$status" -eq 8 ]
+}
+
+@test "lock_file: a link and its file are one lock" {
+  ln -s "$FILE" "$BATS_TEST_TMPDIR/link.json"
+  background "lock_file ../link.json fd; go"
+  is_held
+  is_gone "$BATS_TEST_TMPDIR/link.json.lock"
+}
+
+@test "lock_file: one file does not block another, nor its directory" {
+  background 'lock_file todo.json fd; go'
+  sourced 'lock_file todo-log.jsonl fd 0 && echo "{}" | FILE_OPS_TIMEOUT=0 atomic_write other.json && echo done'
+  [ "$output" = "done" ]
+}
+
+@test "lock_file: eleven at once, on 200 to 210, and not twelve" {
+  sourced 'for i in {1..12}; do lock_file "$i.json" fd 1; echo "$? $fd"; done; for fd in {200..210}; do unlock_file "$fd"; done; lock_file 12.json fd; echo "$? $fd"'
+  local i expected=""
+  for i in {200..210}; do expected+="0 $i"$'\n'; done
+  [ "$output" = "${expected}8 210"$'\n'"0 200" ]
+  [ "$stderr" = "File descriptor 210 already in use (as 200 to 209 are; unlock a file first)" ]
+}
+
+@test "lock_file: a descriptor that the script has open is left alone" {
+  sourced 'exec 200>mine 202</dev/null; for i in 1 2 3; do lock_file "$i" fd; echo "$fd"; done
+    for fd in 200 201 202 203 204; do unlock_file "$fd"; done; echo still >&200; cat mine; true <&202 && echo open'
+  [ "$output" = $'201\n203\n204\nstill\nopen' ]
+}
+
+@test "lock_file: too low a limit of descriptors is said" {
+  sourced 'ulimit -S -n 64; lock_file todo.json fd 1'
+  [ "$status" -eq 8 ]
+  [ "$stderr" = "Cannot acquire lock on $FILE ($LOCK: descriptor 200 cannot be opened: ulimit -n is 64, and 211 is needed)" ]
+  sourced 'ulimit -S -n 202; for i in 1 2 3; do lock_file "$i" fd 1; echo "$? $fd"; done'
+  [ "$output" = $'0 200\n0 201\n8 201' ]
+}
+
+@test "lock_file: what has been replaced meanwhile is locked again, by its name" {
+  background 'lock_file todo.json fd; go'
+  start 'lock_file todo.json fd 20 && echo got >got && exec sleep 1000'
+  until_true is_awaited
+  rm "$LOCK"
+  touch "$DIR/go"
+  until_true test -e "$DIR/got"
+  is_held
+}
+
+@test "lock_file: what is no regular file is no lock file" {
+  mkfifo "$LOCK"
+  sourced 'lock_file todo.json fd 1'
+  [ "$status $stderr" = "8 Cannot acquire lock on $FILE ($LOCK: it is no regular file)" ]
+  rm "$LOCK"
+  ln -s elsewhere "$LOCK"
+  sourced 'lock_file todo.json fd 1'
+  [ "$status" -eq 8 ]
+  is_gone "$DIR/elsewhere"
+  rm "$LOCK"
+  mkdir "$LOCK"
+  sourced 'lock_file todo.json fd 1'
+  [ "$status" -eq 8 ]
+}
+
+@test "lock_file: a wrong call is 8, and says so" {
+  local call
+  for call in '' 'todo.json' 'todo.json 1fd' 'todo.json "a[0]"' 'todo.json fd x' 'todo.json fd -1' 'todo.json fd 1.5' \
+    'todo.json _file_ops_fd' '"" fd' '. fd' 'none/todo.json fd' 'todo.json/ fd' 'a b c d'; do
+    sourced "lock_file $call"
+    [ "$status" -eq 8 ]
+    [ -n "$stderr" ]
+  done
+  sourced 'readonly fd=1; lock_file todo.json fd'
+  [ "$status" -ne 0 ]
+  is_free
+}
+
+@test "lock_file: without flock it is 8, and says where it is from" {
+  only
+  rm "$ONLY/flock"
+  sourced 'lock_file todo.json fd'
+  [ "$status $stderr" = "8 Cannot acquire lock on $FILE (there is no flock here; it is part of util-linux)" ]
+}
+
+@test "lock_file: a lock file that cannot be written is locked all the same" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  command -v setpriv >/dev/null || skip "needs setpriv"
+  touch "$LOCK"
+  chmod 644 "$LOCK"
+  # Where somebody else can get to: the directories of bats are 0700.
+  local open
+  open=$(mktemp -d "${TMPDIR:-/tmp}/file-locking.XXXXXX")
+  chmod 755 "$open"
+  cp -p "$LOCK" "$open"
+  cp "$LIBRARY" "$open/file-ops.sh"
+  run --separate-stderr env -i PATH="$PATH" setpriv --reuid 65534 --regid 65534 --clear-groups \
+    "$BASH" -c 'cd "$1"; source ./file-ops.sh; lock_file todo.json fd 1; echo "$? $fd"; lock_file new.json fd 1' script "$open"
+  rm -r "$open"
+  [ "$status $output" = "8 0 200" ]
+  [[ "$stderr" == *"new.json.lock: Permission denied)" ]]
+}
+
+@test "lock_file: works under set -eu, posix mode and noclobber" {
+  touch "$LOCK"
+  local options
+  for options in 'set -eu -o pipefail' 'set -o posix' 'set -C' 'set -f; IFS=0123456789/' 'shopt -s failglob' 'set -E; trap "echo oops" ERR'; do
+    sourced "$options; lock_file todo.json fd 1; echo \"\$fd\"; unlock_file; echo '[1]' | atomic_write todo.json; save_json todo.json 2; echo fine"
+    [ "$status" -eq 0 ]
+    [ "$output" = $'200\nfine' ]
+    [ "$stderr" = "" ]
+    [ "$(cat "$FILE")" = "2" ]
+  done
+}
+
+@test "unlock_file: twice, and without a lock, it does nothing" {
+  sourced 'set -eu; unlock_file; unlock_file 200; unlock_file ""; unlock_file 1; unlock_file nonsense
+    lock_file todo.json fd; unlock_file "$fd"; unlock_file "$fd"; unlock_file; echo "fine $LOCK_FD"'
+  [ "$status" -eq 0 ]
+  [ "$output" = "fine " ]
+  [ "$stderr" = "" ]
+}
+
+@test "unlock_file: without a word it is LOCK_FD, and no older lock" {
+  sourced 'lock_file a.json a; lock_file b.json b; unlock_file; unlock_file
+    flock -n b.json.lock true && echo b free; flock -n a.json.lock true || echo a held; unlock_file "$a"; flock -n a.json.lock true && echo a free'
+  [ "$output" = $'b free\na held\na free' ]
+}
+
+@test "unlock_file: the descriptor is closed" {
+  sourced 'lock_file todo.json fd; unlock_file "$fd"; { true >&200; } 2>/dev/null || echo closed'
+  [ "$output" = "closed" ]
+}
+
+@test "unlock_file: ends it for a child in the background too" {
+  sourced 'lock_file todo.json fd; linger; unlock_file; flock -n todo.json.lock true && echo free; kill "$child"'
+  [ "$output" = "free" ]
+}
+
+@test "unlock_file: a lock file that was deleted while it was held is said" {
+  sourced 'lock_file todo.json fd; rm todo.json.lock; unlock_file; echo "$?"'
+  [ "$output" = "0" ]
+  [ "$stderr" = "file-ops: the lock on $FILE was lost: $LOCK was deleted or replaced while it was held" ]
+}
+
+@test "unlock_file: what the script has put into its place stays open" {
+  sourced 'lock_file todo.json fd; exec 200>mine; unlock_file 200; echo still >&200; cat mine'
+  [ "$output" = "still" ]
+}
+
+@test "a lock ends with its shell, also by set -e" {
+  sourced 'lock_file todo.json fd; linger; echo "$child"; exit 5'
+  [ "$status" -eq 5 ]
+  is_free
+  kill "$output"
+  sourced 'set -e; lock_file todo.json fd; linger; echo "$child"; false; echo not here'
+  [ "$status" -eq 1 ]
+  is_free
+  kill "$output"
+}
+
+@test "a lock ends with INT and TERM, and the shell by them" {
+  local signal
+  for signal in INT TERM; do
+    sourced "lock_file todo.json fd; linger; echo \$child; kill -$signal \$\$; echo not here"
+    [ "$status" -eq "$((128 + $(kill -l "$signal")))" ]
+    is_free
+    kill "$output"
+  done
+}
+
+@test "a lock ends with KILL" {
+  background 'lock_file todo.json fd; go'
+  is_held
+  kill -KILL "$PID"
+  wait "$PID" || true
+  # The child that slept for it has its descriptor until it wakes.
+  until_true is_free
+}
+
+@test "an ERR trap with unlock_file releases on the error" {
+  sourced 'lock_file todo.json fd; trap "unlock_file \"\$fd\"" ERR; false; flock -n todo.json.lock true && echo free'
+  [ "$output" = "free" ]
+}
+
+@test "without set -e a failed command leaves the lock to the script that goes on" {
+  sourced 'lock_file todo.json fd; false; flock -n todo.json.lock true || echo held'
+  [ "$output" = "held" ]
+}
+
+@test "traps: the script's own for EXIT runs, under the lock, and sees its exit code" {
+  sourced 'trap "echo \"own \$?\"; flock -n todo.json.lock true || echo held # comment" EXIT; lock_file todo.json fd; linger; echo "$child"; exit 3'
+  [ "$status" -eq 3 ]
+  [ "${lines[1]} ${lines[2]}" = "own 3 held" ]
+  is_free
+  kill "${lines[0]}"
+}
+
+@test "traps: the script's own for INT, TERM and ERR stay, and say whether it goes on" {
+  sourced 'trap "echo int" INT; trap "echo term; exit 4" TERM; trap "echo err" ERR; lock_file todo.json fd
+    kill -INT $$; flock -n todo.json.lock true || echo held; trap -p ERR; kill -TERM $$; echo not here'
+  [ "$status" -eq 4 ]
+  [ "$output" = $'int\nerr\nheld\ntrap -- \'echo err\' ERR\nterm' ] || [ "$output" = $'int\nheld\ntrap -- \'echo err\' ERR\nterm' ]
+  is_free
+}
+
+@test "traps: ours are gone after the last lock, and the script's are as they were" {
+  sourced 'trap -p; lock_file a fd; lock_file b other; unlock_file "$fd"; [[ -n $(trap -p EXIT) ]] && echo there; unlock_file "$other"; trap -p'
+  [ "$output" = "there" ]
+  sourced $'trap \'echo "it\'"\'"\'s"\' EXIT; trap "" INT; trap "echo t" TERM; before=$(trap -p); lock_file a fd; save_json a 1; unlock_file; [[ "$before" == "$(trap -p)" ]] && echo same'
+  [ "$output" = $'same\nit\'s' ]
+}
+
+@test "traps: a subshell does not run the script's own for EXIT" {
+  sourced 'trap "echo own" EXIT; (lock_file todo.json fd; echo in); echo out'
+  [ "$output" = $'in\nout\nown' ]
+  is_free
+}
+
+@test "subshell: it does not end the lock of the shell around it" {
+  sourced 'lock_file todo.json fd; (unlock_file "$fd"); (exit 1); ( : ); flock -n todo.json.lock true || echo held'
+  [ "$output" = "held" ]
+}
+
+@test "subshell: a lock of the shell around it keeps it out" {
+  sourced 'lock_file todo.json fd; (lock_file todo.json mine 1)'
+  [ "$status" -eq 8 ]
+  [[ "$stderr" == *"held by PID "*" (bash); wait"* ]]
+}
+
+@test "without_locks: what it starts does not keep the lock" {
+  background 'lock_file todo.json fd; linger without_locks; echo $child >child; go; kill -KILL $$'
+  touch "$DIR/go"
+  wait "$PID" || true
+  is_free
+  kill "$(cat "$DIR/child")"
+}
+
+@test "flock(1) and lock_file keep each other out" {
+  sourced 'lock_file todo.json fd; flock -n todo.json.lock true || echo "flock waits"'
+  [ "$output" = "flock waits" ]
+  sourced 'flock todo.json.lock bash -c "source '"'$LIBRARY'"'; lock_file todo.json fd 0 2>/dev/null || echo ours waits"'
+  [ "$output" = "ours waits" ]
+}
+
+@test "atomic_write: the file is what came on stdin, whole" {
+  head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/bytes"
+  run alone "$BASH" -c "source '$LIBRARY'; atomic_write data" <"$BATS_TEST_TMPDIR/bytes"
+  [ "$status" -eq 0 ]
+  cmp "$DIR/data" "$BATS_TEST_TMPDIR/bytes"
+  [ "$(cd "$DIR" && echo *)" = "data data.lock" ]
+}
+
+@test "atomic_write: it is written to FILE.tmp and renamed" {
+  background 'save_json todo.json "[1]"; ls -i todo.json >inode; { : >ready; until [ -e go ]; do sleep 0.02; done; echo "[2]"; } | atomic_write todo.json; : >done'
+  until_true test -e "$FILE.tmp"
+  is_held
+  local inode
+  inode=$(stat -c %i "$FILE.tmp")
+  [ "$(cat "$FILE")" = "[1]" ]
+  [ "$(stat -c %a "$FILE.tmp")" = "600" ]
+  touch "$DIR/go"
+  wait "$PID"
+  [ "$(cat "$FILE")" = "[2]" ]
+  [ "$(stat -c %i "$FILE")" = "$inode" ]
+  is_gone "$FILE.tmp"
+  is_free
+}
+
+@test "atomic_write: content is synced before the rename, and the directory after it" {
+  only sleep
+  local program
+  for program in sync mv ln; do
+    stub "$program" "echo \"$program \$*\" >>'$DIR/steps'; exec '$(type -P "$program")' \"\$@\""
+  done
+  echo 1 >"$DIR/data"
+  sourced 'echo 2 | atomic_write data'
+  [ "$status" -eq 0 ]
+  [ "$(cat "$DIR/steps")" = "sync $DIR/data.tmp"$'\n'"ln -f -- $DIR/data $DIR/data.1"$'\n'"mv -f -- $DIR/data.tmp $DIR/data"$'\n'"sync $DIR/" ]
+}
+
+@test "atomic_write: what is not valid changes nothing and leaves nothing" {
+  echo '{"a": 1}' >"$FILE"
+  local inode text
+  inode=$(stat -c %i "$FILE")
+  for text in '' '{' '[1,]' '1 2' 'NaN' '[-Infinity]' '{} x' '"\xff"' "{'a': 1}"; do
+    run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '%b' \"\$1\" | atomic_write todo.json" script "$text"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == "file-ops: $FILE is unchanged: this is no valid JSON: "?* ]]
+    [ "$(stat -c %i "$FILE") $(cat "$FILE")" = "$inode {\"a\": 1}" ]
+    [ "$(cd "$DIR" && echo *)" = "todo.json todo.json.lock" ]
+    is_free
+  done
+}
+
+@test "atomic_write: a format goes by the name, or is said" {
+  sourced 'printf "{\"a\":1}\n[2]\n" | atomic_write log.jsonl && printf "1\n2\n" | FILE_OPS_FORMAT=jsonl atomic_write log && echo x | atomic_write text && echo x | FILE_OPS_FORMAT=any atomic_write text.json'
+  [ "$status" -eq 0 ]
+  for text in '1\n{\n' '1\n\n2\n' '1 2\n' 'NaN\n'; do
+    run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '$text' | atomic_write log.jsonl"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"no valid JSONL: "* ]]
+  done
+  sourced ': | atomic_write text'
+  [ "$status $stderr" = "1 file-ops: $DIR/text is unchanged: there is nothing on stdin" ]
+  sourced 'echo 1 | FILE_OPS_FORMAT=xml atomic_write text'
+  [ "$status" -eq 2 ]
+}
+
+@test "atomic_write: without jq python3 looks at it, and without both it is refused" {
+  command -v python3 >/dev/null || skip "needs python3"
+  only
+  sourced 'save_json todo.json "[1]"'
+  [ "$status" -eq 1 ]
+  [[ "$stderr" == *"it cannot be told without jq or python3" ]]
+  is_gone "$FILE"
+  stub python3 "PATH='$PATH' exec '$(type -P python3)' \"\$@\""
+  sourced 'save_json todo.json "[1]"'
+  [ "$status" -eq 0 ]
+  for text in '{' '[1,]' '1 2' NaN '"\xff"' ''; do
+    run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '%b' '$text' | save_json todo.json"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == "file-ops: $FILE is unchanged: this is no valid JSON: "?* ]]
+  done
+  sourced 'printf "1\n[]\n" | atomic_write a.jsonl; printf "1\n[\n" | atomic_write a.jsonl'
+  [ "$status" -eq 1 ]
+  [ "$(cat "$DIR/a.jsonl")" = $'1\n[]' ]
+}
+
+@test "atomic_write: the last five are kept, the newest is FILE.1, and a link" {
+  local i
+  echo 0 >"$FILE"
+  local inode
+  inode=$(stat -c %i "$FILE")
+  sourced 'save_json todo.json 1'
+  [ "$(stat -c %i "$FILE.1")" = "$inode" ]
+  for i in 2 3 4 5 6 7; do
+    sourced "save_json todo.json $i"
+    [ "$status" -eq 0 ]
+  done
+  [ "$(cd "$DIR" && cat todo.json todo.json.1 todo.json.2 todo.json.3 todo.json.4 todo.json.5 | tr '\n' ' ')" = "7 6 5 4 3 2 " ]
+  is_gone "$FILE.6"
+}
+
+@test "atomic_write: as many backups as are asked for, and no gap is shifted over" {
+  echo 0 >"$FILE"
+  sourced 'FILE_OPS_BACKUPS=0 save_json todo.json 1'
+  [ "$(cd "$DIR" && echo *)" = "todo.json todo.json.lock" ]
+  sourced 'for i in 2 3 4; do FILE_OPS_BACKUPS=1 save_json todo.json "$i"; done'
+  [ "$(cat "$FILE" "$FILE.1" | tr '\n' ' ')" = "4 3 " ]
+  is_gone "$FILE.2"
+  sourced 'for i in 5 6 7; do save_json todo.json "$i"; done; rm todo.json.2; save_json todo.json 8'
+  [ "$(cat "$FILE" "$FILE".[1234] | tr '\n' ' ')" = "8 7 6 4 3 " ]
+  sourced 'FILE_OPS_BACKUPS=x save_json todo.json 9'
+  [ "$status $(cat "$FILE")" = "2 8" ]
+}
+
+@test "atomic_write: a backup made by somebody who was killed then is not made twice" {
+  echo 0 >"$FILE"
+  ln "$FILE" "$FILE.1"
+  sourced 'save_json todo.json 1'
+  [ "$(cat "$FILE" "$FILE.1" | tr '\n' ' ')" = "1 0 " ]
+  is_gone "$FILE.2"
+}
+
+@test "atomic_write: mode and owner stay, and a new file has those of any new file" {
+  echo 0 >"$FILE"
+  chmod 640 "$FILE"
+  if [ "$(id -u)" -eq 0 ]; then chown 65534:65534 "$FILE"; fi
+  local before
+  before=$(stat -c '%a %u %g' "$FILE")
+  sourced 'save_json todo.json 1; umask 027; save_json new.json 1'
+  [ "$(stat -c '%a %u %g' "$FILE")" = "$before" ]
+  [ "$(stat -c %a "$DIR/new.json")" = "640" ]
+}
+
+@test "atomic_write: through a link the file behind it is replaced" {
+  mkdir "$DIR/real"
+  echo 0 >"$DIR/real/data.json"
+  ln -s real/data.json "$FILE"
+  sourced 'save_json todo.json 1'
+  [ -L "$FILE" ]
+  [ "$(cat "$DIR/real/data.json")" = "1" ]
+  [ "$(cd "$DIR/real" && echo *)" = "data.json data.json.1 data.json.lock" ]
+  is_gone "$LOCK"
+}
+
+@test "atomic_write: what was left over is replaced" {
+  echo 0 >"$FILE"
+  ln "$FILE" "$FILE.tmp"
+  sourced 'save_json todo.json 1'
+  [ "$(cat "$FILE" "$FILE.1" | tr '\n' ' ')" = "1 0 " ]
+  ln -s "$DIR/victim" "$FILE.tmp"
+  sourced 'save_json todo.json 2'
+  [ "$status $(cat "$FILE")" = "0 2" ]
+  is_gone "$DIR/victim"
+  is_gone "$FILE.tmp"
+}
+
+@test "atomic_write: a time-out is 8, and changes nothing" {
+  background 'lock_file todo.json fd; go'
+  echo 0 >"$FILE"
+  sourced 'FILE_OPS_TIMEOUT=1 save_json todo.json 1; echo "$?"; echo 2 | FILE_OPS_TIMEOUT=1 atomic_write todo.json'
+  [ "$status $output $(cat "$FILE")" = "8 8 0" ]
+  is_gone "$FILE.tmp"
+}
+
+@test "atomic_write: a full disk changes nothing and leaves nothing" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  mkdir "$DIR/small"
+  mount -t tmpfs -o size=64k none "$DIR/small" || skip "needs mount"
+  run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; cd small; echo 0 >data; head -c 200000 /dev/zero | atomic_write data; echo \$?; cat data; echo *"
+  umount "$DIR/small"
+  [ "$output" = $'1\n0\ndata data.lock' ]
+  [[ "$stderr" == *"file-ops: $DIR/small/data is unchanged: not all of it could be written to $DIR/small/data.tmp" ]]
+}
+
+@test "atomic_write: when a step fails nothing is changed, nothing is left, and the lock is free" {
+  echo '{"a": 1}' >"$FILE"
+  local program
+  for program in cat cp sync ln mv; do
+    only jq
+    stub "$program" 'exit 1'
+    # What would do instead.
+    case "$program" in
+      cp) stub chmod 'exit 1' ;;
+      ln) stub cp 'case "$1" in -p) exit 1 ;; esac; PATH=/bin:/usr/bin exec cp "$@"' ;;
+    esac
+    sourced 'save_json todo.json 2'
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"file-ops: $FILE is unchanged: "* ]]
+    [ "$(cat "$FILE")" = '{"a": 1}' ]
+    is_gone "$FILE.tmp"
+    is_free
+    rm -rf "$ONLY" "$FILE.1"
+  done
+}
+
+@test "atomic_write: INT and TERM change nothing and leave nothing" {
+  echo 0 >"$FILE"
+  local signal
+  for signal in INT TERM; do
+    # A group of its own, as a terminal's Ctrl-C finds one.
+    run --separate-stderr alone setsid -w "$BASH" -c "source '$LIBRARY'
+      { until [ -e todo.json.tmp ]; do sleep 0.02; done; kill -$signal -- -\$\$; sleep 5; echo 1; } | atomic_write todo.json" script
+    [ "$status" -ne 0 ]
+    until_true is_gone "$FILE.tmp"
+    [ "$(cat "$FILE")" = "0" ]
+    until_true is_free
+  done
+}
+
+@test "atomic_write: a lock that was lost meanwhile changes nothing" {
+  echo 0 >"$FILE"
+  sourced '{ until [ -e todo.json.tmp ]; do sleep 0.02; done; rm todo.json.lock; echo 1; } | atomic_write todo.json'
+  [ "$status" -eq 1 ]
+  [[ "$stderr" == "file-ops: $FILE is unchanged: its lock was lost: $LOCK was deleted, replaced or let go"* ]]
+  [ "$(cat "$FILE")" = "0" ]
+  is_gone "$FILE.tmp"
+}
+
+@test "atomic_write: what cannot be a file is refused" {
+  mkdir "$DIR/dir"
+  mkfifo "$DIR/fifo"
+  local name
+  for name in dir fifo none/file dir/ '""'; do
+    sourced "echo 1 | atomic_write $name"
+    [ "$status" -eq 1 ]
+    [ -n "$stderr" ]
+  done
+  sourced 'echo 1 | atomic_write; echo "${PIPESTATUS[1]}"; echo 1 | atomic_write a b'
+  [ "$status $output" = "2 2" ]
+  mkdir "$FILE.1"
+  echo 0 >"$FILE"
+  sourced 'save_json todo.json 1'
+  [ "$status $(cat "$FILE")" = "1 0" ]
+}
+
+@test "atomic_write: under this shell's own lock it runs under that" {
+  echo '{"n": 1}' >"$FILE"
+  sourced 'set -e -o pipefail; lock_file todo.json fd
+    jq ".n += 1" todo.json | atomic_write todo.json; save_json todo.json "$(jq ".n += 1" todo.json)"; atomic_write link.json < <(jq ".n += 1" todo.json)
+    flock -n todo.json.lock true || echo held; unlock_file; flock -n todo.json.lock true && echo free' 
+  [ "$status" -eq 0 ]
+  [ "$output" = $'held\nfree' ]
+  [ "$(jq .n "$FILE")" = "3" ]
+  [ "$(jq .n "$DIR/link.json")" = "4" ]
+  is_gone "$FILE.tmp"
+}
+
+@test "atomic_write: several under one lock of their shell have it in turn" {
+  echo '[]' >"$FILE"
+  sourced 'lock_file todo.json fd; for i in {1..6}; do { printf "[%s" "$i"; sleep 0.1; echo "]"; } | FILE_OPS_BACKUPS=9 atomic_write todo.json & done; wait; unlock_file; cat todo.json todo.json.?'
+  [ "$(sort <<<"$output" | tr '\n' ' ')" = "[1] [2] [3] [4] [5] [6] [] " ]
+  [ "$stderr" = "" ]
+  is_gone "$FILE.tmp"
+  # Left by one of them that was killed.
+  sourced 'lock_file todo.json fd; echo "{" >todo.json.tmp; save_json todo.json 7; cat todo.json'
+  [ "$output" = "7" ]
+}
+
+@test "atomic_write: not under a lock that its shell has given back" {
+  sourced 'lock_file todo.json fd; { until [ -e go ]; do sleep 0.02; done; save_json todo.json 1; echo "$?" >code; exec sleep 1000; } </dev/null >/dev/null 2>&1 3>&- &
+    unlock_file; : >go; until [ -e code ]; do sleep 0.02; done; cat code todo.json; flock -n todo.json.lock true && echo free; kill $!'
+  [ "$output" = $'0\n1\nfree' ]
+}
+
+@test "save_json: it is the word, or stdin, whatever FILE is called" {
+  sourced 'save_json todo.json "{\"a\": 1}" && echo "[2]" | save_json other && save_json third "" ; echo "$?"; cat todo.json other'
+  [ "$output" = $'1\n{"a": 1}\n[2]' ]
+  is_gone "$DIR/third"
+  sourced 'save_json'
+  [ "$status" -eq 2 ]
+  # More than fits into a pipe, or on a command line.
+  sourced 'big=$(head -c 3000000 /dev/zero | tr "\0" 1); save_json big.json "\"$big\"" && wc -c <big.json'
+  [ "$output" = "3000003" ]
+}
+
+@test "names: blanks, newlines, dashes and stars" {
+  local name
+  for name in 'a b' '-n' 'a*' $'a\nb\n' "it's" '$(id)' 'ä'; do
+    run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; lock_file \"\$1\" fd && save_json \"\$1\" 1 && unlock_file && save_json \"\$1\" 2 && cat -- \"./\$1\" && ls -A | wc -l; rm -- ./*" script "$name"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "2" ]
+    [ "$stderr" = "" ]
+  done
+}
+
+@test "sourced twice, or in a function, it forgets no lock" {
+  sourced "lock_file todo.json fd; source '$LIBRARY'; f() { source '$LIBRARY'; }; f; lock_file todo.json again; echo \$?; unlock_file \$fd; flock -n todo.json.lock true && echo free"
+  [ "$output" = $'8\nfree' ]
+  run alone "$BASH" -c "f() { source '$LIBRARY'; }; f; lock_file todo.json fd && unlock_file; { true >&200; } 2>/dev/null || echo closed"
+  [ "$output" = "closed" ]
+}
+
+@test "codes: they are the document's" {
+  sourced 'echo "$E_SUCCESS $E_LOCK_FAILED"'
+  [ "$output" = "0 8" ]
+  run alone E_LOCK_FAILED=0 "$BASH" -c "source '$LIBRARY'; echo \$E_LOCK_FAILED"
+  [ "$output" = "8" ]
+}
+
+@test "speed: ten locked writes one after the other take less than 5 s" {
+  local began="${EPOCHREALTIME/[.,]/}"
+  sourced 'for i in {1..10}; do save_json todo.json "[$i]" || exit 1; done'
+  [ "$status $(cat "$FILE")" = "0 [10]" ]
+  [ "$((${EPOCHREALTIME/[.,]/} - began))" -lt 5000000 ]
+}
+
+@test "speed: a free lock is acquired in less than 100 ms" {
+  sourced 'for i in {1..9}; do a=${EPOCHREALTIME/[.,]/}; lock_file todo.json fd || exit 1; echo $((${EPOCHREALTIME/[.,]/} - a)); unlock_file; done'
+  [ "${#lines[@]}" -eq 9 ]
+  # The median of nine.
+  [ "$(sort -n <<<"$output" | sed -n 5p)" -lt 100000 ]
+}
