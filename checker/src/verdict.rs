@@ -87,6 +87,8 @@ pub enum Reason {
     HeartbeatExpired,
     /// The last heartbeat of a named lock lies in the future: the clocks differ.
     HeartbeatInFuture,
+    /// Somebody has a file's lock: an flock says nothing else.
+    FlockHeld,
 }
 
 impl Reason {
@@ -114,6 +116,7 @@ impl Reason {
             Self::HeartbeatFresh => "heartbeat_fresh",
             Self::HeartbeatExpired => "heartbeat_expired",
             Self::HeartbeatInFuture => "heartbeat_in_future",
+            Self::FlockHeld => "flock_held",
         }
     }
 }

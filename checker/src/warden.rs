@@ -10,7 +10,7 @@
 //! |---|---|
 //! | 0 | a pipe that its parent alone has the other end of: it ends with the parent, however that ends; heartbeats are told in it |
 //! | 1 | one byte, once it watches; `/dev/null` from then on |
-//! | 2 | `/dev/null` |
+//! | 2 | `/dev/null`, or the file whose flock ends with the work ([`Warden::keeping`]): shared for as long as the warden lives |
 //!
 //! Order: the command's process is there, but does not execute yet; the warden is started, and watches; the command
 //! executes. A parent that has seen the end of the command, or lets it go, kills the warden ([`Warden::end`]).
@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{Pid, chdir, dup2_stdout, setsid};
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdout, setsid};
 
 use crate::guardian::{close_the_rest, has_said_so, this_program};
 use crate::process::{self, Stat};
@@ -99,11 +99,24 @@ impl Warden {
     /// # Errors
     /// What the system said; nothing is left behind then.
     pub fn start(ward: &Ward<'_>, name: &OsStr) -> io::Result<Self> {
+        Self::start_with(ward, name, Stdio::null())
+    }
+
+    /// [`Warden::start`] with a share of an open file that is locked by flock(2): killed, its parent leaves the lock to nobody
+    /// before the command's tree has ended.
+    ///
+    /// # Errors
+    /// As [`Warden::start`].
+    pub fn keeping(ward: &Ward<'_>, name: &OsStr, lock: impl AsFd) -> io::Result<Self> {
+        Self::start_with(ward, name, lock.as_fd().try_clone_to_owned()?.into())
+    }
+
+    fn start_with(ward: &Ward<'_>, name: &OsStr, lock: Stdio) -> io::Result<Self> {
         let (watched, alive) = io::pipe()?;
         let (ready, for_warden) = io::pipe()?;
         let mut command = this_program()?;
         command.arg(ARGUMENT).args(Order::over(ward).words()).arg(name);
-        command.stdin(Stdio::from(watched)).stdout(for_warden).stderr(Stdio::null());
+        command.stdin(Stdio::from(watched)).stdout(for_warden).stderr(lock);
         let warden = Self { child: command.spawn()?, alive };
         drop(command); // It has the pipes' other ends.
         has_said_so(ready)?;
@@ -291,6 +304,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let _ = set_name(c"beadlock-warden"); // Started by way of /proc it is "exe".
     let _ = chdir("/");
     close_the_rest();
+    // It is there to be open. Nothing that anybody says may get into it.
+    let _lock = io::stderr().as_fd().try_clone_to_owned();
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = dup2_stderr(null);
+    }
     let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = dup2_stdout(null);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Look, Options, Skip, Verdict, Watched, check, look};
+use beadlock_checker::{Decision, Gates, Look, Options, Skip, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -12,6 +12,7 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
+use crate::file::{self, FileTarget};
 use crate::next;
 use crate::settings::audit;
 use crate::talk::Talk;
@@ -25,6 +26,17 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
         Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
     let mut answers = Answers::default();
     for target in crate::answers::each(&typed.targets) {
+        match FileTarget::meant(target.map(OsString::as_os_str), environment) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                of_file(file, typed, &mut answers);
+                continue;
+            }
+            Err(error) => {
+                answers.failed(error);
+                continue;
+            }
+        }
         match Checked::new(target, &options, environment, (talk, request)) {
             Ok(checked) => {
                 answers.exits.push(checked.exit());
@@ -35,6 +47,29 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
         }
     }
     answers
+}
+
+/// Whether a file is locked: there is nothing to remove.
+fn of_file(target: FileTarget, typed: &cli::Check, answers: &mut Answers) {
+    if typed.reap_proven_dead {
+        return answers.failed(file::options::nothing_to_reap());
+    }
+    let look = file::Look::at(target, &Gates::now());
+    answers.exits.push(look.exit());
+    answers.data.push(look.checked(typed.explain));
+    answers.text.push_str(&message_line(&look.message(), &look.target.given(), typed.targets.len() > 1));
+    if typed.explain {
+        answers.text.push_str(&look.below());
+    }
+}
+
+/// A log line, with its target's name where there are several; nothing where there is none.
+fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {
+    match (message.is_empty(), is_one_of_many) {
+        (true, _) => String::new(),
+        (false, true) => format!("{target}: {message}\n"),
+        (false, false) => format!("{message}\n"),
+    }
 }
 
 /// A target and what a daemon does about it.
@@ -101,12 +136,7 @@ impl Checked {
     }
 
     fn text(&self, explain: bool, is_one_of_many: bool) -> String {
-        let message = self.decision.to_string();
-        let mut text = match (message.is_empty(), is_one_of_many) {
-            (true, _) => String::new(),
-            (false, true) => format!("{}: {message}\n", self.target.given),
-            (false, false) => format!("{message}\n"),
-        };
+        let mut text = message_line(&self.decision.to_string(), &self.target.given, is_one_of_many);
         if explain {
             let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
             let path = escaped_path(&self.target.path());

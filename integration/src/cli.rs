@@ -14,6 +14,7 @@ use crate::cycle;
 use crate::doctor;
 use crate::environment::boolean;
 use crate::exit::Replaced;
+use crate::file;
 use crate::list;
 use crate::log;
 use crate::release;
@@ -23,7 +24,7 @@ use crate::waiting;
 use beadlock_checker::address::Address;
 use beadlock_checker::duration;
 
-/// Claim a beads database, or a named lock, for as long as a command runs; look at the claims of others.
+/// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
 ///
 /// Without a command: the status of the database that is found from here.
 #[derive(Debug, Parser)]
@@ -103,7 +104,7 @@ impl Command {
 #[derive(Debug, Clone, Args)]
 pub struct Claim {
     /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to come
-    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s]
+    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock
@@ -112,7 +113,7 @@ pub struct Claim {
     /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub drain: Option<Duration>,
-    /// Exit with N instead of 4 when the target is held or busy
+    /// Exit with N instead of 4, or 8 of a file, when the target is held or busy
     #[arg(long, value_name = "N")]
     pub conflict_exit_code: Option<u8>,
     /// Exit with N instead of any code that is not the command's
@@ -131,6 +132,8 @@ pub struct Claim {
     /// Of a named lock that is held or stale print what its document answers, and nothing else
     #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
     pub raw: bool,
+    #[command(flatten)]
+    pub file: file::options::Typed,
     #[command(flatten)]
     pub tower: tower::options::Typed,
 }
@@ -153,7 +156,7 @@ pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]
@@ -182,7 +185,7 @@ pub struct Hold {
 /// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The databases' directories, [beads:]DIR, lock:PATH, or tower:NAME
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH
     pub targets: Vec<OsString>,
     /// Remove nothing; say what would be removed
     #[arg(long)]
@@ -198,7 +201,7 @@ pub struct Check {
 /// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The databases' directories, [beads:]DIR, lock:PATH, or tower:NAME
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH
     pub targets: Vec<OsString>,
     /// Print the lock file's own bytes, unchanged, and nothing else
     #[arg(long, conflicts_with = "json")]

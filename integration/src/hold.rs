@@ -26,6 +26,7 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
+use crate::file::{self, FileTarget};
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::tower;
@@ -70,7 +71,17 @@ fn hold(
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;
     let cli::Hold { target, failure, rollback, wait_group, command, .. } = typed;
-    let also = failure.given().or(rollback.given()).or(typed.claim.raw.then_some("--raw"));
+    let also = failure.given().or(rollback.given());
+    let is_of_intent = target.is_none() && typed.claim.tower.intent.is_some();
+    if !is_of_intent && let Some(file) = FileTarget::meant(target.as_deref(), environment)? {
+        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, also)?;
+        let trail = Trail::of_file(settings.claim.audit.as_deref(), &file, request, talk)?;
+        let mode = typed.claim.file.mode();
+        let order = file::hold::Order { target: &file, mode, command, wait_group, settings };
+        return file::hold::hold(order, environment, &trail, report);
+    }
+    typed.claim.file.refuse()?;
+    let also = also.or(typed.claim.raw.then_some("--raw"));
     let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
     let meant = Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;
@@ -82,7 +93,7 @@ fn hold(
         Meant::Other(target) => (target, None),
         Meant::Named(named) => (named.target.clone(), Some(named)),
     };
-    report.target = Some(target.clone());
+    report.target = Some((target.name(), target.path()));
     let Hold { claim: settings, on_loss, kill_after } = settings;
     let (wait, drain) = settings.patience(target.default_wait());
     let holder = match &named {
@@ -298,11 +309,12 @@ impl Undoing<'_> {
 }
 
 /// A command that has run.
-struct Finished {
+#[derive(Debug)]
+pub struct Finished {
     /// As the command ended.
-    end: End,
+    pub end: End,
     /// The lock was lost, which comes first.
-    lost: Option<Error>,
+    pub lost: Option<Error>,
 }
 
 /// Ends the claim; the answer is the loss that this came too late for.

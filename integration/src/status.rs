@@ -7,13 +7,14 @@ use std::time::Duration;
 use beadlock_checker::dialect::{Dialect, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
+use beadlock_checker::{Decision, Gates, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
+use crate::file::{self, FileTarget};
 use crate::next;
 use crate::talk::{Talk, print_bytes};
 use crate::target::Found;
@@ -24,6 +25,20 @@ use crate::words;
 pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::answers::each(targets) {
+        match FileTarget::meant(target.map(OsString::as_os_str), environment) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                let look = file::Look::at(file, &Gates::now());
+                answers.exits.push(Exit::Done);
+                answers.data.push(look.json());
+                answers.text.push_str(&look.text(talk));
+                continue;
+            }
+            Err(error) => {
+                answers.failed(error);
+                continue;
+            }
+        }
         match Found::resolve(target.map(OsString::as_os_str), environment) {
             Ok(target) => {
                 target.warn(talk);

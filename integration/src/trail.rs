@@ -15,6 +15,7 @@ use crate::claim::leaving::Why;
 use crate::claim::loss::Loss;
 use crate::envelope::Request;
 use crate::failure::{Code, Error};
+use crate::file::FileTarget;
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::tower;
@@ -52,6 +53,29 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
+        Self::ours(file, holder, (target.name(), target.path()), request, talk)
+    }
+
+    /// Of a file's lock.
+    ///
+    /// # Errors
+    /// As [`Trail::open`].
+    pub fn of_file(
+        file: Option<&Path>,
+        target: &FileTarget,
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Self, Error> {
+        Self::ours(file, None, (target.given(), target.lock().to_owned()), request, talk)
+    }
+
+    fn ours(
+        file: Option<&Path>,
+        holder: Option<&str>,
+        (name, path): (String, PathBuf),
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Self, Error> {
         // It asks the system for the user's name, which may take its time.
         let author = || {
             let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
@@ -63,7 +87,7 @@ impl<'a> Trail<'a> {
         let audit = file.map(|file| Audit::open(file, author())).transpose();
         let audit = audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?;
         let lines = audit.map_or(Lines::None, Lines::Ours);
-        Ok(Self { lines, request, talk, name: target.name(), path: target.path() })
+        Ok(Self { lines, request, talk, name, path })
     }
 
     /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that cannot be

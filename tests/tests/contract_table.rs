@@ -29,6 +29,15 @@ const CONTRACT: &[(&str, &str)] = &[
         "list tower: exit 0",
         "/integration/tests/program/tower_look.rs::list_shows_every_lock_of_the_directory",
     ),
+    ("reason flock_held", "file_lock/look.rs::flock_held"),
+    (
+        "exit 8 E_LOCK_FAILED",
+        "file_lock/hold.rs::a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says",
+    ),
+    (
+        "exit 9 of a file, noticed within a second",
+        "file_lock/lost.rs::a_lock_file_that_is_deleted_is_a_loss_within_a_second_and_ends_the_command",
+    ),
     ("reason gate_busy", "end_to_end/rows.rs::gate_busy"),
     ("reason removal_failed", "end_to_end/rows.rs::removal_failed"),
     ("reason pid_unknown", "end_to_end/rows.rs::pid_unknown"),

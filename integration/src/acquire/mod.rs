@@ -122,7 +122,7 @@ fn acquire(
             return Err(Error::usage(message).into());
         }
     };
-    report.target = Some(target.clone());
+    report.target = Some((target.name(), target.path()));
     if typed.detach && std::process::id() == 1 {
         let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
                        process (--for PID), or hold it: beadlock hold -- CMD";

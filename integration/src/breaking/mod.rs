@@ -16,12 +16,16 @@ use std::path::PathBuf;
 
 use beadlock_checker::escape::is_harmless;
 use clap::Args;
+use serde_json::Value;
 
 use crate::answers::conclude;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Replaced};
+use crate::failure::Error;
+use crate::file::{self, FileTarget};
 use crate::settings::Common;
+use crate::talk::Talk;
 
 /// What the help says after the options.
 const HELP: &str = "\
@@ -30,13 +34,14 @@ is meant is said by one of --id, --holder and --malformed; without any, on a ter
 for.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
-gate is busy. 5: another lock is there, and it cannot be understood.";
+gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken from its \
+process: it is said which one that is.";
 
 /// `beadlock break [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// Break the lock with this id, as beadlock status shows it
     #[arg(long, value_name = "ID", conflicts_with_all = ["holder", "malformed"])]
@@ -68,8 +73,31 @@ fn reason(text: &str) -> Result<String, String> {
 
 /// Breaks the lock, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    match FileTarget::meant(typed.target.as_deref(), environment) {
+        Ok(None) => {}
+        Ok(Some(target)) => return conclude(common, request, of_file(target, typed, &common.talk)),
+        Err(error) => return conclude(common, request, Err((End::Code(error.exit.code()), error))),
+    }
     let broken = steps::run(typed, environment, common, request)
         .map(|outcome| outcome.json(typed.reason.as_deref()))
         .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
     conclude(common, request, broken)
+}
+
+/// Nothing takes an flock away: that much is said.
+fn of_file(target: FileTarget, typed: &Typed, talk: &Talk) -> Result<Value, (End, Error)> {
+    let wrong = [
+        ("--id", typed.id.is_some()),
+        ("--holder", typed.holder.is_some()),
+        ("--malformed", typed.malformed),
+        ("--even-if-live", typed.even_if_live),
+    ];
+    let wrong = wrong.into_iter().find_map(|(option, is_typed)| is_typed.then_some(option));
+    let done = match wrong {
+        Some(option) => {
+            Err(file::options::means_nothing(option, "an flock cannot be taken away, only its process ended"))
+        }
+        None => file::breaking::run(target, typed.reason.as_deref(), talk),
+    };
+    done.map_err(|error| (End::Code(error.exit.code()), error))
 }

@@ -12,6 +12,7 @@ use beadlock_checker::warden::Warden;
 
 use super::loss::{Loss, Watch};
 use crate::failure::Error;
+use crate::file;
 use crate::tower::audit::FAILURES_IN_A_ROW;
 use crate::tower::heartbeat::{Heartbeats, News};
 use crate::trail::Trail;
@@ -75,6 +76,8 @@ pub enum Guard<'k> {
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
+    /// By looking at a file's lock file.
+    File(file::Watch<'k>),
     /// By its heartbeats.
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
@@ -104,6 +107,7 @@ impl Guard<'_> {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
+            Self::File(watch) => watch.fd(),
             Self::Beats(beats, _) => Some(beats.fd()),
         }
     }
@@ -112,6 +116,7 @@ impl Guard<'_> {
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
+            Self::File(watch) => watch.left(),
             Self::Beats(beats, _) => beats.left(),
         }
     }
@@ -119,7 +124,7 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::File(_) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
@@ -138,6 +143,10 @@ impl Guard<'_> {
                     return None;
                 }
                 return Some(Told::of(loss, &held.path(), held.id(), held.broken_as()));
+            }
+            Self::File(watch) => {
+                let loss = watch.look(woken)?;
+                return Some(Told::of(loss, watch.target().lock(), "", None));
             }
             Self::Beats(beats, trail) => (*beats, *trail),
         };

@@ -24,10 +24,10 @@ use crate::target::Found;
 pub const CONFIRM: Duration = Duration::from_millis(100);
 /// How often it looks by the clock; with the second look well within a second.
 /// A command that ends within this is not watched.
-const SHORT: Duration = Duration::from_millis(20);
-const NET: Duration = Duration::from_millis(750);
+pub const SHORT: Duration = Duration::from_millis(20);
+pub const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
-const NET_ALONE: Duration = Duration::from_millis(250);
+pub const NET_ALONE: Duration = Duration::from_millis(250);
 
 /// What a loss of the lock means to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -50,6 +50,10 @@ pub enum Loss {
     Replaced,
     /// Another one is in its place; its record where it has one.
     Changed(Option<Box<Record>>),
+    /// Another file is in the place of a file's lock file.
+    OtherFile,
+    /// The claim of a file that this one stands under has ended.
+    OuterEnded,
     /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
     Overdue { why: String, left: Duration },
 }
@@ -62,6 +66,8 @@ impl Loss {
             Self::Released => "released",
             Self::Replaced => "replaced",
             Self::Changed(_) => "changed",
+            Self::OtherFile => "replaced",
+            Self::OuterEnded => "outer_ended",
             Self::Overdue { .. } => "overdue",
         }
     }
@@ -94,6 +100,12 @@ impl Loss {
                 let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
                 format!("{path} is {holder}'s now (PID {}, on {host}) and it was not touched", record.pid())
             }
+            Self::OtherFile => {
+                format!(
+                    "{path} is another file by now, which others can lock; `rm *.lock` and whoever locks next do that"
+                )
+            }
+            Self::OuterEnded => format!("the claim of {path} that this stands under has ended"),
             Self::Overdue { why, .. } => {
                 format!("{path} could not be refreshed in time, and may be taken as stale from now on: {why}")
             }

@@ -128,9 +128,13 @@ fn known_as(id: &str, target: &Found) -> String {
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
 pub fn ids_inside(id: &str, target: &Found, environment: &Environment) -> String {
-    let known = known_as(id, target);
+    ids_with(&known_as(id, target), environment)
+}
+
+/// The same for a claim that is called so in the list.
+pub fn ids_with(known: &str, environment: &Environment) -> String {
     let mut ids: Vec<&str> = Vec::new();
-    for held in holds(environment).chain([known.as_str()]) {
+    for held in holds(environment).chain([known]) {
         if !ids.contains(&held) {
             ids.push(held);
         }

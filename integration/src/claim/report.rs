@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped_path;
@@ -15,14 +15,13 @@ use super::tree::Ending;
 use crate::envelope::Request;
 use crate::failure::Error;
 use crate::settings::Common;
-use crate::target::Found;
 use crate::words::millis;
 
 /// What is known so far; null is what never came to pass.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The target's directory.
-    pub target: Option<Found>,
+    /// The target with its scheme, and its lock file.
+    pub target: Option<(String, PathBuf)>,
     /// The name in the record.
     pub holder: Option<String>,
     /// The claim's id; the outer one's when nested.
@@ -46,7 +45,7 @@ pub struct Report {
 impl Report {
     /// As the envelope's `data`; null where no claim came to stand, lest its holder be taken for who holds the lock.
     pub fn json(&self) -> Value {
-        let Some(target) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
+        let Some((target, path)) = self.target.as_ref().filter(|_| self.waited.is_some()) else {
             return Value::Null;
         };
         let (code, signal) = match self.ending {
@@ -55,8 +54,8 @@ impl Report {
             None => (None, None),
         };
         json!({
-            "target": target.name(),
-            "path": target.path().to_string_lossy(),
+            "target": target,
+            "path": path.to_string_lossy(),
             "holder": self.holder,
             "id": self.id,
             "nested": self.nested,

@@ -2,12 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::file::{self, LockId, Mode};
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
 
 use super::blocked::{Blocked, Got, What};
 use super::nested::{self, Outer};
@@ -16,12 +13,15 @@ use super::refused;
 use super::registry::Registered;
 use super::target::FileTarget;
 use super::turn::{self, InTurn, Turn};
+use super::watch;
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
 use crate::claim::event::wait_for;
-use crate::claim::loss::CONFIRM;
+use crate::claim::loss::Loss;
 use crate::claim::wait::{Deadline, Wait};
 use crate::environment::Environment;
-use crate::failure::{Code, Error};
+#[cfg(doc)]
+use crate::failure::Code;
+use crate::failure::Error;
 
 /// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
 #[derive(Debug, Clone)]
@@ -145,26 +145,22 @@ impl FileLock {
     /// # Errors
     /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
     pub fn still_held(&self) -> Result<(), Error> {
-        if self.stands() {
-            return Ok(());
-        }
-        sleep(CONFIRM);
-        match (self.stands(), &self.held) {
-            (true, _) => Ok(()),
-            (false, Held::There(outer)) if inode_at(self.lock_path()) == Some(self.inode()) => {
-                Err(lost(&self.target, &format!("the hold that this runs in (PID {}) is gone", outer.pid)))
-            }
-            (false, _) => Err(lost_after(&self.target, self.age())),
+        match watch::now(&self.target, self.inode(), self.outer()) {
+            None => Ok(()),
+            Some(loss) => Err(self.lost(&loss)),
         }
     }
 
-    fn stands(&self) -> bool {
+    /// The error of a loss.
+    pub(crate) fn lost(&self, loss: &Loss) -> Error {
+        refused::lost(&self.target, loss, self.age())
+    }
+
+    /// The claim that this one stands under.
+    pub(crate) fn outer(&self) -> Option<LockId> {
         match &self.held {
-            Held::Here(_, flocked) => flocked.file().is_at(self.lock_path()),
-            Held::There(outer) => {
-                inode_at(self.lock_path()) == Some(self.inode())
-                    && nested::standing(&self.target, *outer).is_some()
-            }
+            Held::Here(..) => None,
+            Held::There(outer) => Some(*outer),
         }
     }
 
@@ -178,7 +174,7 @@ impl FileLock {
     pub fn turn(&self) -> Result<Turn<'_>, Error> {
         let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode()) else {
-            return Err(lost_after(&self.target, self.age()));
+            return Err(self.lost(&Loss::OtherFile));
         };
         if !file.is_writable() {
             return match self.held {
@@ -212,6 +208,19 @@ impl FileLock {
         }
     }
 
+    /// The open lock file, to share it; `None`: it is another process's.
+    pub(crate) fn file(&self) -> Option<&LockFile> {
+        match &self.held {
+            Held::Here(_, flocked) => Some(flocked.file()),
+            Held::There(_) => None,
+        }
+    }
+
+    /// Which file is meant.
+    pub(crate) fn target(&self) -> &FileTarget {
+        &self.target
+    }
+
     /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is released.
     ///
     /// # Errors
@@ -223,26 +232,6 @@ impl FileLock {
 
 fn id((device, inode): Inode, pid: i32) -> LockId {
     LockId { device, inode, pid }
-}
-
-/// The lock was lost, and why.
-pub(super) fn lost(target: &FileTarget, why: &str) -> Error {
-    let message = format!(
-        "lost the lock of {}: {why}; what was done since is not protected: look at it",
-        target.shown()
-    );
-    Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(target.lock())))
-}
-
-fn lost_after(target: &FileTarget, age: Duration) -> Error {
-    let (lock, age) = (escaped_path(target.lock()), shown(age));
-    let what = if inode_at(target.lock()).is_some() { "replaced" } else { "deleted" };
-    lost(
-        target,
-        &format!(
-            "{lock} was {what} while it was held ({age}); `rm *.lock`, `git clean -x` and `git stash -u` do that"
-        ),
-    )
 }
 
 /// Takes the lock, waiting for whoever has it; `environment` tells of an outer hold, `None`: that of this process.

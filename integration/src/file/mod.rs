@@ -36,21 +36,33 @@
 //! turn.rs       several under one lock, one after the other
 //! nested.rs     inside another hold
 //! refused.rs    the words of a lock that was not obtained
+//! watch.rs      whether it is still there
+//! options.rs    what the command line has for files
+//! hold.rs       `beadlock hold file:PATH -- CMD`
+//! look.rs       whether somebody has it, and who: `check`, `status`, `list`
+//! breaking.rs   `beadlock break file:PATH`
 //! waiting.rs    `beadlock wait file:PATH`
 //! ```
 
 mod blocked;
+pub(crate) mod breaking;
+pub(crate) mod hold;
 mod lock;
+mod look;
 mod nested;
 mod open;
+pub(crate) mod options;
 pub(crate) mod refused;
 mod registry;
 mod target;
 mod turn;
 pub(crate) mod waiting;
+mod watch;
 
 pub use beadlock_checker::dialect::file::{LockId, Mode};
 pub(crate) use lock::take;
 pub use lock::{FileLock, Locking};
+pub(crate) use look::Look;
 pub(crate) use target::FileTarget;
 pub use turn::Turn;
+pub(crate) use watch::Watch;

@@ -22,6 +22,8 @@ pub struct Outer {
 pub fn outer(target: &FileTarget, inode: Inode, environment: &Environment) -> Option<Outer> {
     let holds =
         nested::holds(environment).filter_map(|id| id.parse().ok()).filter(|id: &LockId| is_above(id.pid));
+    // Where the lock file was replaced while the hold waited for it, the command's environment was made before.
+    let holds = holds.map(|LockId { pid, .. }| LockId { device: inode.0, inode: inode.1, pid });
     let acquired = environment.get("BEADLOCK_ID").and_then(|id| id.to_str());
     let acquired = acquired.and_then(|id| id.strip_prefix(NESTED).unwrap_or(id).parse().ok());
     let mut known = holds.chain(acquired).filter(|id| (id.device, id.inode) == inode);

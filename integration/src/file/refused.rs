@@ -1,11 +1,15 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
+use std::time::Duration;
+
 use beadlock_checker::dialect::file;
+use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped_path, quoted_path};
 use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
 use super::target::FileTarget;
+use crate::claim::loss::Loss;
 use crate::claim::wait::Wait;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
@@ -35,16 +39,16 @@ pub fn names(holders: &[GateHolder]) -> String {
 
 /// The wait ran out.
 pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
-    let (shown, holders) = (target.shown(), holders(target));
+    let (name, holders) = (target.shown(), holders(target));
     let (said, then) = match wait {
-        Wait::No => (file::held(&shown), "it was not waited for (--wait DUR does)"),
+        Wait::No => (file::held(&name), "it was not waited for (--wait DUR does)"),
         Wait::UpTo(limit) => {
             (file::timed_out(limit), "wait for it to complete, or raise the timeout (--wait DUR)")
         }
     };
     let (names, dir) = (names(&holders), quoted_path(target.dir()));
     let message = format!(
-        "{said}: {shown} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: lsof +D {dir}"
+        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: lsof +D {dir}"
     );
     let mut detail =
         format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
@@ -78,4 +82,15 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
         ),
     )
     .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
+}
+
+/// The lock was lost, after `age`.
+pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
+    let (name, age, lock) = (target.given(), shown(age), target.lock());
+    let (cause, typed) = (loss.cause(lock, "", None), target.typed());
+    let message = format!(
+        "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then beadlock \
+         status {typed}"
+    );
+    Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(lock)))
 }

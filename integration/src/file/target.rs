@@ -1,6 +1,6 @@
 //! From a path to the file that is meant, and its lock file.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +14,7 @@ use beadlock_checker::target::Target;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::target::unquoted_target;
+use crate::words::quoted;
 
 /// So many symbolic links lead to a file at most, as the kernel has it.
 const LINKS: usize = 40;
@@ -106,6 +107,22 @@ impl FileTarget {
     pub fn given(&self) -> String {
         format!("file:{}", self.shown())
     }
+
+    /// As it is to be typed.
+    pub fn typed(&self) -> String {
+        quoted(&prefixed(&self.named))
+    }
+
+    /// By what it is found from anywhere: `file:/home/ann/todo.json`.
+    pub fn exported(&self) -> OsString {
+        prefixed(&self.file)
+    }
+}
+
+fn prefixed(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
 }
 
 /// Follows the symbolic links that the last part of the path is.

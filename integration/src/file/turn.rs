@@ -3,11 +3,14 @@
 
 use std::io;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use beadlock_checker::sys::{Flock, range_lock};
 
 use super::open::{LockFile, Patience, failed};
+use super::refused;
 use super::target::FileTarget;
+use crate::claim::loss::Loss;
 use crate::failure::{Code, Error};
 
 /// It is this one's turn to work on the file, until this is dropped.
@@ -46,7 +49,7 @@ impl Drop for InTurn {
 
 /// The lock file is another by now.
 pub fn lost_meanwhile(target: &FileTarget) -> Error {
-    super::lock::lost(target, "its lock file was deleted or replaced")
+    refused::lost(target, &Loss::OtherFile, Duration::ZERO)
 }
 
 /// Nobody takes turns where the lock file may not be written.

@@ -1,7 +1,9 @@
 use super::*;
+use crate::failure::Code;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 
 /// A directory and a file in it.
 fn scene() -> (tempfile::TempDir, PathBuf) {
@@ -168,14 +170,14 @@ fn a_lock_file_that_is_deleted_or_replaced_is_a_loss_and_the_new_one_is_locked()
     assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
     let error = lock.still_held().unwrap_err();
     assert_eq!(error.code(), Code::LockLost);
-    assert!(error.to_string().contains("was replaced while it was held"), "{error}");
+    assert!(error.to_string().contains("is another file by now"), "{error}");
     assert_eq!(lock.turn().unwrap_err().code(), Code::LockLost);
     // Another file has the name: that one counts.
     let second = at_once(&file).unwrap();
     second.still_held().unwrap();
     assert_eq!(lock.release().unwrap_err().code(), Code::LockLost);
     assert!(Command::new("rm").arg(&path).status().unwrap().success());
-    assert!(second.still_held().unwrap_err().to_string().contains("was deleted while it was held"));
+    assert!(second.still_held().unwrap_err().to_string().contains("vanished"));
 }
 
 #[test]

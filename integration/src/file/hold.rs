@@ -1,0 +1,217 @@
+//! `beadlock hold file:PATH -- CMD`: lock, run, unlock. The flock is beadlock's own, so that there is no work without it: when
+//! it is killed, the command and all that it has started are ended (DESIGN 7), and only then is the lock free.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Instant;
+
+use beadlock_checker::audit::{Event, Outcome};
+use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
+use beadlock_checker::duration::shown;
+use beadlock_checker::facts::random_id;
+use beadlock_checker::warden::{self, Ward, Warden};
+use beadlock_checker::{shared_file_system, system_words};
+use serde_json::json;
+
+use super::lock::FileLock;
+use super::nested::{self, Outer};
+use super::open::LockFile;
+use super::target::FileTarget;
+use super::watch::Watch;
+use super::{refused, take};
+use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::keeping::Guard;
+use crate::claim::leaving::Why;
+use crate::claim::loss::Loss;
+use crate::claim::nested::ids_with;
+use crate::claim::report::Report;
+use crate::claim::signals::Signals;
+use crate::claim::supervise::Running;
+use crate::claim::tree::{self, Tree};
+use crate::claim::wait::Wait;
+use crate::environment::Environment;
+use crate::exit::Exit;
+use crate::failure::Error;
+use crate::hold::Finished;
+use crate::settings::Hold;
+use crate::talk::Talk;
+use crate::trail::Trail;
+
+/// What is to be run, and under which lock.
+#[derive(Debug)]
+pub struct Order<'a> {
+    pub target: &'a FileTarget,
+    pub mode: Mode,
+    pub command: Vec<OsString>,
+    pub wait_group: bool,
+    pub settings: &'a Hold,
+}
+
+/// Runs the command under the lock.
+pub fn hold(
+    order: Order<'_>,
+    environment: &Environment,
+    trail: &Trail<'_>,
+    report: &mut Report,
+) -> Result<Finished, Stopped> {
+    let Order { target, mode, command, wait_group, settings } = order;
+    let Hold { claim, on_loss, kill_after } = settings;
+    let talk = trail.talk();
+    let command = Command::find(command, environment.get("PATH"))?.ending_with_us();
+    report.target = Some((target.given(), target.lock().to_owned()));
+    let (wait, _) = claim.patience(Wait::UpTo(WAIT));
+    note(target, talk);
+    // Before there is a process: its environment says who holds the file.
+    let (device, inode) = LockFile::open(target)?.inode();
+    let outer = nested::outer(target, (device, inode), environment);
+    if let Some(Outer { id, mode: Mode::Shared }) = outer
+        && mode == Mode::Exclusive
+    {
+        return Err(refused::only_shared(target, id.pid).into());
+    }
+    let ours = LockId { device, inode, pid: std::process::id().cast_signed() };
+    let id = outer.map_or(ours, |outer| outer.id);
+    report.nested = outer.is_some();
+    report.id = Some(id.to_string());
+    let token = random_id();
+    let variables = environment.with(&[
+        ("BEADLOCK_HELD_TARGET", target.exported()),
+        ("BEADLOCK_HELD_ID", id.to_string().into()),
+        ("BEADLOCK_HELD_IDS", ids_with(&id.to_string(), environment).into()),
+        (warden::VARIABLE, warden::variable(&token, environment.get(warden::VARIABLE))),
+    ]);
+
+    let mut signals = Signals::block()?;
+    let tree = Tree::as_subreaper()?;
+    let own_group = !has_terminal();
+    let waiting = command.fork(&variables, own_group, signals.mask_before())?;
+    let pid = waiting.pid();
+    let (kill_after, on_loss) = (*kill_after, *on_loss);
+    let mut running = Running { pid, own_group, kill_after, on_loss, wait_group, tree };
+    let child = Child(pid);
+
+    let begun = Instant::now();
+    let mut attending = Attending::wait_of(&mut signals, talk, Some(pid));
+    let taken = take(target, mode, wait, Some(environment), &mut attending);
+    talk.end_live();
+    let lock = taken.inspect_err(|stopped| blocked(stopped, trail))?;
+    report.waited = Some(begun.elapsed());
+    report.id = Some(lock.id().to_string());
+    if lock.is_nested() {
+        talk.say_more(&format!(
+            "{} is held by an outer claim ({}); running under it",
+            target.given(),
+            lock.id()
+        ));
+    } else {
+        acquired(&lock, trail);
+    }
+    let held = Holding { lock, trail, report };
+    if let Some(stopped) = attending.stopped() {
+        held.end(None, Why::SIGNAL);
+        return Err(stopped);
+    }
+    let grace = running.kill_after;
+    let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
+    let name = command.shown();
+    let warden = held.lock.file().map(|file| Warden::keeping(&ward, OsStr::new(&name), file)).transpose();
+    let warden = match warden {
+        Ok(warden) => warden,
+        Err(error) => {
+            held.end(None, Why::NOT_STARTED);
+            let why = system_words(&error);
+            let words = format!("failed to start who ends the command when this is killed: {why}");
+            return Err(Error::io(words, error.kind()).ending(Exit::NotStarted).into());
+        }
+    };
+    if let Some(warden) = &warden {
+        running.tree = running.tree.without(warden.pid());
+        talk.say(&format!("claimed {} for {} (PID {pid})", target.given(), command.shown()));
+    }
+    let guard = Guard::File(Watch::over(&held.lock));
+    let started =
+        waiting.go().and_then(|starting| running.supervise(Some(starting), Some(guard), &mut signals, talk));
+    let ended = match started {
+        Ok(ended) => ended,
+        Err(error) => {
+            held.end(None, Why::NOT_STARTED);
+            return Err(command.not_executed(&error).into());
+        }
+    };
+    held.report.pid = Some(pid);
+    held.report.ending = Some(ended.ending);
+    held.report.left = ended.left.iter().map(|stat| stat.pid).collect();
+    if !ended.left.is_empty() {
+        talk.warn(&format!(
+            "the command left processes behind, and the lock is released now: {}; to wait for them: --wait-group",
+            tree::names(&ended.left)
+        ));
+    }
+    let end = ended.end();
+    let lost = held.end(ended.lost, Why::ended(ended.ending));
+    drop(warden);
+    drop(child);
+    Ok(Finished { end, lost })
+}
+
+/// Says once how far an flock reaches there.
+pub fn note(target: &FileTarget, talk: &Talk) {
+    if let Some(name) = shared_file_system(target.dir()) {
+        let given = target.given();
+        talk.note(&format!("{given} is on {name}: its lock may keep out this machine, or this mount, only"));
+    }
+}
+
+/// Writes down that the lock stands.
+pub fn acquired(lock: &FileLock, trail: &Trail<'_>) {
+    trail.write(Event::LockAcquired, |entry| entry.lock(&record(lock)));
+}
+
+/// Writes down who was in the way.
+pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
+    if let Stopped::Failed(error) = stopped
+        && error.exit == Exit::FileHeld
+    {
+        trail.write(Event::LockBlocked, |entry| entry.reason("flock_held").error(error));
+    }
+}
+
+fn record(lock: &FileLock) -> serde_json::Value {
+    json!({ "id": lock.id().to_string(), "mode": lock.mode().as_str() })
+}
+
+/// A lock that stands.
+struct Holding<'a, 't> {
+    lock: FileLock,
+    trail: &'a Trail<'t>,
+    report: &'a mut Report,
+}
+
+impl Holding<'_, '_> {
+    /// Ends it; `known` is a loss that was seen before. The answer is a loss.
+    fn end(self, known: Option<Loss>, why: Why) -> Option<Error> {
+        let Self { lock, trail, report } = self;
+        if lock.is_nested() {
+            return known.map(|loss| lock.lost(&loss));
+        }
+        let age = lock.age();
+        report.held = Some(age);
+        let (given, written) = (lock.target().given(), record(&lock));
+        let lost = known.as_ref().map(|loss| lock.lost(loss)).or_else(|| lock.still_held().err());
+        drop(lock);
+        let Some(error) = lost else {
+            report.released = true;
+            trail.talk().say(&format!("released {given} after {}", shown(age)));
+            trail.write(Event::LockReleased, |entry| {
+                entry.reason(why.reason).held_for(age).result(why.result).lock(&written)
+            });
+            return None;
+        };
+        let reason = known.as_ref().map_or("vanished", Loss::as_str);
+        trail.write(Event::LockLost, |entry| {
+            let entry = entry.reason(reason).detail(&error).held_for(age).lock(&written);
+            entry.result(Outcome::Failure)
+        });
+        Some(error)
+    }
+}

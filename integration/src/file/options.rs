@@ -1,0 +1,71 @@
+//! What `hold` and `acquire` take for a file, and what they do not: whoever types an option believes that it does something.
+
+use clap::Args;
+
+use crate::cli;
+use crate::failure::Error;
+use crate::tower::options::refuse_for;
+use beadlock_checker::dialect::file::Mode;
+
+/// Where `--help` puts them.
+pub const HEADING: &str = "Files (file:PATH)";
+
+/// What a claim of a file takes besides.
+#[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
+pub struct Typed {
+    /// Share the file with others who do, and keep out who wants it alone: for readers
+    #[arg(long, help_heading = HEADING)]
+    pub shared: bool,
+}
+
+impl Typed {
+    /// How the file is to be locked.
+    pub fn mode(&self) -> Mode {
+        if self.shared { Mode::Shared } else { Mode::Exclusive }
+    }
+
+    /// With a target of another kind.
+    ///
+    /// # Errors
+    /// Exit 2 for an option of these.
+    pub fn refuse(&self) -> Result<(), Error> {
+        if self.shared {
+            Err(Error::usage("--shared is for files (file:PATH): other locks have one holder"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What was typed of the options that mean nothing to a file; `also` are those of one command alone.
+///
+/// # Errors
+/// Exit 2 when there is one.
+pub fn refuse(
+    target: &str,
+    holder: Option<&String>,
+    claim: &cli::Claim,
+    also: Option<&'static str>,
+) -> Result<(), Error> {
+    refuse_for(target, claim.tower.given().or(also).or(claim.raw.then_some("--raw")))?;
+    let wrong = [
+        ("--holder", holder.is_some(), "an flock has no name, only a process"),
+        ("--drain", claim.drain.is_some(), "it has no cycles: --wait is all the waiting there is"),
+    ];
+    match wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
+        Some((option, _, why)) => Err(means_nothing(option, why)),
+        None if claim.reap_proven_dead => Err(nothing_to_reap()),
+        None => Ok(()),
+    }
+}
+
+/// `--reap-proven-dead` of a file.
+pub fn nothing_to_reap() -> Error {
+    means_nothing("--reap-proven-dead", "an flock ends with its process: none is ever left behind")
+}
+
+/// An option that does nothing for a file, and why.
+pub fn means_nothing(option: &str, why: &str) -> Error {
+    Error::usage(format!("{option} means nothing to a file (file:PATH); {why}"))
+}

@@ -1,0 +1,127 @@
+//! The watch over a file's lock: its lock file was deleted or replaced, or the outer claim has ended (DESIGN 7, "Loss").
+//!
+//! The lock file's own events wake it, and the clock looks in any case. One look proves nothing; the second, 100 ms later, does.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use beadlock_checker::dialect::file::LockId;
+use nix::sys::inotify::AddWatchFlags;
+
+use super::lock::FileLock;
+use super::nested;
+use super::open::{Inode, LockFile, inode_at};
+use super::target::FileTarget;
+use crate::claim::event::Watcher;
+use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
+use crate::claim::wait::Deadline;
+
+/// Whether it is lost now, seen twice.
+pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
+    seen(target, inode, outer)?;
+    sleep(CONFIRM);
+    seen(target, inode, outer)
+}
+
+fn seen(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
+    match inode_at(target.lock()) {
+        None => Some(Loss::Vanished),
+        Some(there) if there != inode => Some(Loss::OtherFile),
+        Some(_) => outer.filter(|id| nested::standing(target, *id).is_none()).map(|_| Loss::OuterEnded),
+    }
+}
+
+/// The watch over one lock.
+#[derive(Debug)]
+pub struct Watch<'l> {
+    lock: &'l FileLock,
+    /// None at first, for a command that ends at once they are not worth what it costs to end them; and where there are none.
+    events: Option<Watcher>,
+    has_begun: bool,
+    again: Deadline,
+    is_suspected: bool,
+}
+
+impl<'l> Watch<'l> {
+    /// Begins now: with a look, and soon with events.
+    pub fn over(lock: &'l FileLock) -> Self {
+        let again = Deadline::after(SHORT);
+        Self { lock, events: None, has_begun: false, again, is_suspected: false }
+    }
+
+    /// Whose lock it is.
+    pub fn target(&self) -> &FileTarget {
+        self.lock.target()
+    }
+
+    /// Readable when something has happened to the lock file.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().and_then(Watcher::fd)
+    }
+
+    /// How long it may be left alone.
+    pub fn left(&self) -> Duration {
+        self.again.left()
+    }
+
+    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
+    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+        if woken && let Some(events) = &self.events {
+            events.read(|_| ());
+        }
+        if !self.again.is_over() && (!woken || self.is_suspected) {
+            return None;
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin();
+        }
+        let loss = seen(self.lock.target(), self.lock.inode(), self.lock.outer());
+        let net = if self.events.is_some() { NET } else { NET_ALONE };
+        self.again = Deadline::after(if loss.is_some() { CONFIRM } else { net });
+        let was_suspected = std::mem::replace(&mut self.is_suspected, loss.is_some());
+        loss.filter(|_| was_suspected)
+    }
+
+    /// Asks for events, by the open file where it is ours.
+    fn begin(&mut self) {
+        let flags = AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
+        let number = |file: &LockFile| PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
+        let paths: Vec<PathBuf> =
+            self.lock.file().map(number).into_iter().chain([self.lock.lock_path().to_owned()]).collect();
+        self.events = Watcher::over(&paths, flags);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::event::wait_for;
+    use std::process::Command;
+    use std::time::Instant;
+
+    #[test]
+    fn a_lock_file_that_is_deleted_is_noticed_within_a_second_and_a_touched_one_is_no_loss() {
+        let top = tempfile::tempdir().unwrap();
+        let lock = FileLock::exclusive(top.path().join("todo.json")).unwrap();
+        let mut watch = Watch::over(&lock);
+        let mut look = |limit: Duration| {
+            let end = Instant::now() + limit;
+            let mut woken = false;
+            while Instant::now() < end {
+                if let Some(loss) = watch.look(woken) {
+                    return Some(loss);
+                }
+                [woken] = wait_for([watch.fd()], watch.left());
+            }
+            None
+        };
+        assert!(Command::new("touch").arg(lock.lock_path()).status().unwrap().success());
+        assert_eq!(look(Duration::from_millis(300)), None);
+        assert!(Command::new("rm").arg(lock.lock_path()).status().unwrap().success());
+        let begun = Instant::now();
+        assert_eq!(look(Duration::from_secs(20)), Some(Loss::Vanished));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,204 @@
+//! `beadlock hold file:PATH`: exclusive, shared, waited for, refused.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Ended, run, wait_until};
+use nix::sys::signal::Signal;
+
+use crate::scene::{Files, TARGET};
+
+#[test]
+fn a_hold_keeps_flock_out_and_leaves_the_lock_file_empty() {
+    let files = Files::new();
+    let script = "flock -n todo.json.lock true; echo $?; cat todo.json.lock; test -e todo.json";
+    let ended = files.scene.run(&["hold", TARGET, "--", "sh", "-c", script]);
+    assert_eq!((ended.code, ended.out.as_str()), (0, "1\n"), "{ended:?}");
+    assert!(ended.err.contains("claimed file:todo.json for sh (PID "), "{ended:?}");
+    assert!(ended.err.contains("released file:todo.json after "), "{ended:?}");
+    let meta = files.lock().metadata().expect("the lock file stays");
+    assert_eq!((meta.len(), meta.permissions().mode() & 0o7133), (0, 0), "0644 less the umask");
+    assert!(files.is_free());
+    assert_eq!(files.scene.run(&["hold", "-q", TARGET, "--", "sh", "-c", "exit 7"]).code, 7);
+    assert_eq!(files.scene.run(&["hold", "-q", "file:new.json", "--", "true"]).code, 0);
+    assert!(!files.path("new.json").exists() && files.path("new.json.lock").exists());
+}
+
+#[test]
+fn flock_of_the_shell_keeps_a_hold_waiting_and_one_file_does_not_block_another() {
+    let files = Files::new();
+    let somebody = files.somebody("-x");
+    let waiting = files.scene.start(&["hold", TARGET, "--", "touch", "ran"]);
+    let other = files.scene.run(&["hold", "--no-wait", "file:todo-log.jsonl", "--", "true"]);
+    assert_eq!(other.code, 0, "{other:?}");
+    assert!(!files.path("ran").exists());
+    drop(somebody);
+    let ended = Ended::from(waiting.finish(PATIENCE));
+    assert!(ended.code == 0 && files.path("ran").exists(), "{ended:?}");
+}
+
+#[test]
+fn a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says() {
+    let files = Files::new();
+    let somebody = files.somebody("-x");
+    let begun = Instant::now();
+    let (code, envelope) = files.scene.json(&["hold", TARGET, "--wait", "1s", "--", "touch", "ran"]);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    let error = &envelope["error"];
+    assert_eq!(
+        (code, error["code"].as_str(), error["retryable"].as_bool()),
+        (8, Some("E_LOCK_FAILED"), Some(true))
+    );
+    assert!(error["retry_after_ms"].as_u64().is_some_and(|pause| (1000..=30_000).contains(&pause)));
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.starts_with("Failed to acquire lock (timeout after 1s): "), "{message}");
+    assert!(
+        message.contains(&format!("todo.json is locked by PID {} (sleep 60)", somebody.pid())),
+        "{message}"
+    );
+    assert!(message.contains("raise the timeout (--wait DUR)"), "{message}");
+    assert!(message.contains("look for stuck processes: lsof +D /"), "{message}");
+    let detail = error["detail"].as_str().expect("a detail");
+    assert!(detail.ends_with(&format!(" timeout_ms=1000 holder_pid={}", somebody.pid())), "{detail}");
+    assert!(!files.path("ran").exists());
+}
+
+#[test]
+fn a_lock_that_is_held_is_said_at_once_where_nobody_waits() {
+    let files = Files::new();
+    let _somebody = files.somebody("-x");
+    let begun = Instant::now();
+    let ended = files.scene.run(&["hold", TARGET, "--no-wait", "--", "touch", "ran"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "the default would be 30 s");
+    assert_eq!(ended.code, 8, "{ended:?}");
+    let words = "beadlock: error: Cannot acquire lock on todo.json (another process may be active): ";
+    assert!(ended.err.starts_with(words), "{ended:?}");
+    assert!(!files.path("ran").exists());
+    for (option, code) in [("--conflict-exit-code", 75), ("--own-exit-code", 99)] {
+        let ended = files.scene.run(&["hold", TARGET, "--no-wait", option, &code.to_string(), "--", "true"]);
+        assert_eq!(ended.code, code, "{ended:?}");
+    }
+}
+
+#[test]
+fn readers_share_a_file_and_a_writer_waits_for_all_of_them() {
+    let files = Files::new();
+    let _reader = files.somebody("-s");
+    let ended = files.scene.run(&["hold", "--shared", "--no-wait", TARGET, "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = files.scene.run(&["hold", "--no-wait", TARGET, "--", "true"]);
+    assert_eq!(ended.code, 8, "{ended:?}");
+}
+
+#[test]
+fn a_signal_ends_the_wait() {
+    let files = Files::new();
+    let _somebody = files.somebody("-x");
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        let waiting = files.scene.start(&["hold", TARGET, "--", "touch", "ran"]);
+        wait_until(PATIENCE, "it waits", || {
+            files.scene.run(&["status", TARGET]).out.contains("waiting for it: ")
+        });
+        waiting.signal(signal);
+        let ended = Ended::from(waiting.finish(PATIENCE));
+        assert_eq!(ended.code, code, "{ended:?}");
+    }
+    assert!(!files.path("ran").exists());
+}
+
+/// Four who want it ten times each: none of them starves.
+#[test]
+fn no_two_have_it_at_once() {
+    let files = Files::new();
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do \
+                  $BEADLOCK hold -q file:todo.json -- sh -c 'mkdir here && rmdir here' || exit 1; done";
+    let start = || {
+        let mut command = files.scene.shell(script);
+        command.env("BEADLOCK", beadlock_tests::binaries::beadlock());
+        beadlock_tests::Running::start(command)
+    };
+    for running in [start(), start(), start(), start()] {
+        let ended = Ended::from(running.finish(PATIENCE));
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
+}
+
+#[test]
+fn what_means_nothing_to_a_file_is_exit_2() {
+    let files = Files::new();
+    for option in [
+        &["--holder", "x"][..],
+        &["--drain", "1s"],
+        &["--reap-proven-dead"],
+        &["--force-lock"],
+        &["--raw"],
+        &["--rollback", "true"],
+    ] {
+        let ended = files.scene.run(&[&["hold", TARGET], option, &["--", "touch", "ran"]].concat());
+        assert_eq!(ended.code, 2, "{option:?}: {ended:?}");
+        assert!(ended.err.contains(option[0]), "{ended:?}");
+    }
+    for target in [".beads", "lock:x"] {
+        let ended = files.scene.run(&["hold", target, "--shared", "--", "touch", "ran"]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+    }
+    for target in ["file:", "file:.beads", "file:todo.json/", "file:.."] {
+        let ended = files.scene.run(&["hold", target, "--", "touch", "ran"]);
+        assert_eq!(ended.code, 2, "{target}: {ended:?}");
+    }
+    assert!(!files.path("ran").exists() && !files.lock().exists());
+    assert_eq!(files.scene.run(&["hold", "file:nowhere/x", "--", "true"]).code, 1);
+    let ended = files.scene.run(&["cycle", TARGET, "--", "true"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+}
+
+#[test]
+fn a_lock_file_that_cannot_be_had_is_exit_8_and_names_it() {
+    let files = Files::new();
+    std::fs::create_dir(files.lock()).expect("a directory in its place");
+    let ended = files.scene.run(&["hold", TARGET, "--", "touch", "ran"]);
+    assert_eq!(ended.code, 8, "{ended:?}");
+    assert!(ended.err.contains("todo.json.lock is a directory, and was not touched"), "{ended:?}");
+    std::fs::remove_dir(files.lock()).expect("it is empty");
+    let Some(command) = files.scene.beadlock_as_mortal(&["hold", TARGET, "--", "touch", "ran"]) else {
+        return;
+    };
+    let open = |mode: u32| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(files.scene.path(), mode).expect("chmod");
+    };
+    open(0o555);
+    let ended = Ended::from(run(command));
+    assert_eq!(ended.code, 8, "{ended:?}");
+    assert!(
+        ended.err.contains("cannot be made: permission denied; its directory must be writable"),
+        "{ended:?}"
+    );
+    // Where it is there it need not be written.
+    open(0o755);
+    std::fs::write(files.lock(), "").expect("a lock file");
+    open(0o555);
+    let hold = files.scene.beadlock_as_mortal(&["hold", "-q", TARGET, "--", "true"]);
+    let ended = hold.map(|command| Ended::from(run(command)));
+    open(0o755);
+    assert!(ended.as_ref().is_none_or(|ended| ended.code == 0), "{ended:?}");
+}
+
+#[test]
+fn the_report_and_the_audit_know_it() {
+    let files = Files::new();
+    let args = ["hold", TARGET, "--report", "report.json", "--audit", "audit.jsonl", "--", "true"];
+    assert_eq!(files.scene.run(&args).code, 0);
+    let report: serde_json::Value = serde_json::from_str(&files.read("report.json")).expect("JSON");
+    let data = &report["data"];
+    assert_eq!((data["target"].as_str(), data["released"].as_bool()), (Some(TARGET), Some(true)), "{report}");
+    let id = data["id"].as_str().expect("an id").to_owned();
+    assert_eq!(id.split(':').count(), 3, "DEV:INODE:PID");
+    let events = files.read("audit.jsonl");
+    let events: Vec<serde_json::Value> =
+        events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names, ["lock_acquired", "lock_released"]);
+    assert!(events.iter().all(|event| event["lock"]["id"] == id.as_str()), "{events:?}");
+}

@@ -1,0 +1,64 @@
+//! A lock file that goes away while it is held: the seed allows to delete it at any time, and then it locks nobody out.
+
+use std::time::{Duration, Instant};
+
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Ended, Running, binaries, wait_until};
+
+use crate::scene::{Files, TARGET};
+
+#[test]
+fn a_lock_file_that_is_deleted_is_a_loss_within_a_second_and_ends_the_command() {
+    let files = Files::new();
+    let holding = files.holding(&[], "exec sleep 60");
+    std::fs::remove_file(files.lock()).expect("it is there");
+    let begun = Instant::now();
+    let ended = Ended::from(holding.finish(PATIENCE));
+    assert_eq!(ended.code, 9, "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "noticed in 1 s, ended at once: {:?}", begun.elapsed());
+    assert!(ended.err.contains("lost the lock of file:todo.json after "), "{ended:?}");
+    assert!(ended.err.contains("todo.json.lock vanished; `git clean -x`"), "{ended:?}");
+}
+
+#[test]
+fn one_that_is_replaced_is_a_loss_and_with_warn_the_command_runs_on() {
+    let files = Files::new();
+    let script = "exec $BEADLOCK hold --on-loss warn file:todo.json -- \
+                  sh -c 'echo >ready; until test -e end; do sleep 0.05; done; echo >ran' 2>said";
+    let mut command = files.scene.shell(script);
+    command.env("BEADLOCK", binaries::beadlock());
+    let holding = Running::start(command);
+    files.wait_for("ready");
+    std::fs::write(files.path("new"), "").expect("a file");
+    std::fs::rename(files.path("new"), files.lock()).expect("over the lock file");
+    let ended = files.scene.run(&["hold", "-q", "--no-wait", TARGET, "--", "true"]);
+    assert_eq!(ended.code, 0, "the new one is free: {ended:?}");
+    let told = "the lock is lost, the command runs on without it";
+    wait_until(Duration::from_secs(2), "it is noticed", || files.read("said").contains(told));
+    std::fs::write(files.path("end"), "").expect("a file");
+    let ended = Ended::from(holding.finish(PATIENCE));
+    assert_eq!((ended.code, files.path("ran").exists()), (9, true), "{ended:?}");
+    assert!(files.read("said").contains("is another file by now"), "{}", files.read("said"));
+}
+
+#[test]
+fn who_waits_for_one_that_is_deleted_gets_the_new_one() {
+    let files = Files::new();
+    let _somebody = files.somebody("-x");
+    let mut command = files.scene.beadlock(&[
+        "hold",
+        TARGET,
+        "--",
+        "sh",
+        "-c",
+        "$BEADLOCK hold --no-wait file:todo.json -- echo in",
+    ]);
+    command.env("BEADLOCK", binaries::beadlock());
+    let waiting = Running::start(command);
+    wait_until(PATIENCE, "it waits", || {
+        files.scene.run(&["status", TARGET]).out.contains("waiting for it: ")
+    });
+    std::fs::remove_file(files.lock()).expect("it is there");
+    let ended = Ended::from(waiting.finish(PATIENCE));
+    assert_eq!((ended.code, ended.out.as_str()), (0, "in\n"), "nested by its new lock file: {ended:?}");
+}

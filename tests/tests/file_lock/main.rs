@@ -1,0 +1,8 @@
+//! The lock of a file by the real program, beside flock(1): docs/protocols/file.md names these tests.
+
+mod hold;
+mod killed;
+mod look;
+mod lost;
+mod nested;
+mod scene;
