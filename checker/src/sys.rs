@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, execve, fork, getpid, getppid, pipe2, setpgid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, setpgid};
 
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,6 +235,8 @@ pub struct Spawn<'a> {
     /// forks, which here is the only one there is, and so the main one. A program that is set-user-id or has
     /// capabilities of its own takes it off; what the command starts does not inherit it.
     pub parent_death: Option<Signal>,
+    /// Its standard input and output, where they are not ours.
+    pub streams: Option<[BorrowedFd<'a>; 2]>,
 }
 
 /// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
@@ -290,6 +292,11 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     }
     let mut byte = [0];
     if std::fs::File::from(go).read_exact(&mut byte).is_err() {
+        return 125;
+    }
+    if let Some([input, output]) = spawn.streams
+        && dup2_stdin(input).and_then(|()| dup2_stdout(output)).is_err()
+    {
         return 125;
     }
     actions_of_the_start();

@@ -78,6 +78,12 @@ pub enum Command {
     Status(Status),
     /// Return when it is free. That promises nothing about the moment after: to have it, use hold
     Wait(waiting::Typed),
+    /// Make standard input the content of a file, all of it or none, under its lock and with backups
+    Write(file::command::write::Typed),
+    /// Run a file through a command and back, under one lock
+    Update(file::command::update::Typed),
+    /// Add whole lines to the end of a file, under its lock
+    Append(file::command::append::Typed),
     /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
     Break(breaking::Typed),
     /// Every lock below the directories ROOT. Never changes anything
@@ -95,6 +101,7 @@ impl Command {
             Self::Hold(typed) => typed.claim.own_exit_code,
             Self::Acquire(typed) => typed.claim.own_exit_code,
             Self::Cycle(typed) => typed.own_exit_code,
+            Self::Update(typed) => typed.own_exit_code,
             _ => None,
         }
     }

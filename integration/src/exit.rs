@@ -22,6 +22,8 @@ pub enum Exit {
     LockFailed,
     /// The lock was lost.
     Lost,
+    /// The filter has not ended in time.
+    TimedOut,
     /// Failed between the claim and the command's start.
     NotStarted,
     /// The command cannot be executed.
@@ -45,6 +47,7 @@ impl Exit {
             Self::Unreadable => 5,
             Self::FileHeld | Self::LockFailed => 8,
             Self::Lost => 9,
+            Self::TimedOut => 124,
             Self::NotStarted => 125,
             Self::CannotExecute => 126,
             Self::NotFound => 127,
@@ -112,6 +115,7 @@ mod tests {
             (Exit::Unreadable, 5),
             (Exit::FileHeld, 8),
             (Exit::LockFailed, 8),
+            (Exit::TimedOut, 124),
             (Exit::NotStarted, 125),
             (Exit::CannotExecute, 126),
             (Exit::NotFound, 127),

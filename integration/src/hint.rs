@@ -8,14 +8,14 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::words::quoted;
 
-/// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold` or
-/// a `cycle` whose command is not behind `--`.
+/// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold`, a `cycle` or
+/// an `update` whose command is not behind `--`.
 pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     let mut cli = Cli::command();
     cli.build();
     let (before, words) = split_options(words, &cli);
     let (name, words) = words.split_first()?;
-    if name != "hold" && name != "cycle" {
+    if name != "hold" && name != "cycle" && name != "update" {
         return None;
     }
     let running = cli.find_subcommand(name)?;
@@ -63,9 +63,9 @@ fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
 }
 
 fn is_target(word: &OsStr) -> bool {
-    word.to_str()
-        .is_some_and(|text| ["beads:", "lock:", "tower:"].iter().any(|scheme| text.starts_with(scheme)))
-        || Path::new(word).is_dir()
+    word.to_str().is_some_and(|text| {
+        ["beads:", "lock:", "tower:", "file:"].iter().any(|scheme| text.starts_with(scheme))
+    }) || Path::new(word).is_dir()
 }
 
 #[cfg(test)]
@@ -93,6 +93,7 @@ mod tests {
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
             ("cycle make -j4", "cycle -- make -j4"),
             ("cycle --reap-proven-dead src make", "cycle --reap-proven-dead src -- make"),
+            ("update file:x jq .n", "update file:x -- jq .n"),
             ("hold echo $HOME", "hold -- echo '$HOME'"),
         ];
         for (line, meant) in cases {

@@ -15,7 +15,7 @@ use crate::failure::Error;
 use crate::settings::Common;
 use crate::talk::print;
 use crate::{
-    acquire, agent, breaking, check, cycle, doctor, hint, hold, list, log, release, status, waiting,
+    acquire, agent, breaking, check, cycle, doctor, file, hint, hold, list, log, release, status, waiting,
 };
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
@@ -77,6 +77,12 @@ pub fn run() -> End {
         Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
         Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
         Some(Command::Wait(typed)) => waiting::run(&typed, &environment, &common, &request),
+        Some(Command::Write(typed)) => file::command::write::run(&typed, &environment, &common, &request),
+        Some(Command::Update(typed)) if typed.command.is_empty() => {
+            misused(no_command("update file:PATH", &words), own, &common, &request)
+        }
+        Some(Command::Update(typed)) => file::command::update::run(typed, &environment, &common, &request),
+        Some(Command::Append(typed)) => file::command::append::run(&typed, &environment, &common, &request),
         Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
         Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {

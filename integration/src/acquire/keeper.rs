@@ -112,6 +112,7 @@ impl Order<'_> {
             own_group: false,
             mask,
             parent_death: None,
+            streams: None,
         };
         let failed = |error: io::Error| {
             Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())

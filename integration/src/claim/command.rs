@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,20 @@ impl Command {
         own_group: bool,
         mask: SigSet,
     ) -> Result<Waiting, Error> {
+        self.fork_between(environment, own_group, mask, None)
+    }
+
+    /// The same with standard input and output of its own, where these are given.
+    ///
+    /// # Errors
+    /// As [`Command::fork`].
+    pub fn fork_between(
+        &self,
+        environment: &[(OsString, OsString)],
+        own_group: bool,
+        mask: SigSet,
+        streams: Option<[BorrowedFd<'_>; 2]>,
+    ) -> Result<Waiting, Error> {
         let argv = self.words.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
         let envp = environment
             .iter()
@@ -106,7 +121,8 @@ impl Command {
         let envp = envp.collect::<Result<Vec<_>, _>>()?;
         let program = c_string(self.program.as_os_str())?;
         let parent_death = self.parent_death;
-        let spawn = Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask, parent_death };
+        let spawn =
+            Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams };
         fork_waiting(&spawn).map_err(|error| {
             Error::io(
                 format!("failed to make the command's process: {}", words::of_no_process(&error)),

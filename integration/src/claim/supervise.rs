@@ -74,7 +74,7 @@ impl Ended {
 
 /// What has come while it runs.
 #[derive(Debug, Default)]
-struct Came {
+pub struct Came {
     passed_on: bool,
     /// When the terminal sent its last signal to the command.
     from_terminal: Option<Instant>,
@@ -83,7 +83,7 @@ struct Came {
     /// When the command was seen to have ended.
     ended: Option<Instant>,
     /// When what is left gets KILL, for the first time and again.
-    deadline: Option<Deadline>,
+    pub deadline: Option<Deadline>,
     /// The pause after the last KILL.
     killed: Option<Duration>,
     /// Who was killed then.
@@ -173,7 +173,7 @@ impl Running {
 
     /// What lives of the tree of a command that has ended. Mostly nothing, and then our own children tell it, however
     /// many processes there are. The tree's end is not believed by one scan of them all: one may be born while it goes on.
-    fn left(&self, must_be_sure: bool) -> Vec<Stat> {
+    pub fn left(&self, must_be_sure: bool) -> Vec<Stat> {
         if let Some(none) = self.tree.orphans(self.pid).filter(Vec::is_empty) {
             return none;
         }
@@ -186,7 +186,8 @@ impl Running {
         self.tree.orphans(self.pid).unwrap_or_else(|| self.tree.living())
     }
 
-    fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
+    /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to end.
+    pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
             if !is_late {
@@ -284,7 +285,7 @@ impl Running {
     }
 
     /// Sends these to all of it.
-    fn end_tree(&self, signals: &[Signal]) {
+    pub fn end_tree(&self, signals: &[Signal]) {
         for &signal in signals {
             if self.own_group {
                 let _ = killpg(Pid::from_raw(self.pid), signal);
@@ -295,7 +296,8 @@ impl Running {
         }
     }
 
-    fn kill_all(&self, came: &mut Came, talk: &Talk) {
+    /// KILL to whatever lives of it, and again later for as long as something does.
+    pub fn kill_all(&self, came: &mut Came, talk: &Talk) {
         let left = self.tree.living();
         let is_first = came.killed.is_none();
         if is_first && !left.is_empty() {

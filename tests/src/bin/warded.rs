@@ -37,7 +37,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mask = SigSet::thread_get_mask()?;
     let program = argv.first().ok_or("no command")?;
     let parent_death = Some(Signal::SIGTERM);
-    let waiting = fork_waiting(&Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death })?;
+    let streams = None;
+    let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams };
+    let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
     let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
     let warden = Warden::start(&ward, OsStr::new("test"))?;

@@ -11,25 +11,29 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, gettid};
 
 /// The calls that change something which others see. To be killed between any two of the others leaves the same.
-const CHANGES: [libc::c_long; 18] = [
+const CHANGES: [libc::c_long; 22] = [
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_execve,
     libc::SYS_exit_group,
     libc::SYS_fchmod,
+    libc::SYS_fchown,
     libc::SYS_fcntl,
     libc::SYS_fdatasync,
     libc::SYS_flock,
+    libc::SYS_fsync,
     libc::SYS_ftruncate,
     libc::SYS_kill,
     libc::SYS_linkat,
     libc::SYS_openat,
     libc::SYS_pipe2,
+    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_setpgid,
     libc::SYS_setsid,
     libc::SYS_unlinkat,
     libc::SYS_write,
+    libc::SYS_splice,
 ];
 /// Of the commands of fcntl.
 const SET_LEASE: u64 = 1024;

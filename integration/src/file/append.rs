@@ -1,0 +1,270 @@
+//! Whole lines at the end of a file: read and checked before the lock, added under it with one write, and synced. Where
+//! there is no room for all of them, none of them stays.
+//!
+//! # Limits
+//! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in between. The
+//! next append finds that the last line has no end, says so, and keeps it apart: it is never merged with another.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use nix::sys::stat::FileStat;
+
+use super::entry::{Beside, Entry};
+use super::json::{Check, Spilled};
+use super::lock::FileLock;
+use super::write::tidy;
+use crate::failure::Error;
+
+/// One write copies no more than this at once.
+const LIMIT: u64 = 1 << 30;
+
+/// Whole lines that are what they have to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl Lines {
+    /// Reads all of `from`, before any lock. A last line without an end gets one.
+    ///
+    /// # Errors
+    /// When it cannot be read, is longer than one write can be, or is not what it has to be.
+    pub fn read(from: impl Read, check: &Check<'_>) -> Result<Self, Spilled> {
+        let mut bytes = Vec::new();
+        from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(Spilled::Read)?;
+        if bytes.len() as u64 > LIMIT {
+            return Err(Spilled::Invalid("longer than 1 GiB, which one write cannot be".to_owned()));
+        }
+        let count = check.whole_lines(&mut bytes)?;
+        Ok(Self { bytes, count })
+    }
+}
+
+/// A last line that has no end: whoever wrote it was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Torn {
+    /// Where in the file it begins, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub length: u64,
+}
+
+/// Lines that have been added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The file, where symbolic links have led to.
+    pub path: PathBuf,
+    /// How many lines were added.
+    pub lines: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// Where in the file the first of them begins, in bytes.
+    pub offset: u64,
+    /// There was no such file before.
+    pub created: bool,
+    /// The last line before them had no end, and got one.
+    pub torn: Option<Torn>,
+}
+
+impl fmt::Display for Torn {
+    /// `the last line (34 bytes from 1024) had no end: …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, length } = self;
+        write!(
+            f,
+            "the last line, {length} bytes from offset {offset}, had no end: whoever wrote it was cut off; it is kept, \
+             and the new lines begin after it"
+        )
+    }
+}
+
+impl fmt::Display for Appended {
+    /// `added 2 lines to PATH (57 bytes at 1024)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, lines, bytes, offset, .. } = self;
+        let unit = if *lines == 1 { "line" } else { "lines" };
+        write!(f, "added {lines} {unit} to {} ({bytes} bytes at {offset})", escaped_path(path))
+    }
+}
+
+/// Adds the lines to the file of `entry`. Only under its lock.
+///
+/// # Errors
+/// What the system said. The file is as it was then; where it could not be cut back to that, the words say so.
+pub fn append(entry: &Entry, lock: &FileLock, lines: &Lines) -> Result<Appended, Error> {
+    tidy(entry)?;
+    entry.guarded_by(lock)?;
+    let path = entry.path().to_owned();
+    let (count, length) = (lines.count, lines.bytes.len() as u64);
+    if lines.bytes.is_empty() {
+        let offset = entry.look(Beside::Itself)?.as_ref().map_or(0, size);
+        return Ok(Appended { path, lines: 0, bytes: 0, offset, created: false, torn: None });
+    }
+    let (file, created) = entry.open_to_append()?;
+    let before = size(&entry.stat(&file)?);
+    let torn = torn_end(&file, before).map_err(|error| entry.failed("read", Beside::Itself, error))?;
+    let added = match torn {
+        Some(_) => add(&file, &[b"\n", lines.bytes.as_slice()].concat()),
+        None => add(&file, &lines.bytes),
+    };
+    let synced = |added| file.sync_data().map_err(|error| Short { added, error });
+    if let Err(short) = added.and_then(synced) {
+        return Err(short.undone(entry, &file, before, created));
+    }
+    if created {
+        entry.sync().map_err(|error| entry.failed("sync the directory of", Beside::Itself, error))?;
+    }
+    let offset = before + u64::from(torn.is_some());
+    Ok(Appended { path, lines: count, bytes: length, offset, created, torn })
+}
+
+fn size(stat: &FileStat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
+}
+
+/// Fewer bytes than there were to be added.
+struct Short {
+    added: usize,
+    error: io::Error,
+}
+
+/// In one write. What the kernel does not take at once it is asked to take, so as to hear why it did not.
+fn add(mut file: &File, bytes: &[u8]) -> Result<usize, Short> {
+    let mut added = 0;
+    while let Some(rest) = bytes.get(added..).filter(|rest| !rest.is_empty()) {
+        match file.write(rest) {
+            Ok(0) => return Err(Short { added, error: io::ErrorKind::WriteZero.into() }),
+            Ok(count) => added += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Short { added, error }),
+        }
+    }
+    Ok(added)
+}
+
+/// The last line, where it has no end.
+fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
+    let mut piece = vec![0; 64 * 1024];
+    let mut end = size;
+    while end > 0 {
+        // The last byte alone tells it mostly.
+        let length = if end == size { 1 } else { end.min(piece.len() as u64) };
+        let Some(piece) = usize::try_from(length).ok().and_then(|length| piece.get_mut(..length)) else {
+            break;
+        };
+        file.read_exact_at(piece, end - length)?;
+        let found = piece.iter().rposition(|byte| *byte == b'\n');
+        if let Some(at) = found {
+            let offset = end - length + at as u64 + 1;
+            return Ok((offset < size).then_some(Torn { offset, length: size - offset }));
+        }
+        end -= length;
+    }
+    Ok((size > 0).then_some(Torn { offset: 0, length: size }))
+}
+
+impl Short {
+    /// Cuts off again what was added of the lines, and says why.
+    fn undone(self, entry: &Entry, file: &File, before: u64, created: bool) -> Error {
+        let path = escaped_path(entry.path());
+        let message = format!("failed to add to {path}: {}", system_words(&self.error));
+        let is_ours_alone = || {
+            let now = entry.stat(file).map(|stat| size(&stat));
+            now.is_ok_and(|now| now == before + self.added as u64)
+        };
+        let stays = if !is_ours_alone() {
+            let added = self.added;
+            format!(
+                "{added} bytes of it are there, for somebody without the lock has added to it at the same time"
+            )
+        } else if let Err(error) = file.set_len(before) {
+            let why = system_words(&error);
+            format!(
+                "it could not be cut back to its {before} bytes: {why}; cut it: truncate -s {before} {path}"
+            )
+        } else if created && entry.remove(Beside::Itself).is_ok() {
+            "there is no such file still".to_owned()
+        } else {
+            "it stays as it was".to_owned()
+        };
+        Error::io(format!("{message}; {stays}"), self.error.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json::Format;
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    const LINES: Check<'_> = Check { format: Format::JsonLines, schema: None };
+
+    fn lines(text: &str) -> Lines {
+        Lines::read(text.as_bytes(), &LINES).unwrap()
+    }
+
+    struct Log {
+        _dir: tempfile::TempDir,
+        entry: Entry,
+        lock: FileLock,
+    }
+
+    impl Log {
+        fn append(&self, text: &str) -> Appended {
+            append(&self.entry, &self.lock, &lines(text)).unwrap()
+        }
+    }
+
+    fn log(text: &str) -> Log {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.jsonl");
+        fs::write(&path, text).unwrap();
+        let (entry, lock) = (Entry::open(&path).unwrap(), FileLock::exclusive(&path).unwrap());
+        Log { _dir: dir, entry, lock }
+    }
+
+    fn text(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn lines_come_after_lines() {
+        let log = log("1\n");
+        let added = log.append("2\n{\"three\":3}");
+        assert_eq!(text(log.entry.path()), "1\n2\n{\"three\":3}\n");
+        assert_eq!((added.lines, added.bytes, added.offset, added.torn), (2, 14, 2, None));
+        assert!(!added.created);
+    }
+
+    #[test]
+    fn a_torn_line_is_kept_apart_and_told() {
+        let long = "x".repeat(200_000);
+        for (before, offset) in
+            [("1\n{\"half", 2), ("half", 0), (&format!("1\n22\n{long}"), 5), ("1\n\0\0", 2)]
+        {
+            let log = log(before);
+            let added = log.append("3\n");
+            let length = before.len() as u64 - offset;
+            assert_eq!(added.torn, Some(Torn { offset, length }));
+            assert_eq!(added.offset, before.len() as u64 + 1);
+            assert_eq!(text(log.entry.path()), format!("{before}\n3\n"));
+            assert_eq!(log.append("4\n").torn, None, "said once");
+        }
+    }
+
+    #[test]
+    fn no_lines_at_all_change_nothing() {
+        let log = log("1\n");
+        let added = log.append("");
+        assert_eq!((added.lines, added.bytes, text(log.entry.path()).as_str()), (0, 0, "1\n"));
+    }
+}

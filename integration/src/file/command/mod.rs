@@ -1,0 +1,189 @@
+//! `beadlock write`, `beadlock update`, `beadlock append`: what they share. Each is for a file alone.
+
+pub mod append;
+pub mod update;
+pub mod write;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use beadlock_checker::dialect::file::{Mode, WAIT};
+use beadlock_checker::duration;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::target::Target;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::json::Format;
+use super::lock::{FileLock, take};
+use super::schema::Schema;
+use super::target::FileTarget;
+use super::write::{Rules, Written};
+use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::signals::Signals;
+use crate::claim::wait::Wait;
+use crate::environment::Environment;
+use crate::failure::Error;
+use crate::settings::either;
+use crate::talk::Talk;
+use crate::target::not_found;
+use crate::words::{millis, quoted};
+
+/// On which file, and how patiently.
+#[derive(Debug, Args)]
+pub struct OnFile {
+    /// The file: file:PATH; it need not be there [env: BEADLOCK_TARGET]
+    pub target: Option<OsString>,
+    /// How long to wait for who holds its lock [env: BEADLOCK_WAIT] [default: 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
+    pub wait: Option<Duration>,
+    /// Do not wait for who holds its lock
+    #[arg(long, overrides_with = "wait")]
+    pub no_wait: bool,
+}
+
+impl OnFile {
+    /// The file that is meant; `command` is what was typed.
+    ///
+    /// # Errors
+    /// Exit 2 when none is named, or what is named is no file.
+    pub fn target(&self, command: &str, environment: &Environment) -> Result<FileTarget, Error> {
+        let around = environment.of_database();
+        let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
+            return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
+        };
+        match Target::parse(text).map_err(|error| not_found(&error))? {
+            Target::File(path) => FileTarget::of(&path)?.canonical(),
+            _ => Err(self.no_file(command, text)),
+        }
+    }
+
+    fn no_file(&self, command: &str, text: &OsStr) -> Error {
+        let shown = escaped_path(text.as_ref());
+        let has_scheme = Target::parse(text).is_ok_and(|target| !matches!(target, Target::Beads(_)));
+        let meant = if has_scheme { "todo.json".to_owned() } else { quoted(text) };
+        Error::usage(format!("{shown} is no file's lock; name a file: beadlock {command} file:{meant}"))
+    }
+
+    /// For how long the lock is waited for.
+    ///
+    /// # Errors
+    /// Exit 2, naming the variable.
+    pub fn patience(&self, environment: &Environment) -> Result<Wait, Error> {
+        if self.no_wait {
+            return Ok(Wait::No);
+        }
+        Ok(Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)))
+    }
+}
+
+/// What the content has to be.
+#[derive(Debug, Args)]
+pub struct Checked {
+    /// What the content has to be: json, jsonl (a JSON value in each line), any [default: jsonl for .jsonl and .ndjson,
+    /// else json]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: Option<Format>,
+    /// A JSON Schema, in FILE, that each value has to conform to
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+}
+
+impl Checked {
+    /// The rules of a write; `format` where nobody says so.
+    ///
+    /// # Errors
+    /// When the schema cannot be used, or there is nothing that it could be used on.
+    pub fn rules(&self, format: Format) -> Result<Rules, Error> {
+        let format = self.format.unwrap_or(format);
+        let rules = Rules::default().format(format);
+        match &self.schema {
+            Some(_) if format == Format::Any => {
+                Err(Error::usage("--schema is for JSON; it checks nothing with --format any"))
+            }
+            Some(path) => Ok(rules.schema(Schema::read(path)?)),
+            None => Ok(rules),
+        }
+    }
+}
+
+/// The backups of a write.
+#[derive(Debug, Args)]
+pub struct Backups {
+    /// How many backups to keep, PATH.1 the newest; 0 makes none [env: BEADLOCK_BACKUPS] [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9999))]
+    pub backups: Option<u32>,
+}
+
+impl Backups {
+    /// The same rules with as many backups as were asked for.
+    ///
+    /// # Errors
+    /// Exit 2, naming the variable.
+    pub fn of(&self, rules: Rules, environment: &Environment) -> Result<Rules, Error> {
+        let number = |text: &str| match text.parse() {
+            Ok(count @ 0..=9999) => Ok(count),
+            _ => Err(format!("{text:?} is no number of backups from 0 to 9999")),
+        };
+        let count = match self.backups {
+            Some(count) => Some(count),
+            None => environment.parsed("BEADLOCK_BACKUPS", number)?,
+        };
+        Ok(match count {
+            Some(count) => rules.backups(count),
+            None => rules,
+        })
+    }
+}
+
+/// Takes the lock of `target`, and says whom it waits for. `child` is the process of a command that waits, too.
+///
+/// # Errors
+/// As [`FileLock::exclusive`]; a signal that came.
+pub fn lock(
+    target: &FileTarget,
+    wait: Wait,
+    environment: &Environment,
+    signals: &mut Signals,
+    talk: &Talk,
+    child: Option<i32>,
+) -> Result<FileLock, Stopped> {
+    let mut attending = Attending::wait_of(signals, talk, child);
+    let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
+    talk.end_live();
+    lock
+}
+
+/// Says what was written, and what there is to be warned of.
+pub fn tell(written: &Written, talk: &Talk) {
+    match written.other_links {
+        0 => {}
+        links => talk.warn(&format!(
+            "{} had {links} other hard link{}: the old content is still there",
+            escaped_path(&written.path),
+            if links == 1 { "" } else { "s" }
+        )),
+    }
+    talk.say(&written.to_string());
+}
+
+/// What JSON says of every operation.
+pub fn answer(target: &FileTarget, waited: Duration, held: Duration) -> Map<String, Value> {
+    let mut answer = Map::new();
+    answer.insert("target".to_owned(), format!("file:{}", target.shown()).into());
+    answer.insert("path".to_owned(), target.file().to_string_lossy().into());
+    answer.insert("waited_ms".to_owned(), millis(waited).into());
+    answer.insert("held_ms".to_owned(), millis(held).into());
+    answer
+}
+
+/// The same of a write.
+pub fn answer_of_write(target: &FileTarget, written: &Written, waited: Duration, held: Duration) -> Value {
+    let mut answer = answer(target, waited, held);
+    let backup = written.backup.as_ref().map(|path| path.to_string_lossy());
+    answer.insert("bytes".to_owned(), written.bytes.into());
+    answer.insert("created".to_owned(), written.created.into());
+    answer.insert("backup".to_owned(), json!(backup));
+    Value::Object(answer)
+}

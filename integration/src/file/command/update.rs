@@ -1,0 +1,151 @@
+//! `beadlock update file:PATH -- CMD`: the file through a filter and back, under one lock.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::duration;
+use beadlock_checker::escape::escaped_path;
+use clap::Args;
+use serde_json::Value;
+
+use super::{Backups, Checked, OnFile};
+use crate::answers::conclude;
+use crate::claim::attendant::Stopped;
+use crate::claim::command::Command;
+use crate::claim::signals::Signals;
+use crate::envelope::Request;
+use crate::environment::Environment;
+use crate::exit::{End, Replaced};
+use crate::failure::{Code, Error};
+use crate::file::entry::Entry;
+use crate::file::filter::{Filter, Input};
+use crate::file::json::Format;
+use crate::file::lock::FileLock;
+use crate::file::stage::Stage;
+use crate::file::write::{Draft, Rules, Written, tidy};
+use crate::settings::{self, Common, either};
+use crate::talk::Talk;
+
+/// How long a filter may take where nobody says so.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the help says after the options.
+const HELP: &str = "\
+The filter gets the file on its standard input; its standard output becomes the file, as beadlock write writes it, when the filter has ended \
+with 0 and all that it has started has closed that output. Else nothing is changed. It is ended with all that it has started when the time is \
+over, and when beadlock is killed.
+
+Exit 0: written. Else the file is as it was, and the filter's own code says why; 124: it took too long; 126, 127: it cannot be executed, there is \
+none; 128+N: it was killed by signal N; 1: its output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock \
+was not obtained; 9: it was lost.";
+
+/// `beadlock update file:PATH -- CMD [ARG…]`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Typed {
+    #[command(flatten)]
+    pub on: OnFile,
+    #[command(flatten)]
+    pub checked: Checked,
+    #[command(flatten)]
+    pub backups: Backups,
+    /// What the filter gets where there is no file yet; without it that is an error
+    #[arg(long, value_name = "TEXT")]
+    pub initial: Option<OsString>,
+    /// How long the filter may take, while others wait for the lock [env: BEADLOCK_FILTER_TIMEOUT] [default: 60s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero)]
+    pub filter_timeout: Option<Duration>,
+    /// How long the filter may take to end when it is told to, before it is killed [env: BEADLOCK_KILL_AFTER]
+    /// [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub kill_after: Option<Duration>,
+    /// Exit with N instead of 8 when the file is held to the end of the wait
+    #[arg(long, value_name = "N")]
+    pub conflict_exit_code: Option<u8>,
+    /// Exit with N instead of any code that is not the filter's
+    #[arg(long, value_name = "N")]
+    pub own_exit_code: Option<u8>,
+    /// The filter and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Updates, and says how the program is to end.
+pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+    let own = Replaced { conflict: typed.conflict_exit_code, own: typed.own_exit_code };
+    let updated = update(typed, environment, &common.talk)
+        .map_err(|stopped| stopped.end(" before the file was changed", own));
+    conclude(common, request, updated)
+}
+
+fn update(typed: Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+    let target = typed.on.target("update", environment)?;
+    let wait = typed.on.patience(environment)?;
+    let rules = typed.checked.rules(Format::of(target.file()))?;
+    let rules = typed.backups.of(rules, environment)?;
+    let limit = either(typed.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
+    let kill_after = settings::kill_after(typed.kill_after, environment)?;
+    let command = Command::find(typed.command, environment.get("PATH"))?;
+    let mut signals = Signals::block()?;
+    let filter = Filter::fork(command, environment, &signals, kill_after, limit)?;
+    let begun = Instant::now();
+    let lock = super::lock(&target, wait, environment, &mut signals, talk, Some(filter.pid()))?;
+    let waited = begun.elapsed();
+    let initial = typed.initial.map(|text| text.into_encoded_bytes());
+    let change = Change { filter, initial, lock: &lock, rules: &rules };
+    let mut stopped = None;
+    let entry = Entry::open(lock.path())?;
+    let written = lock.alone(|| {
+        change.run(&entry, &mut signals, talk).map_err(|why| match why {
+            Stopped::Failed(error) => error,
+            signalled => {
+                let error = Error::new(Code::Io, "ended by a signal");
+                stopped = Some(signalled);
+                error
+            }
+        })
+    });
+    let held = lock.age();
+    drop(lock);
+    let written = match (written, stopped) {
+        (_, Some(stopped)) => return Err(stopped),
+        (written, None) => written?,
+    };
+    super::tell(&written, talk);
+    Ok(super::answer_of_write(&target, &written, waited, held))
+}
+
+/// A change that is to be made under the lock.
+struct Change<'a> {
+    filter: Filter,
+    initial: Option<Vec<u8>>,
+    lock: &'a FileLock,
+    rules: &'a Rules,
+}
+
+impl Change<'_> {
+    fn run(self, entry: &Entry, signals: &mut Signals, talk: &Talk) -> Result<Written, Stopped> {
+        let Self { filter, initial, lock, rules } = self;
+        tidy(entry)?;
+        let input = match (entry.open_to_read()?, initial) {
+            (Some(file), _) => Input::File(file),
+            (None, Some(text)) => Input::Text(text),
+            (None, None) => return Err(absent(entry).into()),
+        };
+        let stage = Stage::new(entry)?;
+        let check = rules.check(entry.path());
+        let poured = filter.run(input, stage.file(), &check, signals, talk)?;
+        let bytes = poured.map_err(|spilled| {
+            spilled.error(entry.path(), "what the filter has written", "stays as it was")
+        })?;
+        Ok(Draft::of(stage, bytes).commit(entry, lock, rules)?)
+    }
+}
+
+fn absent(entry: &Entry) -> Error {
+    let path = escaped_path(entry.path());
+    let message = format!(
+        "{path} does not exist; write it first, or say what the filter is to get instead: --initial '{{}}'"
+    );
+    Error::new(Code::NoTarget, message)
+}

@@ -1,0 +1,284 @@
+//! A file by its name in a directory that is open, and the files beside it that are called by it. The one place where
+//! they are linked, renamed and removed, all of it relative to that directory.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a data file's stage and its backups are called by its name; no lock file ever is"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::dialect::file::LockId;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+
+use super::lock::FileLock;
+use crate::failure::{Code, Error};
+
+/// A file and those beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// The file.
+    Itself,
+    /// `PATH.tmp`: what is about to become the file.
+    Stage,
+    /// `PATH.1.tmp`: what is about to become a backup, where that must be a copy.
+    Copy,
+    /// `PATH.1` the newest.
+    Backup(u32),
+    /// `PATH.lock`, which is only looked at here.
+    Lock,
+}
+
+/// A name in an open directory. The file need not be there.
+#[derive(Debug)]
+pub struct Entry {
+    dir: File,
+    path: PathBuf,
+    name: OsString,
+}
+
+/// For files that may be anything: never follows a link, never waits for a FIFO's other end.
+const CAREFULLY: OFlag =
+    OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+
+impl Entry {
+    /// Of a path whose last component is no symbolic link.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened for reading, or there is none.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |doing, path: &Path, error: io::Error| failed(doing, path, &error);
+        let name = path.file_name().ok_or_else(|| failed("write", path, Errno::EISDIR.into()))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlag::O_DIRECTORY.bits();
+        let dir = File::options().read(true).custom_flags(flags).open(parent);
+        let dir = dir.map_err(|error| failed("open", parent, error))?;
+        Ok(Self { dir, path: path.to_owned(), name: name.to_owned() })
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file beside it.
+    pub fn path_of(&self, which: Beside) -> PathBuf {
+        self.path.with_file_name(self.name_of(which))
+    }
+
+    fn name_of(&self, which: Beside) -> OsString {
+        let mut name = self.name.clone();
+        match which {
+            Beside::Itself => {}
+            Beside::Stage => name.push(".tmp"),
+            Beside::Copy => name.push(".1.tmp"),
+            Beside::Backup(number) => name.push(format!(".{number}")),
+            Beside::Lock => name.push(".lock"),
+        }
+        name
+    }
+
+    /// A failed call, with the path it failed on.
+    pub fn failed(&self, doing: &str, which: Beside, error: impl Into<io::Error>) -> Error {
+        failed(doing, &self.path_of(which), &error.into())
+    }
+
+    /// What is there, never followed; `None`: nothing.
+    ///
+    /// # Errors
+    /// What the system said, or that it is no regular file.
+    pub fn look(&self, which: Beside) -> Result<Option<FileStat>, Error> {
+        match fstatat(&self.dir, self.name_of(which).as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => self.regular(which, stat).map(Some),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(self.failed("look at", which, errno)),
+        }
+    }
+
+    /// That this lock keeps others away from this very file: it still stands, and in this directory. To be asked before a
+    /// step that must not happen without it.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`].
+    pub fn guarded_by(&self, lock: &FileLock) -> Result<(), Error> {
+        let LockId { device, inode, .. } = lock.id();
+        let is_here =
+            self.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
+        if is_here && !lock.is_nested() {
+            return Ok(());
+        }
+        lock.still_held()?;
+        let message = || format!("{} is in another directory than its lock by now", escaped_path(&self.path));
+        if is_here { Ok(()) } else { Err(Error::new(Code::LockLost, message())) }
+    }
+
+    fn regular(&self, which: Beside, stat: FileStat) -> Result<FileStat, Error> {
+        let kind = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFREG => return Ok(stat),
+            SFlag::S_IFDIR => "a directory",
+            SFlag::S_IFLNK => "a symbolic link",
+            SFlag::S_IFIFO => "a FIFO",
+            _ => "no regular file",
+        };
+        let path = escaped_path(&self.path_of(which));
+        Err(Error::io(format!("{path} is {kind}; move it out of the way"), io::ErrorKind::InvalidInput))
+    }
+
+    /// The file for reading; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`Entry::look`].
+    pub fn open_to_read(&self) -> Result<Option<File>, Error> {
+        self.open_there(OFlag::O_RDONLY)
+    }
+
+    /// The file for reading and adding to its end, and whether it was made for that.
+    ///
+    /// # Errors
+    /// As [`Entry::look`].
+    pub fn open_to_append(&self) -> Result<(File, bool), Error> {
+        let flags = OFlag::O_RDWR | OFlag::O_APPEND;
+        loop {
+            if let Some(file) = self.open_there(flags)? {
+                return Ok((file, false));
+            }
+            match self.open_at(self.name.as_os_str(), flags | OFlag::O_CREAT | OFlag::O_EXCL, 0o666) {
+                Ok(file) => return Ok((file, true)),
+                // Somebody who does not ask for the lock was faster.
+                Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(self.failed("create", Beside::Itself, errno)),
+            }
+        }
+    }
+
+    fn open_there(&self, flags: OFlag) -> Result<Option<File>, Error> {
+        let file = match self.open_at(self.name.as_os_str(), flags, 0) {
+            Ok(file) => file,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(errno) => {
+                // A better word than the system's for what is no file.
+                self.look(Beside::Itself)?;
+                return Err(self.failed("open", Beside::Itself, errno));
+            }
+        };
+        self.regular(Beside::Itself, self.stat(&file)?)?;
+        Ok(Some(file))
+    }
+
+    fn open_at(&self, name: &OsStr, flags: OFlag, mode: u32) -> nix::Result<File> {
+        loop {
+            match openat(&self.dir, name, flags | CAREFULLY, Mode::from_bits_truncate(mode)) {
+                Err(Errno::EINTR) => {}
+                opened => return opened.map(File::from),
+            }
+        }
+    }
+
+    /// Of a file that is open.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn stat(&self, file: &File) -> Result<FileStat, Error> {
+        fstat(file).map_err(|errno| self.failed("look at", Beside::Itself, errno))
+    }
+
+    /// A new file in the directory that has no name; `None` where there are none.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn create_unnamed(&self) -> Result<Option<File>, Error> {
+        let flags = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
+        match openat(&self.dir, c".", flags, Mode::from_bits_truncate(0o666)) {
+            Ok(fd) => Ok(Some(File::from(fd))),
+            // The file system or the kernel has none.
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(self.failed("create", Beside::Stage, errno)),
+        }
+    }
+
+    /// A new file under this name; one that a crash has left there is removed first. Only under the lock.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn create(&self, which: Beside, mode: u32) -> Result<File, Error> {
+        self.remove(which)?;
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+        let file = self.open_at(self.name_of(which).as_os_str(), flags, mode);
+        file.map_err(|errno| self.failed("create", which, errno))
+    }
+
+    /// Gives a file without a name this one, which nothing has.
+    ///
+    /// # Errors
+    /// What the system said; ENOENT and EPERM also where there is no way to name it.
+    pub fn name_unnamed(&self, file: &File, which: Beside) -> nix::Result<()> {
+        let name = self.name_of(which);
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        match linkat(AT_FDCWD, &by_number, &self.dir, name.as_os_str(), AtFlags::AT_SYMLINK_FOLLOW) {
+            // There is no /proc. This needs a capability before Linux 6.10.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {
+                linkat(file, c"", &self.dir, name.as_os_str(), AtFlags::AT_EMPTY_PATH)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Gives the file a second name.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn link_to(&self, to: Beside) -> nix::Result<()> {
+        linkat(&self.dir, self.name.as_os_str(), &self.dir, self.name_of(to).as_os_str(), AtFlags::empty())
+    }
+
+    /// Moves a file beside it over another.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
+        let names = [from, to].map(|which| self.name_of(which));
+        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str()).map_err(|errno| {
+            let to = escaped_path(&self.path_of(to));
+            self.failed(&format!("move onto {to} what was"), from, errno)
+        })
+    }
+
+    /// Removes a file beside it. False: there was none.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn remove(&self, which: Beside) -> Result<bool, Error> {
+        match unlinkat(&self.dir, self.name_of(which).as_os_str(), UnlinkatFlags::NoRemoveDir) {
+            Ok(()) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(errno) => Err(self.failed("remove", which, errno)),
+        }
+    }
+
+    /// Puts what the directory says on the disk.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn sync(&self) -> io::Result<()> {
+        match self.dir.sync_all() {
+            // A file system that cannot has nothing to be synced.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+}
+
+/// `failed to DOING PATH: what the system said`.
+fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+    let message = format!("failed to {doing} {}: {}", escaped_path(path), system_words(error));
+    Error::io(message, error.kind())
+}

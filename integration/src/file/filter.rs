@@ -1,0 +1,259 @@
+//! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new content.
+//!
+//! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts when
+//! it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does not
+//! outlive this program: the kernel and a warden end it, and all that it has started, when this is killed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use beadlock_checker::duration::shown;
+use beadlock_checker::facts::random_id;
+use beadlock_checker::sys::Waiting;
+use beadlock_checker::system_words;
+use beadlock_checker::warden::{self, Ward, Warden};
+use nix::sys::signal::Signal;
+
+use super::json::{Check, Spilled};
+use crate::claim::attendant::Stopped;
+use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::event::wait_for;
+use crate::claim::loss::OnLoss;
+use crate::claim::signals::Signals;
+use crate::claim::supervise::{Came, Running};
+use crate::claim::tree::{self, Ending, Tree};
+use crate::claim::wait::Deadline;
+use crate::environment::Environment;
+use crate::exit::Exit;
+use crate::failure::{Code, Error};
+use crate::talk::Talk;
+use crate::words;
+
+/// How long it looks away at most while it waits for the end of what should end.
+const NET: Duration = Duration::from_secs(5);
+
+/// A filter whose process waits to execute. Dropped, it ends without having run.
+pub struct Filter {
+    command: Command,
+    running: Running,
+    waiting: Waiting,
+    child: Child,
+    warden: Warden,
+    input: PipeWriter,
+    output: PipeReader,
+    limit: Duration,
+}
+
+/// What the filter gets.
+#[derive(Debug)]
+pub enum Input {
+    /// The content of the file.
+    File(File),
+    /// This, for there is no file.
+    Text(Vec<u8>),
+}
+
+/// How its output arrived.
+type Poured = Result<u64, Spilled>;
+
+impl Filter {
+    /// Makes its process. Before any lock, and before any thread.
+    ///
+    /// # Errors
+    /// When the system has no process or no pipe to give.
+    pub fn fork(
+        command: Command,
+        environment: &Environment,
+        signals: &Signals,
+        kill_after: Duration,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let no_pipe = |error: io::Error| {
+            Error::io(format!("failed to make a pipe to the filter: {}", system_words(&error)), error.kind())
+        };
+        let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
+        let wards = warden::variable(&token, environment.get(warden::VARIABLE));
+        let variables: Vec<(OsString, OsString)> = environment.with(&[(warden::VARIABLE, wards)]);
+        let (stdin, input) = io::pipe().map_err(no_pipe)?;
+        let (output, stdout) = io::pipe().map_err(no_pipe)?;
+        let command = command.ending_with_us();
+        let streams = Some([stdin.as_fd(), stdout.as_fd()]);
+        let waiting = command.fork_between(&variables, own_group, signals.mask_before(), streams)?;
+        drop((stdin, stdout));
+        let pid = waiting.pid();
+        let child = Child(pid);
+        let ward = Ward { pid, leads: own_group, token: &token, grace: kill_after, silence: None };
+        let warden = Warden::start(&ward, OsStr::new(&command.shown())).map_err(|error| {
+            let why = words::of_no_process(&error);
+            Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
+        })?;
+        let tree = tree.without(warden.pid());
+        let on_loss = OnLoss::default();
+        let running = Running { pid, own_group, kill_after, on_loss, wait_group: false, tree };
+        Ok(Self { command, running, waiting, child, warden, input, output, limit })
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> i32 {
+        self.running.pid
+    }
+
+    /// Runs it from `input` to `stage`, and returns how many bytes there are when all of it is there and as `check` wants it.
+    ///
+    /// # Errors
+    /// What was not as it should be; a signal that came.
+    pub fn run(
+        self,
+        input: Input,
+        stage: &File,
+        check: &Check<'_>,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> Result<Poured, Stopped> {
+        let Self { command, running, waiting, child, warden, input: to_filter, output, limit } = self;
+        let ran = thread::scope(|threads| {
+            let (ended, bell) = io::pipe()?;
+            let (tell, told) = channel();
+            thread::Builder::new().spawn(move || feed(input, to_filter))?;
+            thread::Builder::new().spawn_scoped(threads, move || {
+                let _ = tell.send(collect(output, stage, check));
+                drop(bell);
+            })?;
+            let course = Course { running: &running, limit, ended, told };
+            course.run(waiting, signals, talk)
+        });
+        // Nobody is to be ended any more, and the filter is reaped last.
+        drop(warden);
+        drop(child);
+        let (end, poured) = ran.map_err(|error| command.not_executed(&error))?;
+        let name = command.shown();
+        match end {
+            End::Ran(Ending::Exited(0)) => Ok(poured),
+            // Whatever its end was then, it came of that.
+            End::Ran(_) if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
+            End::Ran(ending) => Err(failed(&name, ending).into()),
+            End::TooLong => Err(too_long(&name, limit).into()),
+            End::Signalled(signal) => Err(Stopped::Signalled(signal)),
+        }
+    }
+}
+
+/// How it went on from its start.
+struct Course<'a> {
+    running: &'a Running,
+    limit: Duration,
+    /// Readable when its output has ended.
+    ended: PipeReader,
+    /// What arrived of it.
+    told: Receiver<Poured>,
+}
+
+/// How it ended.
+enum End {
+    Ran(Ending),
+    TooLong,
+    Signalled(Signal),
+}
+
+impl Course<'_> {
+    fn run(&self, waiting: Waiting, signals: &mut Signals, talk: &Talk) -> io::Result<(End, Poured)> {
+        let Self { running, limit, ended, told } = self;
+        let mut starting = Some(waiting.go()?);
+        let limit = Deadline::after(*limit);
+        let mut came = Came::default();
+        let mut poured: Option<Poured> = None;
+        let mut stop: Option<End> = None;
+        loop {
+            let ending = tree::ending(running.pid);
+            let mut has_received = false;
+            while let Some(received) = signals.next() {
+                if received.signal != Signal::SIGCHLD {
+                    stop.get_or_insert(End::Signalled(received.signal));
+                }
+                running.receive(received, ending.is_some(), false, &mut came);
+                has_received = true;
+            }
+            if has_received && ending.is_none() {
+                continue;
+            }
+            if ending.is_some()
+                && let Some(starting) = starting.take()
+            {
+                starting.result()?;
+            }
+            poured = poured.or_else(|| told.try_recv().ok());
+            match ending {
+                None => tree::reap_orphans(running.pid),
+                Some(ending) if stop.is_none() => {
+                    if let Some(poured) = poured.take() {
+                        return Ok((End::Ran(ending), poured));
+                    }
+                }
+                Some(_) if running.left(true).is_empty() => {
+                    let nothing = || Err(Spilled::Read(io::ErrorKind::UnexpectedEof.into()));
+                    return Ok((stop.unwrap_or(End::TooLong), poured.unwrap_or_else(nothing)));
+                }
+                Some(_) => {
+                    came.deadline.get_or_insert_with(|| Deadline::after(running.kill_after));
+                }
+            }
+            // What cannot be written need not be made.
+            let is_full = matches!(poured, Some(Err(Spilled::Write(_))));
+            if stop.is_none() && (limit.is_over() || is_full) {
+                stop = Some(if is_full { End::Ran(Ending::Exited(0)) } else { End::TooLong });
+                running.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
+                came.deadline = Some(Deadline::after(running.kill_after));
+            }
+            if came.deadline.is_some_and(Deadline::is_over) {
+                running.kill_all(&mut came, talk);
+            }
+            let next = came.deadline.map_or(NET, |deadline| deadline.left().min(NET));
+            let next = if stop.is_none() { limit.left().min(next) } else { next };
+            let ends = poured.is_none().then(|| ended.as_fd());
+            let starts = starting.as_ref().map(AsFd::as_fd);
+            let [_, has_started, _] = wait_for([Some(signals.as_fd()), starts, ends], next);
+            if has_started && let Some(starting) = starting.take() {
+                starting.result()?;
+            }
+        }
+    }
+}
+
+/// A filter that does not read to the end has had what it wanted; one that cannot be fed ends by itself.
+fn feed(input: Input, mut to: PipeWriter) {
+    let _ = match input {
+        Input::File(mut file) => io::copy(&mut file, &mut to).map(drop),
+        Input::Text(text) => to.write_all(&text),
+    };
+}
+
+/// All that it writes: what is not as it should be is read to the end, for it is the filter that says how it ends.
+fn collect(mut output: PipeReader, stage: &File, check: &Check<'_>) -> Poured {
+    let poured = check.pour(output.by_ref(), stage);
+    if matches!(poured, Err(Spilled::Invalid(_))) {
+        let _ = io::copy(&mut output, &mut io::sink());
+    }
+    poured
+}
+
+fn failed(name: &str, ending: Ending) -> Error {
+    let (how, exit) = match ending {
+        Ending::Exited(code) => (format!("ended with code {code}"), Exit::Command(code)),
+        Ending::Killed(signal) => (format!("was killed by signal {signal}"), Exit::Signal(signal)),
+    };
+    Error::new(Code::Io, format!("the filter {name} {how}; the file stays as it was")).ending(exit)
+}
+
+fn too_long(name: &str, limit: Duration) -> Error {
+    let limit = shown(limit);
+    let message = format!(
+        "the filter {name} has not ended within {limit}, and was ended; the file stays as it was; give it more \
+         with --filter-timeout DUR"
+    );
+    Error::new(Code::Io, message).ending(Exit::TimedOut)
+}

@@ -1,0 +1,396 @@
+//! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it. It is
+//! checked while it is copied, and held in memory by the piece: JSON by 64 KiB, lines by the line; a schema needs the
+//! whole value.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::system_words;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::schema::Schema;
+use crate::failure::Error;
+
+/// Bytes that are copied at once.
+const PIECE: usize = 64 * 1024;
+
+/// What content has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// One JSON value.
+    Json,
+    /// A JSON value in each line.
+    #[value(name = "jsonl")]
+    JsonLines,
+    /// Anything.
+    Any,
+}
+
+impl Format {
+    /// By the file's name: lines of JSON for `.jsonl` and `.ndjson`, else JSON.
+    pub fn of(path: &Path) -> Self {
+        let is_lines = |extension: &OsStr| extension == "jsonl" || extension == "ndjson";
+        if path.extension().is_some_and(is_lines) { Self::JsonLines } else { Self::Json }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Json => "json",
+            Self::JsonLines => "jsonl",
+            Self::Any => "any",
+        })
+    }
+}
+
+/// What is checked of content.
+#[derive(Debug, Clone, Copy)]
+pub struct Check<'s> {
+    /// What it has to be.
+    pub format: Format,
+    /// What each value has to be beside.
+    pub schema: Option<&'s Schema>,
+}
+
+/// Why content did not arrive.
+#[derive(Debug)]
+pub enum Spilled {
+    /// It could not be read.
+    Read(io::Error),
+    /// It could not be written.
+    Write(io::Error),
+    /// It is not what it has to be; in words, which begin with what it is not.
+    Invalid(String),
+}
+
+impl Spilled {
+    /// For content of the file at `path`, which came from `source`. `stays` says what became of the file.
+    pub fn error(self, path: &Path, source: &str, stays: &str) -> Error {
+        let path = escaped_path(path);
+        match self {
+            Self::Read(error) => {
+                let why = system_words(&error);
+                Error::io(format!("failed to read {source}: {why}; {path} {stays}"), error.kind())
+            }
+            Self::Write(error) => {
+                let why = system_words(&error);
+                let message = format!("failed to write the new content of {path}: {why}; it {stays}");
+                Error::io(message, error.kind())
+            }
+            Self::Invalid(why) => {
+                let message = format!("{source} is {why}; {path} {stays}");
+                Error::io(message, io::ErrorKind::InvalidData).detailed("invalid_content")
+            }
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Nothing: it is known to be right.
+    pub const NOTHING: Self = Self { format: Format::Any, schema: None };
+
+    /// Copies all of `from` to `to`; how many bytes there were. What is not as it should be ends it early.
+    ///
+    /// # Errors
+    /// Whichever of the three came first.
+    pub fn pour(&self, from: impl Read, to: impl Write) -> Result<u64, Spilled> {
+        let is_text = self.format != Format::Any;
+        let text = is_text.then(Utf8::default);
+        let mut tee = Tee { from, to, count: 0, is_blank: true, text, failed: None };
+        let checked = match self.format {
+            Format::Json => self.value(BufReader::with_capacity(PIECE, &mut tee)),
+            Format::JsonLines => {
+                let mut reader = BufReader::with_capacity(PIECE, &mut tee);
+                self.lines(|line| reader.read_until(b'\n', line))
+            }
+            Format::Any => io::copy(&mut tee, &mut io::sink()).map(drop).map_err(Spilled::Read),
+        };
+        match (tee.failed, checked) {
+            (Some(failed), _) => Err(failed),
+            (None, Err(_)) if tee.is_blank => Err(Spilled::Invalid("empty, which is no JSON".to_owned())),
+            (None, Err(failed)) => Err(failed),
+            (None, Ok(())) => Ok(tee.count),
+        }
+    }
+
+    fn value(&self, from: impl Read) -> Result<(), Spilled> {
+        let mut json = serde_json::Deserializer::from_reader(from);
+        let read = match self.schema {
+            None => IgnoredAny::deserialize(&mut json).and_then(|_| json.end()).map(|()| None),
+            Some(schema) => {
+                Value::deserialize(&mut json).and_then(|value| json.end().map(|()| Some((schema, value))))
+            }
+        };
+        match read {
+            Ok(None) => Ok(()),
+            Ok(Some((schema, value))) => schema.check(&value).map_err(Spilled::Invalid),
+            Err(error) => Err(Spilled::Invalid(format!("not valid JSON: {}", escaped(&error.to_string())))),
+        }
+    }
+
+    /// The lines that `next` reads, each with its end, where it has one.
+    fn lines(&self, mut next: impl FnMut(&mut Vec<u8>) -> io::Result<usize>) -> Result<(), Spilled> {
+        let mut line = Vec::new();
+        for number in 1_u64.. {
+            line.clear();
+            if next(&mut line).map_err(Spilled::Read)? == 0 {
+                break;
+            }
+            self.line(&line, number)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, line: &[u8], number: u64) -> Result<(), Spilled> {
+        let wrong = |why: &str| Spilled::Invalid(format!("not valid JSON Lines: line {number}: {why}"));
+        if line.trim_ascii().is_empty() {
+            return Err(wrong("it is empty"));
+        }
+        let parsed = match self.schema {
+            None => serde_json::from_slice::<IgnoredAny>(line).map(|_| None),
+            Some(schema) => serde_json::from_slice::<Value>(line).map(|value| Some((schema, value))),
+        };
+        match parsed {
+            Ok(None) => Ok(()),
+            Ok(Some((schema, value))) => {
+                schema.check(&value).map_err(|why| Spilled::Invalid(format!("{why} (line {number})")))
+            }
+            Err(error) => {
+                // Its own line is always the first.
+                let words = error.to_string().replace(" at line 1 column ", " at column ");
+                Err(wrong(&escaped(&words).to_string()))
+            }
+        }
+    }
+
+    /// The same for whole lines that are in memory: how many there are. The last one gets an end where it has none.
+    ///
+    /// # Errors
+    /// What a line is not.
+    pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
+        if bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.push(b'\n');
+        }
+        let mut count = 0;
+        for (line, number) in bytes.split_inclusive(|byte| *byte == b'\n').zip(1..) {
+            if self.format != Format::Any {
+                if let Err(error) = std::str::from_utf8(line) {
+                    let at = error.valid_up_to() + 1;
+                    let why = format!("not valid JSON Lines: line {number}: not UTF-8 at column {at}");
+                    return Err(Spilled::Invalid(why));
+                }
+                self.line(line, number)?;
+            }
+            count = number;
+        }
+        Ok(count)
+    }
+}
+
+/// What is read from it is written too.
+struct Tee<R, W> {
+    from: R,
+    to: W,
+    count: u64,
+    /// There was nothing but white space.
+    is_blank: bool,
+    /// None: it need be no text.
+    text: Option<Utf8>,
+    failed: Option<Spilled>,
+}
+
+impl<R: Read, W: Write> Read for Tee<R, W> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let failed = match self.step(bytes) {
+            Ok(count) => return Ok(count),
+            Err(Spilled::Read(error)) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(failed) => failed,
+        };
+        self.failed = Some(failed);
+        Err(io::Error::other("ended early"))
+    }
+}
+
+impl<R: Read, W: Write> Tee<R, W> {
+    fn step(&mut self, bytes: &mut [u8]) -> Result<usize, Spilled> {
+        let count = self.from.read(bytes).map_err(Spilled::Read)?;
+        let piece = bytes.get(..count).unwrap_or_default();
+        self.is_blank &= piece.trim_ascii().is_empty();
+        if let Some(text) = &mut self.text {
+            let before = self.count;
+            let at = |within: usize| before + within as u64;
+            text.hear(piece)
+                .map_err(|within| Spilled::Invalid(format!("not UTF-8 near byte {}", at(within))))?;
+        }
+        self.to.write_all(piece).map_err(Spilled::Write)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+}
+
+/// UTF-8 that comes in pieces.
+#[derive(Debug, Default)]
+struct Utf8 {
+    /// The beginning of a character whose rest is to come: up to three bytes.
+    begun: Vec<u8>,
+}
+
+impl Utf8 {
+    /// `Err`: where in the piece it is none.
+    fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
+        let mut at = 0;
+        while !self.begun.is_empty()
+            && let Some(byte) = piece.get(at)
+        {
+            self.begun.push(*byte);
+            at += 1;
+            match std::str::from_utf8(&self.begun) {
+                Ok(_) => self.begun.clear(),
+                Err(error) if error.error_len().is_none() => {}
+                Err(_) => return Err(at - 1),
+            }
+        }
+        let rest = piece.get(at..).unwrap_or_default();
+        match std::str::from_utf8(rest) {
+            Ok(_) => Ok(()),
+            Err(error) if error.error_len().is_none() => {
+                self.begun.extend(rest.get(error.valid_up_to()..).unwrap_or_default());
+                Ok(())
+            }
+            Err(error) => Err(at + error.valid_up_to()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poured(format: Format, text: &[u8]) -> Result<Vec<u8>, String> {
+        let mut to = Vec::new();
+        let check = Check { format, schema: None };
+        match check.pour(text, &mut to) {
+            Ok(count) => {
+                assert_eq!(count, to.len() as u64);
+                Ok(to)
+            }
+            Err(Spilled::Invalid(why)) => Err(why),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn valid_content_arrives_as_it_is() {
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        let long = format!("[{}0]", "1.5e3, ".repeat(50_000));
+        for json in [
+            &b"{}"[..],
+            b" \n[1, 2.5e-3, \"\xc3\xa4\\u00e4\", null, true]\n\n",
+            b"0",
+            b"\"x\"",
+            b"{\"a\":1,\"a\":2}",
+            &deep,
+            long.as_bytes(),
+        ] {
+            assert_eq!(poured(Format::Json, json).unwrap(), json);
+        }
+        for lines in [&b""[..], b"{}\n", b"1\n2\r\n[3]", b"{\"a\":\"\\n\"}\n"] {
+            assert_eq!(poured(Format::JsonLines, lines).unwrap(), lines);
+        }
+        for any in [&b""[..], b"\0\xff\n\n", &deep] {
+            assert_eq!(poured(Format::Any, any).unwrap(), any);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (json, why) in [
+            (&b""[..], "empty, which is no JSON"),
+            (b" \n ", "empty, which is no JSON"),
+            (b"{\"n\":\n", "not valid JSON: EOF while parsing a value at line 2 column 0"),
+            (b"{", "not valid JSON: EOF while parsing an object at line 1 column 1"),
+            (b"{}\n{}", "not valid JSON: trailing characters at line 2 column 1"),
+            (b"{\"a\":\n nul}", "not valid JSON: expected ident at line 2 column 5"),
+            (b"[1,]", "not valid JSON: expected value at line 1 column 4"),
+            (b"[01]", "not valid JSON: invalid number at line 1 column 3"),
+            (b"NaN", "not valid JSON: expected value at line 1 column 1"),
+            (b"\xef\xbb\xbf{}", "not valid JSON: expected value at line 1 column 1"),
+            (b"\"\xff\"", "not UTF-8 near byte 1"),
+            (b"\"\xe2\x82\"", "not UTF-8 near byte 1"),
+            (b"{}\0", "not valid JSON: trailing characters at line 1 column 3"),
+        ] {
+            let said = poured(Format::Json, json).unwrap_err();
+            assert!(said.starts_with(why), "{}: {said}", String::from_utf8_lossy(json));
+        }
+        for (lines, why) in [
+            (&b"{}\n{\n}\n"[..], "not valid JSON Lines: line 2: EOF while parsing an object"),
+            (b"1\n\n2\n", "not valid JSON Lines: line 2: it is empty"),
+            (b"1 2\n", "not valid JSON Lines: line 1: trailing characters at column 3"),
+            (b"\"\xff\"\n", "not UTF-8 near byte 1"),
+        ] {
+            let said = poured(Format::JsonLines, lines).unwrap_err();
+            assert!(said.starts_with(why), "{}: {said}", String::from_utf8_lossy(lines));
+        }
+    }
+
+    #[test]
+    fn a_character_may_come_in_pieces() {
+        for text in ["\u{e4}", "\u{20ac}", "\u{1f980}", "a\u{1f980}b"] {
+            for at in 0..=text.len() {
+                let mut utf8 = Utf8::default();
+                let (one, two) = text.as_bytes().split_at(at);
+                assert_eq!((utf8.hear(one), utf8.hear(two)), (Ok(()), Ok(())), "{text} at {at}");
+                assert!(utf8.begun.is_empty());
+            }
+        }
+        let mut utf8 = Utf8::default();
+        assert_eq!((utf8.hear(b"\xe2\x82"), utf8.hear(b"x")), (Ok(()), Err(0)));
+    }
+
+    #[test]
+    fn lines_are_made_whole_and_counted() {
+        let whole = |format, text: &[u8]| {
+            let mut bytes = text.to_vec();
+            let count = Check { format, schema: None }.whole_lines(&mut bytes);
+            count.map(|count| (count, bytes)).map_err(|spilled| match spilled {
+                Spilled::Invalid(why) => why,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(whole(Format::JsonLines, b"1\n2").unwrap(), (2, b"1\n2\n".to_vec()));
+        assert_eq!(whole(Format::JsonLines, b"").unwrap(), (0, Vec::new()));
+        assert_eq!(whole(Format::Any, b"a\n\n\xff").unwrap(), (3, b"a\n\n\xff\n".to_vec()));
+        assert!(whole(Format::JsonLines, b"1\n\"\xff\"\n").unwrap_err().contains("line 2: not UTF-8"));
+        assert!(whole(Format::JsonLines, b"1\nx\n").unwrap_err().contains("line 2: expected value"));
+    }
+
+    #[test]
+    fn a_reader_or_a_writer_that_fails_is_told_apart() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::Error::from_raw_os_error(nix::libc::ENOSPC))
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::from_raw_os_error(nix::libc::EIO))
+            }
+        }
+        for format in [Format::Json, Format::JsonLines, Format::Any] {
+            let check = Check { format, schema: None };
+            assert!(matches!(check.pour(&b"{}"[..], Full), Err(Spilled::Write(_))), "{format}");
+            assert!(matches!(check.pour(Broken, io::sink()), Err(Spilled::Read(_))), "{format}");
+        }
+    }
+}

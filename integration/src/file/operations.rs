@@ -1,0 +1,202 @@
+//! From Rust: one operation on a file under its lock, and several under one.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::dialect::file::Mode;
+use beadlock_checker::escape::{escaped, escaped_path};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::append::{Appended, Lines, append as append_lines};
+use super::entry::Entry;
+use super::json::{Check, Format};
+use super::lock::FileLock;
+use super::stage::Stage;
+use super::write::{self, Draft, Rules, Written, tidy};
+use crate::failure::Error;
+
+/// What content is called that no command line has named.
+const CONTENT: &str = "the content";
+
+/// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the file's
+/// name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of backups take
+/// the lock by hand ([`FileLock::write_with`]).
+///
+/// ```no_run
+/// # fn main() -> Result<(), beadlock::Error> {
+/// beadlock::file::atomic_write("todo.json", r#"{"n": 1}"#)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
+pub fn atomic_write(path: impl Into<PathBuf>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
+    let lock = FileLock::exclusive(path)?;
+    let entry = Entry::open(lock.path())?;
+    let written = lock.alone(|| write::write(&entry, &lock, content.as_ref(), CONTENT, &Rules::default()))?;
+    lock.release()?;
+    Ok(written)
+}
+
+/// Gives the file at `path` this value as JSON, indented by two spaces, as [`atomic_write`] does.
+///
+/// # Errors
+/// As [`atomic_write`]; also when the value is none that JSON has.
+pub fn save_json(path: impl Into<PathBuf>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
+    let path = path.into();
+    let content = json(&path, value)?;
+    let lock = FileLock::exclusive(path)?;
+    let rules = Rules::default().format(Format::Json);
+    let entry = Entry::open(lock.path())?;
+    let written = lock.alone(|| write::write(&entry, &lock, content.as_slice(), CONTENT, &rules))?;
+    lock.release()?;
+    Ok(written)
+}
+
+/// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what `change`
+/// does. Where there is no file it gets `null`. Numbers beyond an `f64` lose digits: such a file is one for
+/// [`FileLock::read`] and [`FileLock::write`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), beadlock::Error> {
+/// let id = beadlock::file::update_json("todo.json", |todo| {
+///     let id = todo["next"].as_u64().unwrap_or(1);
+///     todo["next"] = (id + 1).into();
+///     id
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`atomic_write`]; also when what is there is no JSON.
+pub fn update_json<R>(path: impl Into<PathBuf>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+    let lock = FileLock::exclusive(path)?;
+    let entry = Entry::open(lock.path())?;
+    let result = lock.alone(|| update(&entry, &lock, change))?;
+    lock.release()?;
+    Ok(result)
+}
+
+/// Adds whole lines to the end of the file at `path`, each a JSON value, under its lock: never in the middle of somebody
+/// else's, all of them or none.
+///
+/// # Errors
+/// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
+pub fn append(path: impl Into<PathBuf>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
+    let path = path.into();
+    let lines = checked(&path, lines.as_ref())?;
+    let lock = FileLock::exclusive(path)?;
+    let entry = Entry::open(lock.path())?;
+    let appended = lock.alone(|| append_lines(&entry, &lock, &lines))?;
+    lock.release()?;
+    Ok(appended)
+}
+
+impl FileLock {
+    /// All of the file's content; `None`: there is no file.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, Error> {
+        write::read(&Entry::open(self.path())?)
+    }
+
+    /// Gives the file this content, as [`atomic_write`] does.
+    ///
+    /// # Errors
+    /// As [`FileLock::write_with`].
+    pub fn write(&self, content: impl AsRef<[u8]>) -> Result<Written, Error> {
+        self.write_with(content.as_ref(), &Rules::default())
+    }
+
+    /// Gives the file what `from` reads, by these rules. It is never held in memory as a whole, unless a schema is to check
+    /// it.
+    ///
+    /// # Errors
+    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::Code::LockLost) when the
+    /// lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was then.
+    pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
+        let entry = Entry::open(self.path())?;
+        self.in_turn(|| write::write(&entry, self, from, CONTENT, rules))
+    }
+
+    /// Gives the file this value as JSON, as [`save_json`] does.
+    ///
+    /// # Errors
+    /// As [`save_json`].
+    pub fn save_json(&self, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
+        let content = json(self.path(), value)?;
+        self.write_with(content.as_slice(), &Rules::default().format(Format::Json))
+    }
+
+    /// Lets `change` change the JSON in the file, as [`update_json`] does.
+    ///
+    /// # Errors
+    /// As [`update_json`].
+    pub fn update_json<R>(&self, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+        let entry = Entry::open(self.path())?;
+        self.in_turn(|| update(&entry, self, change))
+    }
+
+    /// Adds whole lines, each a JSON value, to the end of the file. A last line without an end gets one.
+    ///
+    /// # Errors
+    /// When a line is no JSON; what the system said. The file is as it was then.
+    pub fn append(&self, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
+        let lines = checked(self.path(), lines.as_ref())?;
+        let entry = Entry::open(self.path())?;
+        self.in_turn(|| append_lines(&entry, self, &lines))
+    }
+
+    /// One operation under a lock that was taken for it. Under a hold others may be at work too.
+    pub(crate) fn alone<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.is_nested() { self.in_turn(work) } else { work() }
+    }
+
+    fn in_turn<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.mode() == Mode::Shared {
+            let path = escaped_path(self.path());
+            return Err(Error::usage(format!(
+                "{path} is locked by many at once (shared), and so for reading only"
+            )));
+        }
+        let turn = self.turn()?;
+        let done = work();
+        drop(turn);
+        done
+    }
+}
+
+fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+    tidy(entry)?;
+    let mut value = match write::read(entry)? {
+        None => Value::Null,
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let why = escaped(&error.to_string()).to_string();
+            let what = format!("{} is not valid JSON: {why}", escaped_path(entry.path()));
+            Error::io(what, std::io::ErrorKind::InvalidData)
+        })?,
+    };
+    let result = change(&mut value);
+    let content = json(entry.path(), &value)?;
+    let draft = Draft::fill(Stage::new(entry)?, entry, content.as_slice(), CONTENT, &Check::NOTHING)?;
+    draft.commit(entry, lock, &Rules::default())?;
+    Ok(result)
+}
+
+fn json(path: &Path, value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> {
+    let mut content = serde_json::to_vec_pretty(value).map_err(|error| {
+        let path = escaped_path(path);
+        Error::io(format!("the value for {path} is none of JSON: {error}"), std::io::ErrorKind::InvalidData)
+    })?;
+    content.push(b'\n');
+    Ok(content)
+}
+
+fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
+    let check = Check { format: Format::JsonLines, schema: None };
+    Lines::read(lines, &check).map_err(|spilled| spilled.error(path, CONTENT, "stays as it was"))
+}

@@ -1,0 +1,55 @@
+//! A JSON Schema that content is checked by, read from a file once, before any lock.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::system_words;
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::failure::Error;
+
+/// A schema that is ready to check.
+pub struct Schema {
+    name: String,
+    validator: Validator,
+}
+
+impl Schema {
+    /// Reads the schema in a file. What it refers to elsewhere is never fetched.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is no schema.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let name = escaped_path(path);
+        let bytes = fs::read(path).map_err(|error| {
+            let why = system_words(&error);
+            Error::io(format!("failed to read the schema {name}: {why}"), error.kind())
+        })?;
+        let no_schema = |why: &str| {
+            Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)))
+        };
+        let schema: Value = serde_json::from_slice(&bytes).map_err(|error| no_schema(&error.to_string()))?;
+        let validator = jsonschema::validator_for(&schema).map_err(|error| no_schema(&error.to_string()))?;
+        Ok(Self { name, validator })
+    }
+
+    /// Whether the value is as it says.
+    ///
+    /// # Errors
+    /// What is not, and where, in words.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let Some(error) = self.validator.iter_errors(value).next() else { return Ok(()) };
+        let place = error.instance_path().to_string();
+        let place = if place.is_empty() { "its top".to_owned() } else { escaped(&place).to_string() };
+        Err(format!("not what {} asks for: {} at {place}", self.name, escaped(&error.to_string())))
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
+    }
+}

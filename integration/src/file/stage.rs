@@ -1,0 +1,184 @@
+//! The stage: where new content is written before it is the file's. It has no name, so that nothing is left of it whenever
+//! this process ends; a file system without such files has it as `PATH.tmp`, which the next operation under the lock
+//! removes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::sys::stat::{FileStat, Mode, fchmod};
+use nix::unistd::{Gid, Uid, fchown};
+
+use super::entry::{Beside, Entry};
+use crate::failure::{Code, Error};
+
+/// The bits of a mode that `chmod` sets.
+const PERMISSIONS: u32 = 0o7777;
+
+/// New content on its way. Dropped, nothing is left of it.
+#[derive(Debug)]
+#[must_use = "dropped, its content is gone"]
+pub struct Stage<'e> {
+    entry: &'e Entry,
+    file: File,
+    has_name: bool,
+    is_synced: bool,
+    /// Mode and owners that it was given.
+    given: Option<(u32, u32, u32)>,
+}
+
+impl<'e> Stage<'e> {
+    /// One without a name, which needs no lock; `None` where there are none.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn unnamed(entry: &'e Entry) -> Result<Option<Self>, Error> {
+        let file = entry.create_unnamed()?;
+        Ok(file.map(|file| Self { entry, file, has_name: false, is_synced: false, given: None }))
+    }
+
+    /// One called `PATH.tmp`. Only under the lock.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn named(entry: &'e Entry) -> Result<Self, Error> {
+        // Nobody is to read in it what the file's own mode keeps to itself.
+        let mode = entry.look(Beside::Itself)?.map_or(0o666, |_| 0o600);
+        let file = entry.create(Beside::Stage, mode)?;
+        Ok(Self { entry, file, has_name: true, is_synced: false, given: None })
+    }
+
+    /// The best that there is. Only under the lock.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn new(entry: &'e Entry) -> Result<Self, Error> {
+        match Self::unnamed(entry)? {
+            Some(stage) => Ok(stage),
+            None => Self::named(entry),
+        }
+    }
+
+    /// To be written to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// A failure while it was written.
+    pub fn failed(&self, error: io::Error) -> Error {
+        self.entry.failed("write the new content of", Beside::Itself, error)
+    }
+
+    /// All of it is there: it gets mode and owner of the file, and is put on the disk.
+    ///
+    /// # Errors
+    /// What the system said; [`Code::NotPermitted`] when the file belongs to somebody whom this user cannot give files to.
+    pub fn seal(&mut self, original: Option<&FileStat>) -> Result<(), Error> {
+        if let Some(original) = original {
+            self.resemble(original)?;
+        }
+        if !self.is_synced {
+            self.file
+                .sync_all()
+                .map_err(|error| self.entry.failed("sync the new content of", Beside::Itself, error))?;
+            self.is_synced = true;
+        }
+        Ok(())
+    }
+
+    fn resemble(&mut self, original: &FileStat) -> Result<(), Error> {
+        let mode = original.st_mode & PERMISSIONS;
+        let wanted = Some((mode, original.st_uid, original.st_gid));
+        if self.given == wanted {
+            return Ok(());
+        }
+        let now = self.entry.stat(&self.file)?;
+        let uid = (now.st_uid != original.st_uid).then(|| Uid::from_raw(original.st_uid));
+        let gid = (now.st_gid != original.st_gid).then(|| Gid::from_raw(original.st_gid));
+        let is_given = uid.is_some() || gid.is_some();
+        if is_given {
+            fchown(&self.file, uid, gid).map_err(|errno| self.not_given(original, errno))?;
+        }
+        // Giving it away takes bits of the mode off.
+        if is_given || now.st_mode & PERMISSIONS != mode {
+            fchmod(&self.file, Mode::from_bits_truncate(mode))
+                .map_err(|errno| self.entry.failed("set the mode of", Beside::Stage, errno))?;
+            self.is_synced = false;
+        }
+        self.given = wanted;
+        Ok(())
+    }
+
+    fn not_given(&self, original: &FileStat, errno: Errno) -> Error {
+        let error = self.entry.failed("keep the owner of", Beside::Itself, errno);
+        if errno != Errno::EPERM {
+            return error;
+        }
+        let FileStat { st_uid, st_gid, .. } = original;
+        let message = format!("{error}: it belongs to UID {st_uid}, GID {st_gid}; write it as that user");
+        Error::new(Code::NotPermitted, message)
+    }
+
+    /// Gives it the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn name(mut self) -> Result<Self, Error> {
+        if self.has_name {
+            return Ok(self);
+        }
+        match self.entry.name_unnamed(&self.file, Beside::Stage) {
+            Ok(()) => {
+                self.has_name = true;
+                Ok(self)
+            }
+            // Files without a name, and no way to give them one: no /proc, or no hard links.
+            Err(Errno::ENOENT | Errno::EPERM | Errno::EOPNOTSUPP | Errno::EXDEV) => self.copied(),
+            Err(errno) => Err(self.entry.failed("create", Beside::Stage, errno)),
+        }
+    }
+
+    /// The same content under a name from the beginning.
+    fn copied(self) -> Result<Self, Error> {
+        let mut copy = Self::named(self.entry)?;
+        let mut from = Reader { file: &self.file, at: 0 };
+        io::copy(&mut from, &mut &copy.file).map_err(|error| copy.failed(error))?;
+        let like = self.entry.stat(&self.file)?;
+        copy.seal(Some(&like))?;
+        Ok(copy)
+    }
+
+    /// It becomes the file: in one step, over whatever was there.
+    ///
+    /// # Errors
+    /// What the system said; the file is as it was then.
+    pub fn become_the_file(mut self) -> Result<(), Error> {
+        self.entry.rename(Beside::Stage, Beside::Itself)?;
+        self.has_name = false;
+        Ok(())
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if self.has_name {
+            // What cannot be removed now is removed by the next operation.
+            let _ = self.entry.remove(Beside::Stage);
+        }
+    }
+}
+
+/// Reads a file from its beginning, wherever its offset is.
+struct Reader<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl io::Read for Reader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(bytes, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}

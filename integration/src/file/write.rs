@@ -1,0 +1,203 @@
+//! The one way in which a file gets new content: all of it, or none.
+//!
+//! 1. The content is written to a stage that has no name, and checked on the way.
+//! 2. With the lock held: what a crash has left (`PATH.tmp`) is removed; the stage gets mode and owner of the file, is
+//!    synced, and gets the name `PATH.tmp`.
+//! 3. The backups are moved by one, and the file gets a second name, `PATH.1`.
+//! 4. `PATH.tmp` is renamed over the file, and the directory is synced.
+//!
+//! Killed before 4, the file is as it was, and is its own newest backup perhaps, which the next write lets be; after it, it
+//! is new. Content that is what it was before is written like any other.
+//!
+//! # Limits
+//! The file is a new one each time. Of the old one it has mode and owner, and no ACL or other extended attribute; whoever
+//! has the old one open, or has another hard link to it, has the old content, which a warning says of links.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::escape::escaped_path;
+use nix::sys::stat::FileStat;
+
+use super::backups::{self, Kept};
+use super::entry::{Beside, Entry};
+use super::json::{Check, Format};
+use super::lock::FileLock;
+use super::schema::Schema;
+use super::stage::Stage;
+use crate::failure::Error;
+
+/// What a write checks and keeps.
+#[derive(Debug, Default)]
+pub struct Rules {
+    format: Option<Format>,
+    schema: Option<Schema>,
+    backups: Option<u32>,
+}
+
+impl Rules {
+    /// What the content has to be; [`Format::of`] the file's name unless told otherwise.
+    #[must_use]
+    pub fn format(self, format: Format) -> Self {
+        Self { format: Some(format), ..self }
+    }
+
+    /// What each value has to be beside. A schema makes no JSON of what may be anything.
+    #[must_use]
+    pub fn schema(self, schema: Schema) -> Self {
+        Self { schema: Some(schema), ..self }
+    }
+
+    /// How many backups are kept, 5 unless told otherwise; 0 makes none, and leaves those that are there.
+    #[must_use]
+    pub fn backups(self, count: u32) -> Self {
+        Self { backups: Some(count), ..self }
+    }
+
+    /// What is checked of the content of the file at `path`.
+    pub(crate) fn check(&self, path: &Path) -> Check<'_> {
+        let format = self.format.unwrap_or_else(|| Format::of(path));
+        Check { format, schema: self.schema.as_ref() }
+    }
+}
+
+/// A write that has been done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// The file, where symbolic links have led to.
+    pub path: PathBuf,
+    /// How many bytes it has now.
+    pub bytes: u64,
+    /// There was no such file before.
+    pub created: bool,
+    /// What it was before.
+    pub backup: Option<PathBuf>,
+    /// Other hard links to what it was before: they have the old content still.
+    pub other_links: u64,
+}
+
+impl fmt::Display for Written {
+    /// `wrote PATH (12 bytes; what it was before is in PATH.1)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, bytes, created, backup, .. } = self;
+        let unit = if *bytes == 1 { "byte" } else { "bytes" };
+        let verb = if *created { "created" } else { "wrote" };
+        write!(f, "{verb} {} ({bytes} {unit}", escaped_path(path))?;
+        match backup {
+            Some(backup) => write!(f, "; what it was before is in {})", escaped_path(backup)),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+/// What an operation does first when it has the lock: what a crash has left is removed.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn tidy(entry: &Entry) -> Result<(), Error> {
+    entry.remove(Beside::Stage).map(drop)
+}
+
+/// Content that is checked and complete, and not the file's yet.
+#[derive(Debug)]
+#[must_use = "nothing is written before `commit`"]
+pub struct Draft<'e> {
+    stage: Stage<'e>,
+    bytes: u64,
+}
+
+impl<'e> Draft<'e> {
+    /// Of content that is there already.
+    pub fn of(stage: Stage<'e>, bytes: u64) -> Self {
+        Self { stage, bytes }
+    }
+
+    /// Copies `from`, which is called `source` in what is said of it, to `stage`.
+    ///
+    /// # Errors
+    /// When it could not be read, is not what it has to be, or there is no room for it.
+    pub fn fill(
+        stage: Stage<'e>,
+        entry: &Entry,
+        from: impl Read,
+        source: &str,
+        check: &Check<'_>,
+    ) -> Result<Self, Error> {
+        match check.pour(from, stage.file()) {
+            Ok(bytes) => Ok(Self { stage, bytes }),
+            Err(spilled) => Err(spilled.error(entry.path(), source, "stays as it was")),
+        }
+    }
+
+    /// It is put on the disk, with mode and owner of the file as that is now. Need not be under the lock, for the commit
+    /// looks again: what can be done before is not done while others wait.
+    ///
+    /// # Errors
+    /// As [`Draft::commit`].
+    pub fn prepare(mut self, entry: &Entry) -> Result<Self, Error> {
+        self.stage.seal(entry.look(Beside::Itself)?.as_ref())?;
+        Ok(self)
+    }
+
+    /// It becomes the file. Only under its lock, after [`tidy`].
+    ///
+    /// # Errors
+    /// What the system said, or that the lock is lost. The file is as it was then, unless the words say that it is new.
+    pub fn commit(mut self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
+        let original = entry.look(Beside::Itself)?;
+        self.stage.seal(original.as_ref())?;
+        let stage = self.stage.name()?;
+        entry.guarded_by(lock)?;
+        let count = rules.backups.unwrap_or(backups::DEFAULT);
+        let kept =
+            original.as_ref().map_or(Ok(Kept::None), |original| backups::keep(entry, original, count))?;
+        stage.become_the_file()?;
+        entry.sync().map_err(|error| {
+            let error = entry.failed("sync the directory of", Beside::Itself, error);
+            let message = format!("{error}; the file is new, and may be the old one again after a power cut");
+            Error { message, ..error }
+        })?;
+        Ok(Written {
+            path: entry.path().to_owned(),
+            bytes: self.bytes,
+            created: original.is_none(),
+            backup: (kept != Kept::None).then(|| entry.path_of(Beside::Backup(1))),
+            other_links: original.as_ref().map_or(0, |original| other_links(original, kept)),
+        })
+    }
+}
+
+/// Hard links beside the file's own name and its newest backup.
+fn other_links(original: &FileStat, kept: Kept) -> u64 {
+    let links: u64 = original.st_nlink;
+    links.saturating_sub(if kept == Kept::There { 2 } else { 1 })
+}
+
+/// Writes `from` to the file of `entry`. Only under its lock.
+///
+/// # Errors
+/// When the content is not what it has to be, and what the system said. The file is as it was then.
+pub fn write(
+    entry: &Entry,
+    lock: &FileLock,
+    from: impl Read,
+    source: &str,
+    rules: &Rules,
+) -> Result<Written, Error> {
+    tidy(entry)?;
+    let stage = Stage::new(entry)?;
+    Draft::fill(stage, entry, from, source, &rules.check(entry.path()))?.commit(entry, lock, rules)
+}
+
+/// All of the file's content; `None`: there is no file.
+///
+/// # Errors
+/// What the system said.
+pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
+    let Some(mut file) = entry.open_to_read()? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| entry.failed("read", Beside::Itself, error))?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,284 @@
+//! Killed before any system call, and any call failing: the file is as it was or new, whole; no backup is lost but the
+//! oldest; and nothing is left of it after the next operation.
+//!
+//! In `make test` before each call that changes something, and some of the failures; `make syscalls` takes every call and
+//! every failure.
+
+#[path = "../end_to_end/crashes/stepped.rs"]
+mod stepped;
+
+use std::collections::HashMap;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use beadlock_tests::process::marked_by;
+use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool, wait_until};
+use serde_json::Value;
+
+use crate::support::Files;
+use stepped::{Calls, Stepped, kill_at};
+
+/// Side by side: they mostly wait for a disk.
+const LANES: usize = 4;
+/// More calls than any of the commands makes.
+const CALLS: usize = 5000;
+/// Failures that are tried where not all are asked for.
+const FEW: usize = 25;
+
+const OLD: &str = "{\"n\":\"old\"}\n";
+const NEW: &str = "{\"n\":\"new\"}\n";
+const ADDED: &str = "{\"n\":\"old\"}\n{\"n\":\"new\"}\n";
+
+/// An operation on `data`, which was OLD, and what the file is when it is done.
+struct Case {
+    words: &'static [&'static str],
+    done: &'static str,
+    /// What it was becomes a backup.
+    keeps: bool,
+}
+
+const WRITE: Case = Case { words: &["write", "-q", "file:data"], done: NEW, keeps: true };
+const UPDATE: Case = Case {
+    words: &["update", "-q", "--kill-after", "1s", "file:data", "--", "sed", "s/old/new/"],
+    done: NEW,
+    keeps: true,
+};
+const APPEND: Case = Case { words: &["append", "-q", "file:data"], done: ADDED, keeps: false };
+
+fn all_is_asked_for() -> bool {
+    std::env::var("SYSCALL_STRIDE").is_ok_and(|stride| stride == "1")
+}
+
+impl Case {
+    fn scene() -> Scene {
+        let scene = Scene::new();
+        scene.put("data", OLD);
+        scene.put("new", NEW);
+        for number in 1..=5 {
+            scene.put(&format!("data.{number}"), format!("\"backup {number}\"\n"));
+        }
+        scene
+    }
+
+    /// A shell that does what `first` says and becomes the command then.
+    fn command(&self, scene: &Scene, first: &str) -> Command {
+        let mut command = scene.shell(&format!("{first} exec \"$@\" < new > told 2> said"));
+        command.arg("sh").arg(binaries::beadlock()).args(self.words);
+        command
+    }
+
+    /// What the file is: as it was or as it should be.
+    fn whole(&self, scene: &Scene, at: &str) -> bool {
+        let text = scene.text("data");
+        assert!(text == OLD || text == self.done, "{at}: torn: {text:?}");
+        text == self.done
+    }
+
+    /// The backups from the newest on, each whole, and none lost but the oldest. A gap is one that is nobody's.
+    fn backups(&self, scene: &Scene, is_done: bool, at: &str) {
+        let texts: Vec<String> = (1..=5).map(|number| scene.text(&format!("data.{number}"))).collect();
+        let there: Vec<&str> = texts.iter().map(String::as_str).filter(|text| *text != "(none)").collect();
+        let old = (1..=5).map(|number| format!("\"backup {number}\"\n")).collect::<Vec<_>>();
+        let mut expected: Vec<&str> = old.iter().map(String::as_str).collect();
+        let has_new = there.first() == Some(&OLD);
+        assert!(has_new || !(is_done && self.keeps), "{at}: what it was is not kept: {there:?}");
+        if has_new {
+            expected.insert(0, OLD);
+        }
+        expected.truncate(there.len());
+        let lost = 5 + usize::from(has_new) - there.len();
+        assert!(there == expected && lost <= 1, "{at}: {texts:?}");
+    }
+
+    /// What must hold whatever has happened, and after whatever comes next.
+    fn holds(&self, scene: &Scene, at: &str) -> bool {
+        let is_done = self.whole(scene, at);
+        self.backups(scene, is_done, at);
+        let before = scene.text("data");
+        wait_until(Duration::from_secs(30), "what it has started has ended", || marked_by(scene).is_empty());
+        let next = ["append", "-q", "file:data", "--wait", "20s"];
+        let ended = scene.given("{\"n\":\"next\"}", &next);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{at}: the next one");
+        let after = scene.text("data");
+        assert_eq!(after, format!("{before}{{\"n\":\"next\"}}\n"), "{at}: the next one");
+        for line in after.lines() {
+            assert!(serde_json::from_str::<Value>(line).is_ok(), "{at}: {line}");
+        }
+        let known = ["data", "data.lock", "new", "told", "said", "trace"];
+        let is_strange = |name: &String| {
+            let number = name.strip_prefix("data.").and_then(|number| number.parse::<u32>().ok());
+            !known.contains(&name.as_str()) && !number.is_some_and(|number| (1..=5).contains(&number))
+        };
+        let strange: Vec<String> = scene.files().into_iter().filter(is_strange).collect();
+        assert!(strange.is_empty(), "{at}: left behind: {strange:?}");
+        is_done
+    }
+
+    fn killed_at_each(&self) {
+        become_subreaper();
+        let calls = if all_is_asked_for() { Calls::All } else { Calls::Changes };
+        let next = AtomicUsize::new(0);
+        let (ends, kills) = (AtomicUsize::new(CALLS), AtomicUsize::new(0));
+        let (old, new) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..LANES {
+                threads.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        if at >= ends.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let scene = Self::scene();
+                        let what = format!("before call {at} of {:?}", self.words);
+                        match kill_at(self.command(&scene, "kill -STOP $$;"), at, calls, |_| ()) {
+                            Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
+                            Stepped::Ended(code, _) => {
+                                assert_eq!(code, 0, "{what}: it ended by itself: {}", scene.text("said"));
+                                ends.fetch_min(at, Ordering::Relaxed)
+                            }
+                            Stepped::Impossible => {
+                                ends.store(0, Ordering::Relaxed);
+                                return;
+                            }
+                        };
+                        let is_done = self.holds(&scene, &what);
+                        if is_done { &new } else { &old }.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let (kills, old, new) = (kills.into_inner(), old.into_inner(), new.into_inner());
+        match ends.into_inner() {
+            0 => skip::cannot("nobody may trace a program here"),
+            ends => {
+                eprintln!(
+                    "{:?}: killed before {kills} calls, {old} times as it was, {new} times new",
+                    self.words
+                );
+                assert!(
+                    ends < CALLS && kills >= 10 && old > 0 && new > 1,
+                    "this shows nothing: until {ends}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_that_is_killed_every_call() {
+    WRITE.killed_at_each();
+}
+
+#[test]
+fn an_update_that_is_killed_every_call() {
+    UPDATE.killed_at_each();
+}
+
+#[test]
+fn an_append_that_is_killed_every_call() {
+    APPEND.killed_at_each();
+}
+
+/// The calls, and with which errors they can fail.
+const FAULTS: [(&str, &[&str]); 12] = [
+    ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS"]),
+    ("read", &["EIO", "EINTR"]),
+    ("pread64", &["EIO"]),
+    ("write", &["ENOSPC", "EDQUOT", "EIO", "EINTR"]),
+    ("fchmod", &["EIO", "EROFS"]),
+    ("fsync", &["EIO", "ENOSPC", "EDQUOT"]),
+    ("fdatasync", &["EIO", "ENOSPC"]),
+    ("linkat", &["ENOSPC", "EDQUOT", "EIO", "EPERM", "EMLINK"]),
+    ("renameat", &["ENOSPC", "EIO"]),
+    ("unlinkat", &["EIO", "EACCES"]),
+    ("flock", &["EINTR", "ENOLCK"]),
+    ("newfstatat", &["EIO", "EACCES"]),
+];
+
+impl Case {
+    /// Under strace, which follows nobody: a filter's calls are its own.
+    fn traced(&self, scene: &Scene, inject: &[&str]) -> (Ended, String) {
+        let strace = tool("strace").expect("looked for");
+        let mut command = scene.shell("exec \"$@\" < new");
+        command.arg("sh").arg(strace).args(["-o", "trace"]).args(inject);
+        command.arg(binaries::beadlock()).args(self.words.iter().filter(|word| **word != "-q"));
+        let ended = Ended::from(run(command));
+        (ended, scene.text("trace"))
+    }
+
+    fn fails_at_each(&self) {
+        become_subreaper();
+        if tool("strace").is_none() {
+            return;
+        }
+        let (ended, trace) = self.traced(&Self::scene(), &[]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        // What comes before the file's name is the loader's.
+        let mut count: HashMap<&str, (usize, usize)> = HashMap::new();
+        let mut is_named = false;
+        for line in trace.lines() {
+            let Some((call, words)) = line.split_once('(') else { continue };
+            is_named |= call != "execve" && words.contains("/data\"");
+            let (before, all) = count.entry(call).or_default();
+            *all += 1;
+            *before += usize::from(!is_named);
+        }
+        let mut faults = Vec::new();
+        for (call, errors) in FAULTS {
+            let (before, all) = count.get(call).copied().unwrap_or_default();
+            faults
+                .extend(errors.iter().flat_map(|error| (before + 1..=all).map(move |at| (call, *error, at))));
+        }
+        let stride = if all_is_asked_for() { 1 } else { faults.len() / FEW + 1 };
+        let first = std::process::id() as usize % stride;
+        let (mut injected, mut done) = (0, 0);
+        for (call, error, at) in faults.into_iter().skip(first).step_by(stride) {
+            let scene = Self::scene();
+            let inject = format!("inject={call}:error={error}:when={at}");
+            let (ended, trace) = self.traced(&scene, &["-e", &inject]);
+            let what = format!("{inject} of {:?}: {ended:?}", self.words);
+            assert!(!ended.err.contains("panicked"), "{what}");
+            let is_done = self.holds(&scene, &what);
+            assert!(is_done || ended.code != 0, "{what}: it said that it was done");
+            let is_told = ended.err.lines().any(|line| line.starts_with("beadlock: error: "));
+            let is_mute = call == "write";
+            assert!(ended.code == 0 || is_told || is_mute, "{what}: without a word");
+            let says_new = ended.err.contains("the file is new");
+            let may_be_new = ended.code == 0 || says_new || is_mute || ended.err.contains("LOCK_LOST");
+            assert!(!is_done || may_be_new, "{what}: it is new, and nobody says so");
+            injected += usize::from(trace.contains("(INJECTED)"));
+            done += usize::from(is_done);
+        }
+        eprintln!("{:?}: {injected} failures, in spite of {done} of them it was done", self.words);
+        assert!(injected >= FEW / 2, "this shows nothing");
+    }
+}
+
+#[test]
+fn a_write_with_failures_at_every_call() {
+    WRITE.fails_at_each();
+}
+
+#[test]
+fn an_update_with_failures_at_every_call() {
+    UPDATE.fails_at_each();
+}
+
+#[test]
+fn an_append_with_failures_at_every_call() {
+    APPEND.fails_at_each();
+}
+
+/// The scene that all this is about: what it looks like when nothing goes wrong.
+#[test]
+fn undisturbed() {
+    for case in [WRITE, UPDATE, APPEND] {
+        let scene = Case::scene();
+        let ended = Ended::from(run(case.command(&scene, "")));
+        assert_eq!(ended.code, 0, "{}", scene.text("said"));
+        assert!(case.holds(&scene, "undisturbed"));
+        assert_eq!(fs::read_dir(scene.path()).expect("a scene").count(), scene.files().len() + 1);
+    }
+}

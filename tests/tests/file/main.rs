@@ -1,0 +1,9 @@
+//! Files that several programs write: `file:PATH`.
+
+mod append;
+mod crash;
+mod nested;
+mod room;
+mod support;
+mod update;
+mod write;
