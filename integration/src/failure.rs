@@ -9,6 +9,7 @@ use beadlock_checker::dialect::tower::Answer;
 use serde_json::Value;
 
 use crate::exit::Exit;
+use crate::holder::Holder;
 use crate::retry;
 
 /// The error codes that scripts rely on.
@@ -85,12 +86,13 @@ pub struct Error {
     /// What the dialect of a named lock answers, as its document has it.
     pub(crate) lock: Option<Box<Value>>,
     pub(crate) errno: Option<i32>,
+    pub(crate) holder: Option<Box<Holder>>,
 }
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        let (detail, retry_after, lock, errno) = (None, None, None, None);
-        Self { code, exit: code.exit(), message: message.into(), detail, retry_after, lock, errno }
+        let (detail, retry_after, lock, errno, holder) = (None, None, None, None, None);
+        Self { code, exit: code.exit(), message: message.into(), detail, retry_after, lock, errno, holder }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -130,6 +132,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn held_by(mut self, holder: Holder) -> Self {
+        self.holder = Some(Box::new(holder));
+        self
+    }
+
     /// What the system said, where it is known.
     pub(crate) fn system(&self) -> io::Error {
         self.errno.map_or_else(|| io::Error::other(self.message.clone()), io::Error::from_raw_os_error)
@@ -149,6 +156,21 @@ impl Error {
     /// True when the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         self.retry_after.is_some()
+    }
+
+    /// When to come back, where the same call may succeed later.
+    pub fn retry_in(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Who was in the way, where somebody was.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_deref()
+    }
+
+    /// `error.detail` of the JSON contract: `lock_file=… holder_pid=… holder_age_ms=…`.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
     }
 }
 

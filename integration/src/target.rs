@@ -242,6 +242,24 @@ pub fn not_found(error: &NoDatabase) -> Error {
     Error::new(code, error.to_string())
 }
 
+/// A target whose lock is true for as long as its process lives, and needs nothing else.
+///
+/// # Errors
+/// Exit 2 for any other.
+pub fn of_a_process(found: Found) -> Result<Found, Error> {
+    match found.kind {
+        Kind::Beads | Kind::Lock => Ok(found),
+        Kind::Tower => {
+            let typed = found.typed();
+            Err(Error::usage(format!(
+                "{} is kept up by heartbeats, which a lock inside of a process has not; run a command under it: beadlock hold \
+                 {typed} -- CMD",
+                found.given
+            )))
+        }
+    }
+}
+
 /// A holder's name of ours is 1 to 128 printable characters.
 ///
 /// # Errors

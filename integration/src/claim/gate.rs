@@ -17,6 +17,7 @@ use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::wait_for;
 use super::wait::Deadline;
 use crate::failure::{Code, Error};
+use crate::holder::Holder;
 use crate::words;
 
 /// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.
@@ -111,6 +112,7 @@ fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
     );
     Error::new(Code::DrainTimeout, message)
         .detailed(format!("gate={path} drain_ms={}", drain.as_millis()))
+        .held_by(Holder::of_gate(dir))
         .retry_after(Duration::from_secs(5))
 }
 

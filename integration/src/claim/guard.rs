@@ -1,5 +1,6 @@
 //! A lock taken from Rust: a builder, and a guard for the current process.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Held, Release};
 
+use super::asking::Asking;
 use super::attendant::{Attendant, Stopped, Unattended};
 use super::claiming::{Claiming, Says};
 use super::loss::{self, Loss};
@@ -24,20 +26,54 @@ use crate::target::{self, Found};
 #[derive(Debug, Clone)]
 #[must_use = "nothing is claimed before `claim`"]
 pub struct Hold {
-    dir: PathBuf,
+    on: On,
     holder: String,
     wait: Wait,
     drain: Option<Duration>,
     options: Options,
 }
 
+/// What is to be claimed.
+#[derive(Debug, Clone)]
+enum On {
+    Database(PathBuf),
+    /// As a command line names it; without a name what it finds.
+    Target(Option<OsString>),
+}
+
+impl On {
+    fn found(&self, environment: &Environment) -> Result<Found, Error> {
+        match self {
+            Self::Database(dir) => {
+                let database = Database::named(dir, &environment.of_database());
+                Ok(Found::of_database(database.map_err(|error| target::not_found(&error))?))
+            }
+            Self::Target(text) => target::of_a_process(Found::resolve(text.as_deref(), environment)?),
+        }
+    }
+}
+
 impl Hold {
     /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once.
     pub fn on(dir: impl Into<PathBuf>) -> Self {
+        Self::of(On::Database(dir.into()))
+    }
+
+    /// On the target that a command line names so: `.beads`, `beads:DIR` or `lock:PATH`.
+    pub fn target(text: impl Into<OsString>) -> Self {
+        Self::of(On::Target(Some(text.into())))
+    }
+
+    /// On the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
+    pub fn found() -> Self {
+        Self::of(On::Target(None))
+    }
+
+    fn of(on: On) -> Self {
         let program = std::env::current_exe().ok();
         let name = program.as_deref().and_then(Path::file_name).map(super::command::holder_name);
         Self {
-            dir: dir.into(),
+            on,
             holder: name.unwrap_or_else(|| "beadlock".to_owned()),
             wait: Wait::DEFAULT,
             drain: None,
@@ -73,16 +109,28 @@ impl Hold {
     /// In a command of `beadlock hold` on the same database the claim is nested: it stands under the outer lock, has
     /// its id, and releases nothing.
     pub fn claim(self) -> Result<Claim, Error> {
-        self.claim_in(&Environment::read())
+        Ok(self.claim_in(&Environment::read(), &mut Unattended)?)
     }
 
-    fn claim_in(self, environment: &Environment) -> Result<Claim, Error> {
-        let Self { dir, holder, wait, drain, options } = self;
+    /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and nothing is
+    /// claimed.
+    ///
+    /// # Errors
+    /// As [`Hold::claim`].
+    pub fn claim_unless(self, mut is_over: impl FnMut() -> bool) -> Result<Option<Claim>, Error> {
+        match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)?) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(Stopped::Signalled(_)) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
+        let Self { on, holder, wait, drain, options } = self;
         target::check_holder(&holder)?;
-        let database = Database::named(&dir, &environment.of_database());
-        let target = Found::of_database(database.map_err(|error| target::not_found(&error))?);
+        let target = on.found(environment)?;
         let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
-        Ok(wish.claim(environment, &mut Unattended)?)
+        wish.claim(environment, attendant)
     }
 }
 
@@ -134,9 +182,14 @@ impl Claim {
         &self.id
     }
 
-    /// The database's directory, canonical.
+    /// The database's directory, canonical; of `lock:PATH` the one that the lock file lies in.
     pub fn dir(&self) -> &Path {
         self.target.dir()
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> PathBuf {
+        self.target.path()
     }
 
     /// Whether the lock is still there and still ours (the outer claim's, when nested): to be asked before a step that
@@ -233,6 +286,7 @@ pub(crate) fn release(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     fn database() -> (tempfile::TempDir, PathBuf) {
         let top = tempfile::tempdir().unwrap();
@@ -258,7 +312,7 @@ mod tests {
         let (_top, dir) = database();
         let claim = Hold::on(&dir).claim().unwrap();
         let under_it = Environment::of(&[("BEADLOCK_ID", claim.id())]);
-        let nested = Hold::on(&dir).wait(Wait::No).claim_in(&under_it).unwrap();
+        let nested = Hold::on(&dir).wait(Wait::No).claim_in(&under_it, &mut Unattended).unwrap();
         claim.still_held().unwrap();
         nested.still_held().unwrap();
         std::fs::write(dir.join(".exclusive-lock"), "somebody else's").unwrap();
@@ -282,13 +336,13 @@ mod tests {
             let target = format!("beads:{}", dir.display());
             Environment::of(&[("BEADLOCK_HELD_TARGET", &target), ("BEADLOCK_HELD_ID", id)])
         };
-        let inner = Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id())).unwrap();
+        let inner = Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap();
         assert_eq!(inner.id(), outer.id());
         inner.release().unwrap();
-        drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id())).unwrap());
+        drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap());
         assert!(dir.join(".exclusive-lock").exists(), "it releases nothing");
-        let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"));
-        assert_eq!(stranger.unwrap_err().code(), Code::LockHeld);
+        let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"), &mut Unattended);
+        assert_eq!(Error::from(stranger.unwrap_err()).code(), Code::LockHeld);
         outer.release().unwrap();
         assert!(!dir.join(".exclusive-lock").exists());
     }
@@ -305,6 +359,43 @@ mod tests {
         assert!(words.contains("did not wait"), "{words}");
         assert_eq!(std::fs::read(dir.join(".exclusive-lock")).unwrap(), before);
         first.release().unwrap();
+    }
+
+    #[test]
+    fn who_was_in_the_way_is_told_to_programs_too() {
+        let (_top, dir) = database();
+        let first = Hold::on(&dir).holder("first").claim().unwrap();
+        let error = Hold::target(&dir).wait(Wait::No).claim().unwrap_err();
+        let holder = error.holder().unwrap();
+        assert_eq!((holder.name.as_deref(), holder.path.as_path()), (Some("first"), first.path().as_path()));
+        assert_eq!(holder.pid, Some(i64::from(std::process::id())));
+        assert!(holder.age.is_some() && error.retry_in().is_some() && error.detail().is_some());
+        first.release().unwrap();
+    }
+
+    #[test]
+    fn a_wait_that_is_called_off_claims_nothing() {
+        let (top, dir) = database();
+        let lock = [OsStr::new("lock:"), top.path().join("x").as_os_str()].join(OsStr::new(""));
+        for target in [dir.into_os_string(), lock] {
+            let first = Hold::target(&target).claim().unwrap();
+            let mut asked = 0;
+            let second = Hold::target(&target).wait(Wait::UpTo(Duration::MAX)).claim_unless(|| {
+                asked += 1;
+                asked == 3
+            });
+            assert!(second.unwrap().is_none() && asked == 3, "{target:?}: asked {asked} times");
+            let path = first.path();
+            first.release().unwrap();
+            assert!(!path.exists(), "{target:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_needs_more_than_a_living_process_is_refused() {
+        let error = Hold::target("tower:app-prod").claim().unwrap_err();
+        assert_eq!(error.code(), Code::Usage);
+        assert!(error.to_string().contains("beadlock hold tower:app-prod"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! gate.rs        the gate with a bounded wait: a helper thread blocked in flock(2)
 //! event.rs       what wakes a wait: the directory, the holder's end, a signal
 //! attendant.rs   who looks after a wait: tells the user, hears signals; what it hears, and how it stops one
+//! asking.rs      a wait that asks whether it is to go on
 //! nested.rs      inside another hold, or inside a cycle
 //! loss.rs        the watch over a lock that is held
 //! keeping.rs     a lock that stands is watched, and where its dialect wants that kept up
@@ -20,6 +21,7 @@
 //! supervise.rs   from the command's start to the end of what must end before the release
 //! ```
 
+pub mod asking;
 pub mod attendant;
 pub mod claiming;
 pub mod command;

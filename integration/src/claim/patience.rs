@@ -17,6 +17,7 @@ use super::event::{Events, wait_for};
 use super::wait::{Backoff, Deadline, Wait};
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
+use crate::holder::Holder;
 use crate::target::Found;
 use crate::{next, words};
 
@@ -192,8 +193,10 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         },
     };
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
-    let error =
-        Error::new(Code::LockHeld, message).detailed(detail).retry_on_a_lock_of(words::known_age(record));
+    let error = Error::new(Code::LockHeld, message)
+        .detailed(detail)
+        .held_by(Holder::of_record(&target.path(), record))
+        .retry_on_a_lock_of(words::known_age(record));
     match record {
         Record::Beads(_) => error,
         Record::Tower(record) => error.answering(&Answer::blocked(record)),
@@ -217,7 +220,10 @@ fn stale(target: &Found, skip: &Skip) -> Error {
         record.pid(),
         words::age(record).as_millis()
     );
-    let error = Error::new(Code::LockStale, message).detailed(detail).ending(Exit::Conflict);
+    let error = Error::new(Code::LockStale, message)
+        .detailed(detail)
+        .held_by(Holder::of_record(&target.path(), record))
+        .ending(Exit::Conflict);
     match answer {
         Some(answer) => error.answering(&answer),
         None => error,

@@ -14,6 +14,7 @@ use super::registry::Registered;
 use super::target::FileTarget;
 use super::turn::{self, InTurn, Turn};
 use super::watch;
+use crate::claim::asking::Asking;
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::loss::Loss;
@@ -54,6 +55,20 @@ impl Locking {
     pub fn acquire(&self) -> Result<FileLock, Error> {
         let target = FileTarget::of(&self.path)?;
         Ok(take(&target, self.mode, self.wait, None, &mut Unattended)?)
+    }
+
+    /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
+    /// nothing is locked.
+    ///
+    /// # Errors
+    /// As [`Locking::acquire`].
+    pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
+        let target = FileTarget::of(&self.path)?;
+        match take(&target, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)?) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(Stopped::Signalled(_)) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::claim::loss::Loss;
 use crate::claim::wait::Wait;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
+use crate::holder::Holder;
 use crate::words;
 
 /// Who has the flock, as far as `/proc` shows. The warden of a hold shares it, and is named only where it is alone.
@@ -39,23 +40,27 @@ pub fn names(holders: &[GateHolder]) -> String {
 
 /// The wait ran out.
 pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
-    let (name, holders) = (target.shown(), holders(target));
+    let (name, seen) = (target.shown(), holders(target));
     let (said, then) = match wait {
         Wait::No => (file::held(&name), "it was not waited for (--wait DUR does)"),
         Wait::UpTo(limit) => {
             (file::timed_out(limit), "wait for it to complete, or raise the timeout (--wait DUR)")
         }
     };
-    let (names, dir) = (names(&holders), quoted_path(target.dir()));
+    let (names, dir) = (names(&seen), quoted_path(target.dir()));
     let message = format!(
         "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: lsof +D {dir}"
     );
     let mut detail =
         format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
-    if let Some(holder) = holders.first() {
+    if let Some(holder) = seen.first() {
         detail.push_str(&format!(" holder_pid={}", holder.pid));
     }
-    Error::new(Code::LockFailed, message).ending(Exit::FileHeld).detailed(detail).retry_on_a_lock_of(None)
+    Error::new(Code::LockFailed, message)
+        .ending(Exit::FileHeld)
+        .detailed(detail)
+        .held_by(Holder::of_flock(target.lock(), &seen))
+        .retry_on_a_lock_of(None)
 }
 
 /// This process has it, or is about to.

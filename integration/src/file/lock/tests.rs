@@ -240,3 +240,24 @@ fn turns_exclude_each_other_under_one_lock() {
     assert!(lock.turn().is_err());
     drop(turn);
 }
+
+#[test]
+fn a_wait_that_is_called_off_locks_nothing_and_a_refusal_names_the_holder() {
+    let (_top, file) = scene();
+    let other = Other::holding(&file, "-x");
+    let mut asked = 0;
+    let called_off = FileLock::on(&file).wait(Wait::UpTo(Duration::MAX)).acquire_unless(|| {
+        asked += 1;
+        asked == 3
+    });
+    assert!(called_off.unwrap().is_none() && asked == 3, "asked {asked} times");
+    let error = at_once(&file).unwrap_err();
+    let holder = error.holder().unwrap();
+    assert_eq!((holder.pid, holder.path.as_path()), (Some(i64::from(other.0.id())), &*file::lock_of(&file)));
+    drop(other);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while at_once(&file).is_err() {
+        assert!(Instant::now() < deadline, "what was called off keeps the lock");
+        sleep(Duration::from_millis(2));
+    }
+}
