@@ -27,7 +27,10 @@ pub fn run() -> End {
     if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)
         && first == acquire::ARGUMENT
     {
-        return acquire::keep(rest);
+        return acquire::keeper(rest);
+    }
+    if words.get(1).is_some_and(|first| first == file::keeper::ARGUMENT) {
+        return file::keeper::main(words.get(2..).unwrap_or_default());
     }
     if words.get(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return End::Code(guardian::main(words.into_iter().skip(2)));

@@ -20,6 +20,7 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::End;
 use crate::failure::{Code, Error};
+use crate::file::{self, FileTarget};
 use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::tower;
@@ -29,7 +30,7 @@ use crate::words::{millis, quoted};
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The id that acquire has printed [env: BEADLOCK_ID]
     #[arg(long, value_name = "ID")]
@@ -81,6 +82,18 @@ fn release(
              \"$claim\"; set +a)",
         ));
     };
+    let meant = FileTarget::meant(typed.target.as_deref(), environment)?;
+    if let Some(target) = meant {
+        if typed.audit.is_some() {
+            let why = "the keeper writes into the file that acquire was told";
+            return Err(file::options::means_nothing("--audit of release", why));
+        }
+        tower::options::refuse_for(
+            &target.given(),
+            typed.result.map(|_| "--result").or(typed.failure.given()),
+        )?;
+        return file::release::release(target, &id, talk);
+    }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     let given = typed.result.map(|_| "--result").or(typed.failure.given());
     let is_named = target.lock_name().is_some();

@@ -243,17 +243,19 @@ const NO_PIDFD: Duration = Duration::from_millis(500);
 
 /// A process that a claim is kept for: its PID, and when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Subject {
+pub struct Subject {
     pid: i32,
     start_ticks: Option<u64>,
 }
 
 impl Subject {
-    fn of(pid: i32) -> Self {
+    /// The process that has this PID now.
+    pub fn of(pid: i32) -> Self {
         Self { pid, start_ticks: Stat::read(pid).map(|stat| stat.start_ticks) }
     }
 
-    fn parse(words: &str) -> Option<Self> {
+    /// As its `Display` has it; `None`: there is none.
+    pub fn parse(words: &str) -> Option<Self> {
         let (pid, start) = words.split_once(' ')?;
         Some(Self { pid: pid.parse().ok()?, start_ticks: start.parse().ok() })
     }
@@ -276,7 +278,7 @@ impl fmt::Display for Subject {
 }
 
 /// Why there is nothing to keep any more.
-enum Kept {
+pub enum Kept {
     /// The claim is to end, for this reason.
     Until(Why),
     /// It was lost.
@@ -284,7 +286,7 @@ enum Kept {
 }
 
 /// Keeps it until there is a reason to end the claim, or it has ended.
-fn keep(
+pub fn keep(
     mut guard: Guard<'_>,
     deadline: Deadline,
     mut subject: Option<Subject>,
@@ -342,7 +344,8 @@ fn adopt(target: &Found, id: &str) -> Option<Held> {
     }
 }
 
-fn close_all() {
+/// Closes all but the three streams.
+pub fn close_all() {
     let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let open: Vec<i32> = numbers.filter(|number| *number > 2).collect();
@@ -352,8 +355,11 @@ fn close_all() {
     }
 }
 
-/// All but stdin, which is the pipe.
-fn get_away() -> io::Result<()> {
+/// Leaves whoever has started this: its session, its streams but stdin, which is the pipe, its directory.
+///
+/// # Errors
+/// What the system said.
+pub fn get_away() -> io::Result<()> {
     ignore(Signal::SIGHUP)?;
     let null = null()?;
     dup2_stdout(&null)?;

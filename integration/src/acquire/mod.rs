@@ -10,6 +10,7 @@ mod subject;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::duration::{self, shown};
@@ -33,19 +34,19 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
+use crate::file::{self, FileTarget};
 use crate::settings::{Claim, Common};
-use crate::target::Found;
 use crate::tower::dir;
 use crate::tower::meant::Meant;
 use crate::trail::Trail;
 use crate::words::quoted;
 
-pub use keeper::{ARGUMENT, main as keep};
+pub use keeper::{ARGUMENT, Kept, Subject, close_all, get_away, keep, main as keeper};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, or tower:NAME [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
     /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, and a subshell in the background
@@ -67,6 +68,16 @@ pub struct Typed {
 
 /// For how long a keeper keeps a claim unless told otherwise.
 const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
+
+impl Typed {
+    /// When the keeper ends the claim of `subject` by itself.
+    fn max_hold(&self, subject: Option<i32>) -> Duration {
+        match subject {
+            Some(_) => Duration::MAX,
+            None => self.max_hold.unwrap_or(MAX_HOLD),
+        }
+    }
+}
 
 /// Claims, and prints what `release` needs.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
@@ -106,6 +117,12 @@ fn acquire(
     report: &mut Report,
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
+    let is_of_intent = typed.target.is_none() && typed.claim.tower.intent.is_some();
+    if !is_of_intent && let Some(file) = FileTarget::meant(typed.target.as_deref(), environment)? {
+        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, None)?;
+        return of_file(typed, settings, &file, environment, (common, request), report);
+    }
+    typed.claim.file.refuse()?;
     let meant = Meant::resolve(
         typed.target.as_deref(),
         &typed.claim.tower,
@@ -123,16 +140,7 @@ fn acquire(
         }
     };
     report.target = Some((target.name(), target.path()));
-    if typed.detach && std::process::id() == 1 {
-        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
-                       process (--for PID), or hold it: beadlock hold -- CMD";
-        return Err(Error::usage(message).into());
-    }
-    let subject = match (typed.detach, typed.for_process) {
-        (true, _) => None,
-        (false, Some(pid)) => Some(subject::named(pid)?),
-        (false, None) => Some(subject::caller()?),
-    };
+    let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
     let of_process = || settings.holder.clone().or_else(name);
     let holder = match &named {
@@ -151,6 +159,8 @@ fn acquire(
         None => Trail::open(audit, Some(&holder), &target, request, talk)?,
     };
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    // The target does not say where, and what was typed is in no environment.
+    let lock_dir = (environment.typed_lock_dir().is_some() && named.is_some()).then(|| target.dir());
     if let Some(outer) = nested::outer_claim(&target, environment) {
         report.nested = true;
         report.waited = Some(Duration::ZERO);
@@ -161,15 +171,12 @@ fn acquire(
             target.given
         ));
         let pid = subject.unwrap_or_else(subject::parent);
-        return tell(common, request, report, &id, pid, (&target, environment))
+        return tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error).into());
     }
     report.id = Some(id.clone());
     let mut signals = Signals::block()?;
-    let max_hold = match subject {
-        Some(_) => Duration::MAX,
-        None => typed.max_hold.unwrap_or(MAX_HOLD),
-    };
+    let max_hold = typed.max_hold(subject);
     // What is judged by time needs somebody who keeps it up.
     let mut keeper = match (subject, &named) {
         (Some(_), None) => None,
@@ -202,7 +209,7 @@ fn acquire(
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        tell(common, request, report, &id, pid, (&target, environment))
+        tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error))?;
         Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
     };
@@ -226,6 +233,39 @@ fn acquire(
     }
 }
 
+/// The process that the claim is for; `None`: for a keeper's own time.
+fn subject_of(typed: &Typed) -> Result<Option<i32>, Error> {
+    if typed.detach && std::process::id() == 1 {
+        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
+                       process (--for PID), or hold it: beadlock hold -- CMD";
+        return Err(Error::usage(message));
+    }
+    Ok(match (typed.detach, typed.for_process) {
+        (true, _) => None,
+        (false, Some(pid)) => Some(subject::named(pid)?),
+        (false, None) => Some(subject::caller()?),
+    })
+}
+
+/// The same for a file.
+fn of_file(
+    typed: &Typed,
+    settings: &Claim,
+    target: &FileTarget,
+    environment: &Environment,
+    (common, request): (&Common, &Request),
+    report: &mut Report,
+) -> Result<(), Stopped> {
+    let trail = Trail::of_file(settings.audit.as_deref(), target, request, &common.talk)?;
+    let subject = subject_of(typed)?;
+    let (mode, max_hold) = (typed.claim.file.mode(), typed.max_hold(subject));
+    let order = file::acquire::Order { target, mode, settings, max_hold, subject, request: request.id() };
+    file::acquire::acquire(&order, environment, &trail, report, |report, id, pid| {
+        tell(common, request, report, id, pid, (&target.exported(), None))
+            .map_err(|error| not_printed(&error))
+    })
+}
+
 /// The claim stands for as long as its process lives; the guard has no part in it any more.
 fn leave_it(held: Held) {
     drop(held);
@@ -238,18 +278,17 @@ fn tell(
     report: &Report,
     id: &str,
     pid: i32,
-    (target, environment): (&Found, &Environment),
+    (target, lock_dir): (&OsStr, Option<&Path>),
 ) -> io::Result<()> {
     if common.json {
         let envelope = request.envelope(report.json(), None, &common.talk.warnings());
         return print_all(format!("{envelope}\n").as_bytes());
     }
     let mut lines = b"BEADLOCK_TARGET=".to_vec();
-    lines.extend(assigned(target.exported()));
-    // The target does not say where, and what was typed is in no environment.
-    if environment.typed_lock_dir().is_some() && target.lock_name().is_some() {
+    lines.extend(assigned(target));
+    if let Some(dir) = lock_dir {
         lines.extend(b"\nBEADLOCK_LOCK_DIR=");
-        lines.extend(assigned(target.dir().as_os_str()));
+        lines.extend(assigned(dir.as_os_str()));
     }
     lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
     print_all(&lines)

@@ -4,20 +4,18 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
-use beadlock_checker::audit::{Event, Outcome};
+use beadlock_checker::audit::Event;
 use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::duration::shown;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::warden::{self, Ward, Warden};
 use beadlock_checker::{shared_file_system, system_words};
-use serde_json::json;
 
 use super::lock::FileLock;
 use super::nested::{self, Outer};
 use super::open::LockFile;
 use super::target::FileTarget;
 use super::watch::Watch;
-use super::{refused, take};
+use super::{ending, refused, take};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
@@ -104,7 +102,7 @@ pub fn hold(
             lock.id()
         ));
     } else {
-        acquired(&lock, trail);
+        acquired(&lock, &lock.id().to_string(), trail);
     }
     let held = Holding { lock, trail, report };
     if let Some(stopped) = attending.stopped() {
@@ -163,8 +161,8 @@ pub fn note(target: &FileTarget, talk: &Talk) {
 }
 
 /// Writes down that the lock stands.
-pub fn acquired(lock: &FileLock, trail: &Trail<'_>) {
-    trail.write(Event::LockAcquired, |entry| entry.lock(&record(lock)));
+pub fn acquired(lock: &FileLock, id: &str, trail: &Trail<'_>) {
+    trail.write(Event::LockAcquired, |entry| entry.lock(&ending::record(lock, id)));
 }
 
 /// Writes down who was in the way.
@@ -176,10 +174,6 @@ pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     }
 }
 
-fn record(lock: &FileLock) -> serde_json::Value {
-    json!({ "id": lock.id().to_string(), "mode": lock.mode().as_str() })
-}
-
 /// A lock that stands.
 struct Holding<'a, 't> {
     lock: FileLock,
@@ -188,30 +182,13 @@ struct Holding<'a, 't> {
 }
 
 impl Holding<'_, '_> {
-    /// Ends it; `known` is a loss that was seen before. The answer is a loss.
+    /// Ends it; the answer is a loss.
     fn end(self, known: Option<Loss>, why: Why) -> Option<Error> {
         let Self { lock, trail, report } = self;
-        if lock.is_nested() {
-            return known.map(|loss| lock.lost(&loss));
-        }
-        let age = lock.age();
-        report.held = Some(age);
-        let (given, written) = (lock.target().given(), record(&lock));
-        let lost = known.as_ref().map(|loss| lock.lost(loss)).or_else(|| lock.still_held().err());
-        drop(lock);
-        let Some(error) = lost else {
-            report.released = true;
-            trail.talk().say(&format!("released {given} after {}", shown(age)));
-            trail.write(Event::LockReleased, |entry| {
-                entry.reason(why.reason).held_for(age).result(why.result).lock(&written)
-            });
-            return None;
-        };
-        let reason = known.as_ref().map_or("vanished", Loss::as_str);
-        trail.write(Event::LockLost, |entry| {
-            let entry = entry.reason(reason).detail(&error).held_for(age).lock(&written);
-            entry.result(Outcome::Failure)
-        });
-        Some(error)
+        let is_ours = !lock.is_nested();
+        report.held = is_ours.then(|| lock.age());
+        let lost = ending::end(lock, known, why, trail);
+        report.released = is_ours && lost.is_none();
+        lost
     }
 }

@@ -1,5 +1,6 @@
 //! A file's lock, as a guard, and how it is taken.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -160,10 +161,15 @@ impl FileLock {
     /// # Errors
     /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
     pub fn still_held(&self) -> Result<(), Error> {
-        match watch::now(&self.target, self.inode(), self.outer()) {
+        match self.loss() {
             None => Ok(()),
             Some(loss) => Err(self.lost(&loss)),
         }
+    }
+
+    /// How it was lost, if it was.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        watch::now(&self.target, self.inode(), self.outer())
     }
 
     /// The error of a loss.
@@ -220,6 +226,22 @@ impl FileLock {
                 return Err(refused::timed_out(&self.target, self.wait));
             }
             wait_for([Some(blocked.bell())], deadline.left());
+        }
+    }
+
+    /// A lock that another process has taken and shares with this one as an open file.
+    pub(crate) fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
+        let file = LockFile::of(file)?;
+        let registered = Registered::enter(file.inode())?;
+        let held = Held::Here(registered, Flocked::of(file));
+        let (wait, since) = (Wait::No, Instant::now());
+        Some(Self { target, mode, held, wait, since, turns: Mutex::new(()) })
+    }
+
+    /// Leaves it to whoever shares the open file.
+    pub(crate) fn leave(self) {
+        if let Held::Here(_, flocked) = self.held {
+            flocked.leave();
         }
     }
 

@@ -47,6 +47,9 @@
 //! watch.rs      whether it is still there
 //! options.rs    what the command line has for files
 //! hold.rs       `beadlock hold file:PATH -- CMD`
+//! acquire.rs    `beadlock acquire file:PATH`, and its keeper.rs
+//! release.rs    `beadlock release file:PATH`
+//! ending.rs     what is said and written down of the end
 //! look.rs       whether somebody has it, and who: `check`, `status`, `list`
 //! breaking.rs   `beadlock break file:PATH`
 //! waiting.rs    `beadlock wait file:PATH`
@@ -60,15 +63,18 @@
 //! command/      `beadlock write`, `update`, `append`
 //! ```
 
+pub(crate) mod acquire;
 mod append;
 mod backups;
 mod blocked;
 pub(crate) mod breaking;
 pub(crate) mod command;
+mod ending;
 mod entry;
 mod filter;
 pub(crate) mod hold;
 mod json;
+pub(crate) mod keeper;
 mod lock;
 mod look;
 mod nested;
@@ -77,6 +83,7 @@ mod operations;
 pub(crate) mod options;
 pub(crate) mod refused;
 mod registry;
+pub(crate) mod release;
 mod schema;
 mod stage;
 mod target;

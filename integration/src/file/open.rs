@@ -95,6 +95,12 @@ impl LockFile {
         Err(failed(target, &Errno::EAGAIN.into()))
     }
 
+    /// One that came open from another process, and is not to be written.
+    pub fn of(file: File) -> Option<Self> {
+        let meta = file.metadata().ok()?;
+        Some(Self { inode: (meta.dev(), meta.ino()), file, is_writable: false })
+    }
+
     /// Which file it is.
     pub fn inode(&self) -> Inode {
         self.inode
@@ -121,8 +127,7 @@ impl LockFile {
             (Mode::Shared, Patience::Try) => Flock::TryShared,
             (Mode::Shared, Patience::Blocked) => Flock::WaitShared,
         };
-        let process = std::process::id();
-        Ok(if flock(&self, how)? { Ok(Flocked { file: self, process }) } else { Err(self) })
+        Ok(if flock(&self, how)? { Ok(Flocked::of(self)) } else { Err(self) })
     }
 }
 
@@ -156,6 +161,16 @@ pub struct Flocked {
 }
 
 impl Flocked {
+    /// One that is locked already.
+    pub fn of(file: LockFile) -> Self {
+        Self { file, process: std::process::id() }
+    }
+
+    /// Closes it here; whoever else has the same open file keeps the lock.
+    pub fn leave(mut self) {
+        self.process = 0;
+    }
+
     /// The lock file.
     pub fn file(&self) -> &LockFile {
         &self.file

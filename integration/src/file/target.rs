@@ -72,6 +72,16 @@ impl FileTarget {
         Ok(Self { named: path.to_owned(), lock: lock_of(&file), file })
     }
 
+    /// A file that was found by another process.
+    pub fn exact(file: PathBuf, named: PathBuf) -> Self {
+        Self { named, lock: lock_of(&file), file }
+    }
+
+    /// As it was named.
+    pub fn named(&self) -> &Path {
+        &self.named
+    }
+
     /// The same with the links in its directory's path resolved, so that it is named in one way alone.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The lock of a file by the real program, beside flock(1): docs/protocols/file.md names these tests.
 
+mod acquire;
 mod hold;
 mod killed;
 mod look;
