@@ -200,3 +200,107 @@ fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
     let check = Check { format: Format::JsonLines, schema: None };
     Lines::read(lines, &check).map_err(|spilled| spilled.error(path, CONTENT, "stays as it was"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Code;
+    use std::fs;
+
+    fn scene() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(dir.path()).unwrap().join("todo.json");
+        (dir, path)
+    }
+
+    #[test]
+    fn one_operation_is_one_call() {
+        let (_dir, path) = scene();
+        let written = atomic_write(&path, r#"{"n":1}"#).unwrap();
+        assert_eq!((written.bytes, written.created, written.backup), (7, true, None));
+        let id = update_json(&path, |todo| {
+            todo["n"] = 2.into();
+            todo["n"].as_u64()
+        });
+        assert_eq!(id.unwrap(), Some(2));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\n  \"n\": 2\n}\n");
+        assert_eq!(save_json(&path, &[1, 2]).unwrap().backup, Some(path.with_file_name("todo.json.1")));
+        let log = path.with_file_name("log.jsonl");
+        assert_eq!(append(&log, "1\n2").unwrap().lines, 2);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "1\n2\n");
+    }
+
+    #[test]
+    fn what_is_wrong_changes_nothing() {
+        let (_dir, path) = scene();
+        atomic_write(&path, "1").unwrap();
+        assert!(atomic_write(&path, "{").unwrap_err().to_string().contains("the content is not valid JSON"));
+        assert!(append(&path, "{}\n{").unwrap_err().to_string().contains("line 2"));
+        fs::write(&path, "{half").unwrap();
+        let error = update_json(&path, |_| ()).unwrap_err();
+        assert!(error.to_string().contains("todo.json is not valid JSON"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{half");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2, "file and lock file");
+    }
+
+    #[test]
+    fn several_operations_under_one_lock() {
+        let (_dir, path) = scene();
+        let lock = FileLock::exclusive(&path).unwrap();
+        assert_eq!(lock.read().unwrap(), None);
+        lock.update_json(|todo| assert!(todo.is_null())).unwrap();
+        lock.write("2").unwrap();
+        lock.append("3").unwrap();
+        lock.write_with(&b"any"[..], &Rules::default().format(Format::Any).backups(1)).unwrap();
+        assert_eq!(lock.read().unwrap().as_deref(), Some(&b"any"[..]));
+        let backup = |number: u32| fs::read_to_string(path.with_file_name(format!("todo.json.{number}")));
+        assert_eq!(backup(1).unwrap(), "2\n3\n", "what has no end gets one before a line is added");
+        assert!(backup(2).is_err(), "one is kept");
+        let error = atomic_write(&path, "4").unwrap_err();
+        assert_eq!(error.code(), Code::LockFailed, "twice in one process: {error}");
+        lock.release().unwrap();
+        atomic_write(&path, "4").unwrap();
+    }
+
+    #[test]
+    fn a_shared_lock_reads_and_never_writes() {
+        let (_dir, path) = scene();
+        atomic_write(&path, "1").unwrap();
+        let lock = FileLock::shared(&path).unwrap();
+        assert_eq!(lock.read().unwrap().as_deref(), Some(&b"1"[..]));
+        for refused in [lock.write("2").map(drop), lock.append("2").map(drop), lock.update_json(|_| ())] {
+            assert_eq!(refused.unwrap_err().code(), Code::Usage);
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+    }
+
+    #[test]
+    fn threads_take_turns_under_one_lock() {
+        let (_dir, path) = scene();
+        let lock = FileLock::exclusive(&path).unwrap();
+        lock.write("0").unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..8 {
+                threads.spawn(|| lock.update_json(|n| *n = (n.as_u64().unwrap() + 1).into()).unwrap());
+            }
+        });
+        assert_eq!(lock.read().unwrap().as_deref(), Some(&b"8\n"[..]));
+    }
+
+    #[test]
+    fn without_files_that_have_no_name_the_stage_has_one() {
+        let (_dir, path) = scene();
+        atomic_write(&path, "1").unwrap();
+        fs::write(path.with_file_name("todo.json.tmp"), "left over").unwrap();
+        let (entry, lock) = (Entry::open(&path).unwrap(), FileLock::exclusive(&path).unwrap());
+        let fill = |text: &[u8]| {
+            let stage = Stage::named(&entry).unwrap();
+            Draft::fill(stage, &entry, text, CONTENT, &Rules::default().check(&path))
+        };
+        assert!(fill(b"{").is_err());
+        assert!(!path.with_file_name("todo.json.tmp").exists(), "nothing is left of it");
+        fill(b"2").unwrap().commit(&entry, &lock, &Rules::default()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "2");
+        assert!(!path.with_file_name("todo.json.tmp").exists());
+    }
+}

@@ -1,7 +1,7 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
 //! 1. The content is written to a stage that has no name, and checked on the way.
-//! 2. With the lock held: what a crash has left (`PATH.tmp`) is removed; the stage gets mode and owner of the file, is
+//! 2. With the lock held: what a crash has left (`PATH.tmp`, `PATH.1.tmp`) is removed; the stage gets mode and owner of the file, is
 //!    synced, and gets the name `PATH.tmp`.
 //! 3. The backups are moved by one, and the file gets a second name, `PATH.1`.
 //! 4. `PATH.tmp` is renamed over the file, and the directory is synced.
@@ -97,7 +97,8 @@ impl fmt::Display for Written {
 /// # Errors
 /// When it cannot be removed.
 pub fn tidy(entry: &Entry) -> Result<(), Error> {
-    entry.remove(Beside::Stage).map(drop)
+    entry.remove(Beside::Stage)?;
+    entry.remove(Beside::Copy).map(drop)
 }
 
 /// Content that is checked and complete, and not the file's yet.

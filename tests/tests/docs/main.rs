@@ -63,8 +63,10 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
     command.split([' ', '=']).filter(|word| word.len() > 2 && word.starts_with("--"))
 }
 
-const COMMANDS: [&str; 11] =
-    ["hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "break", "doctor", "log"];
+const COMMANDS: [&str; 14] = [
+    "hold", "acquire", "release", "cycle", "check", "status", "list", "wait", "write", "update", "append",
+    "break", "doctor", "log",
+];
 
 #[test]
 fn every_option_in_the_documents_exists() {

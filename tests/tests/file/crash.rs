@@ -183,7 +183,7 @@ fn an_append_that_is_killed_every_call() {
 
 /// The calls, and with which errors they can fail.
 const FAULTS: [(&str, &[&str]); 12] = [
-    ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS"]),
+    ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS", "EOPNOTSUPP"]),
     ("read", &["EIO", "EINTR"]),
     ("pread64", &["EIO"]),
     ("write", &["ENOSPC", "EDQUOT", "EIO", "EINTR"]),
@@ -269,6 +269,71 @@ fn an_update_with_failures_at_every_call() {
 #[test]
 fn an_append_with_failures_at_every_call() {
     APPEND.fails_at_each();
+}
+
+/// Calls that change something, before each of which it is killed where strace does it.
+const STEPS: [&str; 8] =
+    ["write", "fchmod", "fsync", "linkat", "renameat", "unlinkat", "newfstatat", "close"];
+
+/// Where a file system has no files without a name, or no hard links, another way is taken: killed there too.
+fn killed_where(refused: &str, only: impl Fn(usize, &str) -> bool) {
+    become_subreaper();
+    if tool("strace").is_none() {
+        return;
+    }
+    let (_, trace) = WRITE.traced(&Case::scene(), &[]);
+    let is_it = |line: &&str| line.starts_with(&format!("{refused}("));
+    let at: Vec<usize> = (1..)
+        .zip(trace.lines().filter(is_it))
+        .filter(|(at, line)| only(*at, line))
+        .map(|(at, _)| at)
+        .collect();
+    let (Some(first), Some(last)) = (at.first(), at.last()) else { panic!("no such {refused}: {trace}") };
+    let refuse = format!("inject={refused}:error=EOPNOTSUPP:when={first}..{last}");
+    let (ended, trace) = WRITE.traced(&Case::scene(), &["-e", &refuse]);
+    assert!(ended.code == 0 && trace.contains("(INJECTED)"), "{ended:?}");
+    let mut killed = 0;
+    let counts = STEPS.map(|step| trace.lines().filter(|line| line.starts_with(&format!("{step}("))).count());
+    let all = STEPS.iter().zip(counts).filter(|(step, _)| **step != refused);
+    let stride = if all_is_asked_for() { 1 } else { 3 };
+    for (step, count) in all {
+        for at in (1..=count).rev().step_by(stride) {
+            let scene = Case::scene();
+            let kill = format!("inject={step}:signal=SIGKILL:when={at}");
+            let (ended, _) = WRITE.traced(&scene, &["-e", &refuse, "-e", &kill]);
+            killed += usize::from(ended.code == 137);
+            WRITE.holds(&scene, &format!("{refuse}, {kill}: {ended:?}"));
+        }
+    }
+    assert!(killed >= 8, "this shows nothing: {killed}");
+}
+
+#[test]
+fn a_write_that_is_killed_where_every_file_has_a_name() {
+    killed_where("openat", |_, line| line.contains("O_TMPFILE"));
+}
+
+#[test]
+fn a_write_that_is_killed_where_there_are_no_hard_links() {
+    killed_where("linkat", |_, _| true);
+}
+
+/// The control: the same kills, and what must not be is.
+#[test]
+fn a_naive_write_is_torn_every_call() {
+    become_subreaper();
+    let mut torn = 0;
+    for at in 0..CALLS {
+        let scene = Case::scene();
+        let mut command = scene.shell("kill -STOP $$; exec \"$@\"");
+        command.args(["sh", "cp", "new", "data"]);
+        match kill_at(command, at, Calls::All, |_| ()) {
+            Stepped::Killed => torn += usize::from(![OLD, NEW].contains(&scene.text("data").as_str())),
+            Stepped::Ended(..) => break,
+            Stepped::Impossible => return skip::cannot("nobody may trace a program here"),
+        }
+    }
+    assert!(torn > 0, "a file that is written in place was always whole");
 }
 
 /// The scene that all this is about: what it looks like when nothing goes wrong.

@@ -295,3 +295,31 @@ fn fifty_at_once_and_each_reader_sees_whole_json() {
     assert!(seen > 0);
     assert!(!scene.files().contains(&"todo.json.tmp".to_owned()), "{:?}", scene.files());
 }
+
+#[test]
+fn the_audit_has_what_happened_to_the_lock() {
+    let scene = Scene::new();
+    let audited =
+        |input: &str, args: &[&str]| scene.given(input, &[args, &["--audit", "audit.jsonl"]].concat()).code;
+    assert_eq!(audited("1", &["write", "-q", "file:todo.json"]), 0);
+    assert_eq!(audited("1", &["append", "-q", "file:todo.json"]), 0);
+    let events = || {
+        let event =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["event"].to_string();
+        scene.text("audit.jsonl").lines().map(event).collect::<Vec<_>>()
+    };
+    let (acquired, released) = ("\"lock_acquired\"", "\"lock_released\"");
+    assert_eq!(events(), [acquired, released, acquired, released]);
+}
+
+#[test]
+fn a_lock_that_is_lost_meanwhile_is_no_lock() {
+    let scene = Scene::new();
+    scene.put("todo.json", "1");
+    for script in ["rm todo.json.lock; echo 2", "mv todo.json.lock x; : > todo.json.lock; echo 2"] {
+        let ended = scene.run(&["update", "file:todo.json", "--", "sh", "-c", script]);
+        assert_eq!(ended.code, 9, "{ended:?}");
+        assert_eq!((scene.text("todo.json").as_str(), scene.text("todo.json.1").as_str()), ("1", "(none)"));
+        assert_eq!(scene.text("todo.json.tmp"), "(none)");
+    }
+}

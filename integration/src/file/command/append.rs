@@ -1,14 +1,13 @@
 //! `beadlock append file:PATH`: whole lines from standard input at the end of the file.
 
 use std::io;
-use std::time::Instant;
 
 use beadlock_checker::escape::escaped_path;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use super::{Checked, OnFile};
+use super::{Checked, Locked, OnFile};
 use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
@@ -42,12 +41,17 @@ pub struct Typed {
 
 /// Appends, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let added = append(typed, environment, &common.talk)
+    let added = append(typed, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before anything was added", Replaced::default()));
     conclude(common, request, added)
 }
 
-fn append(typed: &Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+fn append(
+    typed: &Typed,
+    environment: &Environment,
+    talk: &Talk,
+    request: &Request,
+) -> Result<Value, Stopped> {
     let target = typed.on.target("append", environment)?;
     let wait = typed.on.patience(environment)?;
     if typed.checked.format == Some(Format::Json) {
@@ -58,19 +62,18 @@ fn append(typed: &Typed, environment: &Environment, talk: &Talk) -> Result<Value
     let rules = typed.checked.rules(Format::JsonLines)?;
     let lines = Lines::read(io::stdin().lock(), &rules.check(target.file()))
         .map_err(|spilled| spilled.error(target.file(), STDIN, "stays as it was"))?;
+    let trail = typed.on.trail(&target, environment, request, talk)?;
     let mut signals = Signals::block()?;
-    let begun = Instant::now();
-    let lock = super::lock(&target, wait, environment, &mut signals, talk, None)?;
-    let waited = begun.elapsed();
-    let entry = Entry::open(lock.path())?;
-    let added = lock.alone(|| append_lines(&entry, &lock, &lines))?;
-    let held = lock.age();
-    drop(lock);
+    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
+    let added = Entry::open(target.file())
+        .and_then(|entry| locked.lock.alone(|| append_lines(&entry, &locked.lock, &lines)));
+    let times = locked.end(&added);
+    let added = added?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }
     talk.say(&added.to_string());
-    let mut answer = super::answer(&target, waited, held);
+    let mut answer = super::answer(&target, times);
     let torn = added.torn.map(|torn| json!({ "offset": torn.offset, "length": torn.length }));
     answer.insert("lines".to_owned(), added.lines.into());
     answer.insert("bytes".to_owned(), added.bytes.into());

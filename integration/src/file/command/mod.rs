@@ -6,8 +6,9 @@ pub mod write;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use beadlock_checker::audit::Event;
 use beadlock_checker::dialect::file::{Mode, WAIT};
 use beadlock_checker::duration;
 use beadlock_checker::escape::escaped_path;
@@ -15,19 +16,24 @@ use beadlock_checker::target::Target;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::ending::record;
+use super::hold::{acquired, blocked, note};
 use super::json::Format;
 use super::lock::{FileLock, take};
 use super::schema::Schema;
 use super::target::FileTarget;
 use super::write::{Rules, Written};
 use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::claim::wait::Wait;
+use crate::envelope::Request;
 use crate::environment::Environment;
-use crate::failure::Error;
-use crate::settings::either;
+use crate::failure::{Code, Error};
+use crate::settings::{audit, either};
 use crate::talk::Talk;
 use crate::target::not_found;
+use crate::trail::Trail;
 use crate::words::{millis, quoted};
 
 /// On which file, and how patiently.
@@ -41,6 +47,9 @@ pub struct OnFile {
     /// Do not wait for who holds its lock
     #[arg(long, overrides_with = "wait")]
     pub no_wait: bool,
+    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
 }
 
 impl OnFile {
@@ -64,6 +73,21 @@ impl OnFile {
         let has_scheme = Target::parse(text).is_ok_and(|target| !matches!(target, Target::Beads(_)));
         let meant = if has_scheme { "todo.json".to_owned() } else { quoted(text) };
         Error::usage(format!("{shown} is no file's lock; name a file: beadlock {command} file:{meant}"))
+    }
+
+    /// Where what happens to the lock is written down.
+    ///
+    /// # Errors
+    /// Exit 1: nothing is locked without the trail that was asked for.
+    pub fn trail<'a>(
+        &self,
+        target: &FileTarget,
+        environment: &Environment,
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Trail<'a>, Error> {
+        let file = audit(self.audit.as_deref(), environment);
+        Trail::of_file(file.as_deref(), target, request, talk)
     }
 
     /// For how long the lock is waited for.
@@ -137,22 +161,65 @@ impl Backups {
     }
 }
 
-/// Takes the lock of `target`, and says whom it waits for. `child` is the process of a command that waits, too.
-///
-/// # Errors
-/// As [`FileLock::exclusive`]; a signal that came.
-pub fn lock(
-    target: &FileTarget,
-    wait: Wait,
-    environment: &Environment,
-    signals: &mut Signals,
-    talk: &Talk,
-    child: Option<i32>,
-) -> Result<FileLock, Stopped> {
-    let mut attending = Attending::wait_of(signals, talk, child);
-    let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
-    talk.end_live();
-    lock
+/// A file that is locked for one operation.
+#[derive(Debug)]
+pub struct Locked<'t> {
+    pub lock: FileLock,
+    waited: Duration,
+    trail: &'t Trail<'t>,
+}
+
+/// How long the lock was waited for, and how long it was held.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    waited: Duration,
+    held: Duration,
+}
+
+impl<'t> Locked<'t> {
+    /// Takes the lock of `target`, and says whom it waits for. `child` is the process of a command that waits, too.
+    ///
+    /// # Errors
+    /// As [`FileLock::exclusive`]; a signal that came.
+    pub fn take(
+        target: &FileTarget,
+        wait: Wait,
+        environment: &Environment,
+        signals: &mut Signals,
+        trail: &'t Trail<'t>,
+        child: Option<i32>,
+    ) -> Result<Self, Stopped> {
+        let talk = trail.talk();
+        note(target, talk);
+        let begun = Instant::now();
+        let mut attending = Attending::wait_of(signals, talk, child);
+        let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
+        talk.end_live();
+        let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
+        if !lock.is_nested() {
+            acquired(&lock, &lock.id().to_string(), trail);
+        }
+        Ok(Self { lock, waited: begun.elapsed(), trail })
+    }
+
+    /// Ends the lock, after what was done under it.
+    pub fn end<T>(self, done: &Result<T, Error>) -> Times {
+        let Self { lock, waited, trail } = self;
+        let held = lock.age();
+        let (is_ours, record) = (!lock.is_nested(), record(&lock, &lock.id().to_string()));
+        drop(lock);
+        let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
+        match done {
+            _ if !is_ours => {}
+            Err(error) if error.code() == Code::LockLost => trail.write(Event::LockLost, |entry| {
+                entry.detail(error).held_for(held).lock(&record).result(why.result)
+            }),
+            _ => trail.write(Event::LockReleased, |entry| {
+                entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
+            }),
+        }
+        Times { waited, held }
+    }
 }
 
 /// Says what was written, and what there is to be warned of.
@@ -169,18 +236,18 @@ pub fn tell(written: &Written, talk: &Talk) {
 }
 
 /// What JSON says of every operation.
-pub fn answer(target: &FileTarget, waited: Duration, held: Duration) -> Map<String, Value> {
+pub fn answer(target: &FileTarget, times: Times) -> Map<String, Value> {
     let mut answer = Map::new();
-    answer.insert("target".to_owned(), format!("file:{}", target.shown()).into());
+    answer.insert("target".to_owned(), target.given().into());
     answer.insert("path".to_owned(), target.file().to_string_lossy().into());
-    answer.insert("waited_ms".to_owned(), millis(waited).into());
-    answer.insert("held_ms".to_owned(), millis(held).into());
+    answer.insert("waited_ms".to_owned(), millis(times.waited).into());
+    answer.insert("held_ms".to_owned(), millis(times.held).into());
     answer
 }
 
 /// The same of a write.
-pub fn answer_of_write(target: &FileTarget, written: &Written, waited: Duration, held: Duration) -> Value {
-    let mut answer = answer(target, waited, held);
+pub fn answer_of_write(target: &FileTarget, written: &Written, times: Times) -> Value {
+    let mut answer = answer(target, times);
     let backup = written.backup.as_ref().map(|path| path.to_string_lossy());
     answer.insert("bytes".to_owned(), written.bytes.into());
     answer.insert("created".to_owned(), written.created.into());

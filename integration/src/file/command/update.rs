@@ -1,14 +1,14 @@
 //! `beadlock update file:PATH -- CMD`: the file through a filter and back, under one lock.
 
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beadlock_checker::duration;
 use beadlock_checker::escape::escaped_path;
 use clap::Args;
 use serde_json::Value;
 
-use super::{Backups, Checked, OnFile};
+use super::{Backups, Checked, Locked, OnFile};
 use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::Command;
@@ -73,12 +73,12 @@ pub struct Typed {
 /// Updates, and says how the program is to end.
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
     let own = Replaced { conflict: typed.conflict_exit_code, own: typed.own_exit_code };
-    let updated = update(typed, environment, &common.talk)
+    let updated = update(typed, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before the file was changed", own));
     conclude(common, request, updated)
 }
 
-fn update(typed: Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+fn update(typed: Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let target = typed.on.target("update", environment)?;
     let wait = typed.on.patience(environment)?;
     let rules = typed.checked.rules(Format::of(target.file()))?;
@@ -86,33 +86,32 @@ fn update(typed: Typed, environment: &Environment, talk: &Talk) -> Result<Value,
     let limit = either(typed.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
     let kill_after = settings::kill_after(typed.kill_after, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
+    let trail = typed.on.trail(&target, environment, request, talk)?;
     let mut signals = Signals::block()?;
     let filter = Filter::fork(command, environment, &signals, kill_after, limit)?;
-    let begun = Instant::now();
-    let lock = super::lock(&target, wait, environment, &mut signals, talk, Some(filter.pid()))?;
-    let waited = begun.elapsed();
+    let child = Some(filter.pid());
+    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, child)?;
     let initial = typed.initial.map(|text| text.into_encoded_bytes());
-    let change = Change { filter, initial, lock: &lock, rules: &rules };
+    let change = Change { filter, initial, lock: &locked.lock, rules: &rules };
     let mut stopped = None;
-    let entry = Entry::open(lock.path())?;
-    let written = lock.alone(|| {
-        change.run(&entry, &mut signals, talk).map_err(|why| match why {
-            Stopped::Failed(error) => error,
-            signalled => {
-                let error = Error::new(Code::Io, "ended by a signal");
-                stopped = Some(signalled);
-                error
-            }
+    let written = Entry::open(target.file()).and_then(|entry| {
+        locked.lock.alone(|| {
+            change.run(&entry, &mut signals, talk).map_err(|why| match why {
+                Stopped::Failed(error) => error,
+                Stopped::Signalled(signal) => {
+                    stopped = Some(signal);
+                    Stopped::Signalled(signal).into()
+                }
+            })
         })
     });
-    let held = lock.age();
-    drop(lock);
-    let written = match (written, stopped) {
-        (_, Some(stopped)) => return Err(stopped),
-        (written, None) => written?,
-    };
+    let times = locked.end(&written);
+    if let Some(signal) = stopped {
+        return Err(Stopped::Signalled(signal));
+    }
+    let written = written?;
     super::tell(&written, talk);
-    Ok(super::answer_of_write(&target, &written, waited, held))
+    Ok(super::answer_of_write(&target, &written, times))
 }
 
 /// A change that is to be made under the lock.

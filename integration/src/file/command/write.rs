@@ -1,26 +1,30 @@
 //! `beadlock write file:PATH`: standard input becomes the file, all of it or none.
 
 use std::io::{self, Read};
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use clap::Args;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{Backups, Checked, OnFile};
+use super::{Backups, Checked, Locked, OnFile};
 use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
+use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Replaced};
-use crate::failure::Error;
 use crate::file::entry::Entry;
 use crate::file::json::Format;
 use crate::file::stage::Stage;
-use crate::file::target::FileTarget;
-use crate::file::write::{Draft, Rules, Written, tidy};
+use crate::file::write::{Draft, tidy};
 use crate::settings::Common;
 use crate::talk::Talk;
+
+/// How long it looks away at most while it reads.
+const NET: Duration = Duration::from_secs(5);
 
 /// What standard input is called in what is said of it.
 pub const STDIN: &str = "standard input";
@@ -49,50 +53,65 @@ pub struct Typed {
 
 /// Writes, and says how the program is to end.
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let written = write(typed, environment, &common.talk)
+    let written = write(typed, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before the file was written", Replaced::default()));
     conclude(common, request, written)
 }
 
-fn write(typed: &Typed, environment: &Environment, talk: &Talk) -> Result<Value, Stopped> {
+fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let target = typed.on.target("write", environment)?;
     let wait = typed.on.patience(environment)?;
     let rules = typed.checked.rules(Format::of(target.file()))?;
     let rules = typed.backups.of(rules, environment)?;
+    let trail = typed.on.trail(&target, environment, request, talk)?;
     let entry = Entry::open(target.file())?;
+    let fill =
+        |stage, from: &mut dyn Read| Draft::fill(stage, &entry, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
     let draft = match Stage::unnamed(&entry)? {
-        Some(stage) => Some(filled(stage, &entry, &rules)?.prepare(&entry)?),
+        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare(&entry)?),
         None => None,
     };
     let mut signals = Signals::block()?;
-    let begun = Instant::now();
-    let lock = super::lock(&target, wait, environment, &mut signals, talk, None)?;
-    let waited = begun.elapsed();
-    let written = lock.alone(|| {
+    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
+    let mut heard = Heard { signals: &mut signals, stopped: None };
+    let written = locked.lock.alone(|| {
         tidy(&entry)?;
         let draft = match draft {
             Some(draft) => draft,
-            None => filled(Stage::named(&entry)?, &entry, &rules)?,
+            None => fill(Stage::named(&entry)?, &mut heard)?,
         };
-        draft.commit(&entry, &lock, &rules)
+        draft.commit(&entry, &locked.lock, &rules)
     });
-    Ok(ended(written, &target, lock.age(), waited, talk)?)
-}
-
-fn filled<'e>(stage: Stage<'e>, entry: &Entry, rules: &Rules) -> Result<Draft<'e>, Error> {
-    let stdin: &mut dyn Read = &mut io::stdin().lock();
-    Draft::fill(stage, entry, stdin, STDIN, &rules.check(entry.path()))
-}
-
-fn ended(
-    written: Result<Written, Error>,
-    target: &FileTarget,
-    held: Duration,
-    waited: Duration,
-    talk: &Talk,
-) -> Result<Value, Error> {
+    let times = locked.end(&written);
+    if let Some(signal) = heard.stopped {
+        return Err(Stopped::Signalled(signal));
+    }
     let written = written?;
     super::tell(&written, talk);
-    Ok(super::answer_of_write(target, &written, waited, held))
+    Ok(super::answer_of_write(&target, &written, times))
+}
+
+/// Standard input while signals do not end this program: one of them ends the reading.
+struct Heard<'s> {
+    signals: &'s mut Signals,
+    stopped: Option<Signal>,
+}
+
+impl Read for Heard<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let stdin = io::stdin();
+            let [is_ready, _] = wait_for([Some(stdin.as_fd()), Some(self.signals.as_fd())], NET);
+            while let Some(received) = self.signals.next() {
+                if received.signal != Signal::SIGCHLD {
+                    self.stopped = Some(received.signal);
+                    return Err(io::Error::other(format!("ended by {}", received.signal)));
+                }
+            }
+            if is_ready {
+                return stdin.lock().read(bytes);
+            }
+        }
+    }
 }
