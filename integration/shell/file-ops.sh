@@ -12,8 +12,9 @@
 # All return 0, or 8 (E_LOCK_FAILED) where the lock was not to be had. The two that write return 1 for any other failure,
 # with FILE as it was, and 2 for what makes no sense. A FILE that is a symbolic link is the file behind it.
 #
-# Settings, heeded at each call: FILE_OPS_TIMEOUT (30, seconds), FILE_OPS_BACKUPS (5; 0 is none) and FILE_OPS_FORMAT: json,
-# jsonl or any, else by FILE's name. JSON is read by jq, else by python3; without either it is refused.
+# Settings, heeded at each call: FILE_OPS_TIMEOUT (30, seconds), FILE_OPS_BACKUPS (5; 0 is none) and FILE_OPS_FORMAT (json,
+# jsonl or any; else json for *.json, jsonl for *.jsonl and *.ndjson, and any other FILE may be anything but empty). JSON is read
+# by jq, else by python3; without either it is refused.
 #
 # What is written under a lock that this shell has runs under it: lock_file, read, save_json, unlock_file. The same in a
 # pipeline or another subshell, for which the shell then has to wait before it unlocks.
@@ -313,6 +314,10 @@ _file_ops_resolve() {
     echo "Cannot acquire lock on $1 (no file can be there: a directory, or there is none to put it into)" >&2
     return 1
   fi
+  if [[ "$_file_ops_path" == *?.lock && -f "${_file_ops_path%.lock}" ]]; then
+    echo "Cannot acquire lock on $1 (it is the lock file of ${_file_ops_path%.lock}, and never has any content)" >&2
+    return 1
+  fi
 }
 
 # The lock on $1, a resolved name, within $2 seconds: its descriptor is in _file_ops_fd.
@@ -365,6 +370,11 @@ _file_ops_flock() {
     fi
     code=0
     flock -x -n "$fd" || code=$?
+    if [[ "$code" -eq 1 ]] && _file_ops_is_inside "$name"; then
+      _file_ops_close "$fd"
+      echo "Cannot acquire lock on $path (the beadlock hold that this runs in has it; in there: beadlock write)" >&2
+      return 8
+    fi
     while [[ "$code" -eq 1 ]]; do
       left=$((wait - (SECONDS - began)))
       if [[ "$left" -le 0 ]]; then
@@ -393,6 +403,20 @@ _file_ops_flock() {
   _FILE_OPS_PATH[fd]="$path"
   _FILE_OPS_OWNER[fd]="$BASHPID"
   _file_ops_fd="$fd"
+}
+
+# Lock file $1 is held by a `beadlock hold` that this shell runs in, and would wait for itself.
+_file_ops_is_inside() {
+  local id file
+  if [[ -z "${BEADLOCK_HELD_ID-}" ]] || ! file=$(stat -c %d:%i "$1" 2>/dev/null); then
+    return 1
+  fi
+  for id in "${BEADLOCK_HELD_ID}" ${BEADLOCK_HELD_IDS-}; do
+    if [[ "${id%:*}" == "$file" ]] && kill -0 "${id##*:}" 2>/dev/null; then
+      return 0
+    fi
+  done
+  return 1
 }
 
 # Opens $2 as descriptor $1, for reading where it cannot be written.

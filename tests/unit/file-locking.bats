@@ -277,6 +277,20 @@ stub() {
   is_free
 }
 
+@test "a lock file is never a data file" {
+  echo 1 >"$FILE"
+  touch "$LOCK"
+  sourced 'echo x | atomic_write todo.json.lock'
+  [ "$status" -eq 1 ]
+  [ "$stderr" = "Cannot acquire lock on todo.json.lock (it is the lock file of $FILE, and never has any content)" ]
+  sourced 'lock_file todo.json.lock fd'
+  [ "$status" -eq 8 ]
+  [ ! -s "$LOCK" ]
+  # A file may be called so.
+  sourced 'echo x | atomic_write Cargo.lock && cat Cargo.lock'
+  [ "$status $output" = "0 x" ]
+}
+
 @test "lock_file: without flock it is 8, and says where it is from" {
   only
   rm "$ONLY/flock"
