@@ -269,11 +269,18 @@ _file_ops_attributes() {
     umask "$mask"
     # Without a who, it heeds the umask.
     command chmod =rw "$tmp" || _file_ops_fail "the mode of $tmp cannot be set"
-  elif ! command cp --attributes-only --preserve=mode,ownership -- "$path" "$tmp" 2>/dev/null; then
-    # Not GNU's.
-    command chmod "$(stat -c %a "$path" 2>/dev/null || stat -f %Lp "$path")" "$tmp" ||
-      _file_ops_fail "the mode of $path cannot be kept"
+    return
   fi
+  if ! command cp --attributes-only --preserve=mode,ownership -- "$path" "$tmp" 2>/dev/null; then
+    # Not GNU's.
+    command chmod "$(stat -f %Lp "$path")" "$tmp" || _file_ops_fail "its mode cannot be kept"
+  fi
+  # Whoever may not give files away has made his own, and says nothing.
+  [[ "$(_file_ops_owner "$path")" == "$(_file_ops_owner "$tmp")" ]] || _file_ops_fail "its owner and group cannot be kept"
+}
+
+_file_ops_owner() {
+  stat -c %u:%g "$1" 2>/dev/null || stat -f %u:%g "$1"
 }
 
 # The file as it is becomes $path.1, and what was that $path.2, up to the first that is missing.

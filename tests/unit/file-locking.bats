@@ -298,19 +298,22 @@ stub() {
   [ "$status $stderr" = "8 Cannot acquire lock on $FILE (there is no flock here; it is part of util-linux)" ]
 }
 
+# As somebody else: $2 in a shell that has sourced the library, in directory $1, which he can get to; those of bats are 0700.
+nobody() {
+  chmod 755 "$1"
+  cp "$LIBRARY" "$1/file-ops.sh"
+  run --separate-stderr env -i PATH="$PATH" setpriv --reuid 65534 --regid 65534 --clear-groups \
+    "$BASH" -c "cd \"\$1\"; source ./file-ops.sh; $2" script "$1"
+}
+
 @test "lock_file: a lock file that cannot be written is locked all the same" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
-  command -v setpriv >/dev/null || skip "needs setpriv"
   touch "$LOCK"
   chmod 644 "$LOCK"
-  # Where somebody else can get to: the directories of bats are 0700.
   local open
   open=$(mktemp -d "${TMPDIR:-/tmp}/file-locking.XXXXXX")
-  chmod 755 "$open"
   cp -p "$LOCK" "$open"
-  cp "$LIBRARY" "$open/file-ops.sh"
-  run --separate-stderr env -i PATH="$PATH" setpriv --reuid 65534 --regid 65534 --clear-groups \
-    "$BASH" -c 'cd "$1"; source ./file-ops.sh; lock_file todo.json fd 1; echo "$? $fd"; lock_file new.json fd 1' script "$open"
+  nobody "$open" 'lock_file todo.json fd 1; echo "$? $fd"; lock_file new.json fd 1'
   rm -r "$open"
   [ "$status $output" = "8 0 200" ]
   [[ "$stderr" == *"new.json.lock: Permission denied)" ]]
@@ -587,6 +590,19 @@ stub() {
   sourced 'save_json todo.json 1; umask 027; save_json new.json 1'
   [ "$(stat -c '%a %u %g' "$FILE")" = "$before" ]
   [ "$(stat -c %a "$DIR/new.json")" = "640" ]
+}
+
+@test "atomic_write: who cannot keep the owner changes nothing" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local open
+  open=$(mktemp -d "${TMPDIR:-/tmp}/file-locking.XXXXXX")
+  mkdir "$open/shared"
+  chmod 777 "$open/shared"
+  echo 0 >"$open/shared/todo.json"
+  nobody "$open" 'save_json shared/todo.json 1; cat shared/todo.json; cd shared; echo *; save_json own.json 1 && save_json own.json 2 && cat own.json'
+  rm -r "$open"
+  [ "$status $output" = $'0 0\ntodo.json todo.json.lock\n2' ]
+  [ "$stderr" = "file-ops: $open/shared/todo.json is unchanged: its owner and group cannot be kept" ]
 }
 
 @test "atomic_write: through a link the file behind it is replaced" {
