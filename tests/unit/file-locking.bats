@@ -18,6 +18,8 @@ setup() {
 
 teardown() {
   local pid
+  # For those that wait for it.
+  : >"$DIR/go"
   for pid in ${STARTED[@]+"${STARTED[@]}"}; do
     kill -KILL "$pid" 2>/dev/null || true
   done
@@ -459,6 +461,42 @@ nobody() {
   [ "$output" = "flock waits" ]
   sourced 'flock todo.json.lock bash -c "source '"'$LIBRARY'"'; lock_file todo.json fd 0 2>/dev/null || echo ours waits"'
   [ "$output" = "ours waits" ]
+}
+
+# The program, and PATH as it is for what runs below it.
+beadlock() {
+  local program="${BEADLOCK_BIN:-$(command -v beadlock || true)}"
+  if [ -d "$program" ]; then program="$program/beadlock"; fi
+  [ -x "$program" ] || skip "needs beadlock"
+  alone "$program" "$@"
+}
+
+@test "beadlock and lock_file keep each other out, and say who has it" {
+  background 'lock_file todo.json fd; go'
+  run --separate-stderr beadlock hold --no-wait file:todo.json -- echo not here
+  [ "$status $output" = "8 " ]
+  [[ "$stderr" == *"Cannot acquire lock on todo.json (another process may be active)"*"PID $PID ("* ]]
+  touch "$DIR/go"
+  wait "$PID"
+
+  rm "$DIR/go"
+  beadlock hold -q file:todo.json -- sh -c ': >held; until [ -e go ]; do sleep 0.02; done' 3>&- &
+  STARTED+=("$!")
+  until_true test -e "$DIR/held"
+  sourced 'lock_file todo.json fd 0'
+  [ "$status" -eq 8 ]
+  [[ "$stderr" == *": held by PID "*" (beadlock)"* ]]
+  touch "$DIR/go"
+  wait "${STARTED[1]}"
+  sourced 'lock_file todo.json fd 0'
+  [ "$status" -eq 0 ]
+}
+
+@test "beadlock: inside a hold of the file it is an error at once, not a wait" {
+  run --separate-stderr beadlock hold -q file:todo.json -- "$BASH" -c "source '$LIBRARY'; lock_file todo.json fd 600; echo \$?; lock_file other.json fd 600; echo \$?"
+  [ "$status" -eq 0 ]
+  [ "$output" = $'8\n0' ]
+  [ "$stderr" = "Cannot acquire lock on $FILE (the beadlock hold that this runs in has it; in there: beadlock write)" ]
 }
 
 @test "atomic_write: the file is what came on stdin, whole" {
