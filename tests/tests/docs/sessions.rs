@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use beadlock_tests::skip::tool;
+use beadlock_tests::skip::{checkout, tool};
 use beadlock_tests::{Ended, Scene, run, this_host};
 
 use super::{document, path_with_programs};
@@ -69,7 +69,7 @@ fn plain(line: &str) -> String {
 /// Types them in a directory of their own, in a shell without job control.
 fn type_again(name: &str, turns: &[Turn]) {
     let scene = Scene::new();
-    // What is shown by cat is there; and a program for the examples to run.
+    // What is shown by cat is there; a program for the examples to run, and functions for scripts.
     for Turn { typed, said } in turns {
         if let Some(file) = typed.strip_prefix("cat ") {
             fs::write(scene.path().join(file), said.join("\n") + "\n").expect("write a file");
@@ -78,6 +78,8 @@ fn type_again(name: &str, turns: &[Turn]) {
     let deploy = scene.path().join("deploy.sh");
     fs::write(&deploy, "#!/bin/sh\nsleep 0.1\necho deployed\n").expect("write a program");
     fs::set_permissions(&deploy, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let functions = checkout().join("integration/shell/file-ops.sh");
+    fs::copy(functions, scene.path().join("file-ops.sh")).expect("copy what scripts source");
     let home = fs::canonicalize(scene.path()).expect("its path");
     let mut command = scene.shell(&script(turns));
     command
@@ -108,9 +110,12 @@ fn sessions_say_what_the_documents_show() {
     if tool("jq").is_none() {
         return;
     }
-    for (name, at_least) in
-        [("README.md", 1), ("docs/protocols/framework.md", 1), ("docs/protocols/tower.md", 1)]
-    {
+    for (name, at_least) in [
+        ("README.md", 1),
+        ("docs/protocols/file.md", 1),
+        ("docs/protocols/framework.md", 1),
+        ("docs/protocols/tower.md", 1),
+    ] {
         let sessions = sessions(&document(name));
         assert!(sessions.len() >= at_least, "{name} has {} sessions", sessions.len());
         for session in &sessions {
