@@ -8,6 +8,7 @@
 mod agents;
 mod calls;
 mod filelock;
+mod files;
 mod ground;
 mod growth;
 mod latency;
@@ -25,9 +26,10 @@ use table::Table;
 type Part = fn(&mut Table);
 
 /// In the order of the table.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("calls", calls::measure),
     ("filelock", filelock::measure),
+    ("files", files::measure),
     ("programs", programs::measure),
     ("latency", latency::measure),
     ("agents", agents::measure),

@@ -1,0 +1,84 @@
+//! A file's lock, and a write under it, beside the bare system calls, with every sync that the write has.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use beadlock::file::{FileLock, atomic_write};
+use beadlock_checker::sys::{Flock, flock};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+use nix::unistd::linkat;
+
+use super::ratio::Clock;
+use super::table::Table;
+
+/// As many as are kept unless told otherwise.
+const BACKUPS: usize = 5;
+
+pub fn measure(table: &mut Table) {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let path = root.path().join("todo.json");
+    let lock = root.path().join("todo.json.lock");
+    table.ratio(
+        "FileLock, acquire and release",
+        "open, flock, close",
+        Some(1.5),
+        Clock::Thread,
+        || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
+        || bare_lock(&lock),
+    );
+    // A todo list of some hundred entries.
+    let content = format!("[{}0]", "{\"id\": 1, \"done\": false}, ".repeat(300));
+    let bare = Bare { dir: root.path().to_owned(), path: root.path().join("bare.json") };
+    table.ratio(
+        "atomic_write: locked, checked, 5 backups, synced",
+        "the same calls without the lock",
+        Some(1.05),
+        Clock::Wall,
+        || drop(atomic_write(&path, &content).expect("it is written")),
+        || bare.write(content.as_bytes()),
+    );
+}
+
+fn bare_lock(lock: &Path) {
+    let flags = OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(flags.bits());
+    let file = options.open(lock).expect("a lock file");
+    assert!(flock(&file, Flock::Try).expect("a flock"));
+}
+
+/// A file that nobody locks.
+struct Bare {
+    dir: PathBuf,
+    path: PathBuf,
+}
+
+impl Bare {
+    /// The same as ours: an unnamed file, its sync, the backups, a name, the rename, the directory's sync.
+    fn write(&self, content: &[u8]) {
+        let flags = OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
+        let mut file = File::options()
+            .write(true)
+            .custom_flags(flags.bits())
+            .open(&self.dir)
+            .expect("a file without a name");
+        file.write_all(content).expect("written");
+        file.sync_all().expect("synced");
+        for number in (1..BACKUPS).rev() {
+            let _ = fs::rename(self.backup(number), self.backup(number + 1));
+        }
+        let _ = fs::hard_link(&self.path, self.backup(1));
+        let stage = self.path.with_extension("json.tmp");
+        let unnamed = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        linkat(AT_FDCWD, &unnamed, AT_FDCWD, &stage, AtFlags::AT_SYMLINK_FOLLOW).expect("a name");
+        fs::rename(stage, &self.path).expect("renamed");
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).expect("the directory, synced");
+    }
+
+    fn backup(&self, number: usize) -> PathBuf {
+        self.path.with_extension(format!("json.{number}"))
+    }
+}
