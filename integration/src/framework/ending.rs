@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::process::Stat;
 use beadlock_checker::{sys, system_words};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
@@ -41,11 +41,11 @@ pub fn watch() -> Result<(), Error> {
     if *is_watched {
         return if locks::are_ours() { Ok(()) } else { Err(of_a_fork()) };
     }
-    let heard: Vec<Signal> = HEARD.into_iter().filter(|signal| !sys::is_ignored(*signal)).collect();
+    let heard: SigSet = HEARD.into_iter().filter(|signal| !sys::is_ignored(*signal)).collect();
     locks::OWNER.store(std::process::id(), Ordering::Relaxed);
-    start(&heard).map_err(|error| {
+    start(heard).map_err(|error| {
         // Nobody hears them.
-        let _ = sys::default_actions(&heard);
+        let _ = sys::default_actions(&heard.iter().collect::<Vec<_>>());
         let why = system_words(&error);
         Error::io(format!("failed to prepare for the end of the process: {why}"), error.kind())
     })?;
@@ -59,10 +59,9 @@ fn of_a_fork() -> Error {
     Error::new(Code::Io, message)
 }
 
-fn start(heard: &[Signal]) -> io::Result<()> {
+fn start(heard: SigSet) -> io::Result<()> {
     sys::at_exit(at_exit)?;
     let (sender, prepared) = mpsc::channel();
-    let heard = heard.to_owned();
     let work = move || match Inbox::new(&heard) {
         Ok(inbox) => {
             let _ = sender.send(Ok(()));
@@ -72,23 +71,28 @@ fn start(heard: &[Signal]) -> io::Result<()> {
             let _ = sender.send(Err(error));
         }
     };
-    thread::Builder::new().name("command-lock".to_owned()).spawn(work)?;
-    prepared.recv().unwrap_or_else(|_| Err(io::Error::other("the thread for signals has ended")))
+    // While the handlers are put in place nobody heeds a signal; it is to wait, here and in the thread, which inherits that.
+    let before = heard.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let spawned = thread::Builder::new().name("command-lock".to_owned()).spawn(work);
+    let failed = || Err(io::Error::other("the thread for signals has ended"));
+    let started = spawned.and_then(|_| prepared.recv().unwrap_or_else(|_| failed()));
+    before.thread_set_mask()?;
+    started
 }
 
 /// The signals that have come.
 struct Inbox(SignalDelivery<UnixStream, WithRawSiginfo>);
 
 impl Inbox {
-    fn new(heard: &[Signal]) -> io::Result<Self> {
-        for signal in heard {
-            sys::default_in_forks(*signal, &locks::OWNER)?;
-        }
+    fn new(heard: &SigSet) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        let numbers = heard.iter().map(|signal| *signal as i32);
+        let numbers = heard.iter().map(|signal| signal as i32);
         let inbox = Self(SignalDelivery::with_pipe(read, write, WithRawSiginfo, numbers)?);
+        for signal in heard.iter() {
+            sys::default_in_forks(signal, &locks::OWNER)?;
+        }
         // Whatever the other threads block.
-        heard.iter().copied().collect::<SigSet>().thread_unblock()?;
+        heard.thread_unblock()?;
         Ok(inbox)
     }
 

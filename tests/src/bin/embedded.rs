@@ -92,10 +92,10 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
                 child.wait()?;
             }
         }
-        // Starts it again when it ends, until told to stop.
-        "restart" => {
-            while !running.is_ending() {
-                shell(arg, running).status()?;
+        // One after the other, whatever comes.
+        "steps" => {
+            for script in arg.lines() {
+                shell(script, running).status()?;
             }
         }
         "leave-behind" => drop(shell(arg, running).spawn()?),

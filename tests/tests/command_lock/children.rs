@@ -1,5 +1,6 @@
 //! What a tool has started, when a signal ends it.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
@@ -53,12 +54,13 @@ fn who_outlives_its_parent_is_waited_for_too() {
 fn who_does_not_heed_it_is_killed_and_then_the_lock_is_released() {
     let bench = Bench::new();
     let script = "trap '' TERM; echo begun > begun; while :; do sleep 0.02; done";
-    let running = bench.start(&["--kill-after", "300ms", "shell", script]);
+    let mut running = bench.start(&["--kill-after", "300ms", "shell", script]);
     bench.written("begun");
     let begun = Instant::now();
     running.signal(Signal::SIGTERM);
-    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
-    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert_eq!(running.wait(AT_ONCE).signal(), Some(Signal::SIGTERM as i32));
+    let took = begun.elapsed();
+    assert!((Duration::from_millis(300)..Duration::from_secs(4)).contains(&took), "{took:?}");
     bench.is_clean();
     wait_until(PATIENCE, "nobody is left", || marked_by(&bench.0).is_empty());
 }
@@ -75,18 +77,17 @@ fn who_is_stopped_goes_on_to_end() {
     bench.is_clean();
 }
 
-/// The work starts the next child when one has ended, until it sees that the tool is ending.
+/// The work starts the next child when one has ended, and does not ask whether the tool is ending.
 #[test]
 fn who_is_started_while_the_tool_ends_hears_of_it_too() {
-    for _ in 0..5 {
-        let bench = Bench::new();
-        let running = bench.start(&["restart", "echo begun > begun; sleep 1000"]);
-        bench.written("begun");
-        running.signal(Signal::SIGTERM);
-        died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
-        bench.is_clean();
-        assert!(marked_by(&bench.0).is_empty());
-    }
+    let bench = Bench::new();
+    let script = "echo begun > begun; exec sleep 1000\nexec sleep 1000\nexec sleep 1000";
+    let running = bench.start(&["--kill-after", "60s", "steps", script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    bench.is_clean();
+    assert!(marked_by(&bench.0).is_empty());
 }
 
 #[test]
