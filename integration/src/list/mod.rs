@@ -4,9 +4,11 @@
 //! mod.rs     this page, and the command
 //! walk.rs    the search: parallel, one file system, no link followed, nothing ignored
 //! named.rs   the named locks of the lock directory
+//! flocked.rs files that are locked by an flock
 //! table.rs   the lines for people
 //! ```
 
+mod flocked;
 mod named;
 mod table;
 mod walk;
@@ -29,12 +31,14 @@ use crate::answers::Answers;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
+use crate::file;
 use crate::settings::Common;
 use crate::status::{Seen, not_written};
 use crate::talk::print;
 use crate::target::{Found, not_found};
 use crate::witnesses::{Machine, Witnesses};
 use crate::words::quoted_path;
+use table::Row;
 use walk::Walk;
 
 /// `beadlock list [ROOT…]`
@@ -86,19 +90,25 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
     // One that has vanished since is no lock any more.
     let seen: Vec<Seen> = seen.filter(|seen| is_there(&seen.look)).collect();
+    let files = flocked::of(&walk, &roots);
     let machine = Machine::default();
     if common.json {
-        answers.data = seen.iter().map(|seen| seen.json(&witnesses(seen, &machine))).collect();
-    } else {
-        let below = |seen: &Seen| seen.below(&witnesses(seen, &machine));
+        let files = files.iter().map(file::Look::json);
+        answers.data = seen.iter().map(|seen| seen.json(&witnesses(seen, &machine))).chain(files).collect();
+    }
+    let talk = &common.talk;
+    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&witnesses(seen, &machine)));
+    let rows = seen.iter().map(row).chain(files.iter().map(|look| Row::of_file(look, talk)));
+    let rows: Vec<Row> = rows.collect();
+    if !common.json {
         // Now, and not with the answers: the count comes after it.
-        if let Err(error) = print(&table::of(&seen, &common.talk, below)) {
+        if let Err(error) = print(&table::of(&rows)) {
             answers.failed(not_written(&error));
             return answers;
         }
     }
     if !roots.is_empty() || directories.is_some() {
-        common.talk.say(&table::counts(&seen, walk.directories() + directories.unwrap_or_default()));
+        talk.say(&table::counts(&rows, walk.directories() + directories.unwrap_or_default()));
     }
     answers
 }

@@ -6,6 +6,7 @@ use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::{Verdict, facts};
 
+use crate::file::Look;
 use crate::status::Seen;
 use crate::talk::Talk;
 use crate::witnesses::counted;
@@ -13,33 +14,63 @@ use crate::witnesses::counted;
 /// No column makes room for more than so many characters: one that is longer pushes only its own line.
 const WIDEST: usize = 60;
 
-/// Target, verdict, holder, age, reason; with `-v` what is `below` each of them.
-pub fn of(seen: &[Seen], talk: &Talk, below: impl Fn(&Seen) -> String) -> String {
-    let rows: Vec<[String; 5]> = seen.iter().map(row).collect();
+/// What is said of one lock.
+#[derive(Debug)]
+pub struct Row {
+    /// Target, verdict, holder, age, reason.
+    cells: [String; 5],
+    /// The verdict in its colour.
+    word: String,
+    verdict: Verdict,
+    /// With `-v`.
+    below: String,
+}
+
+impl Row {
+    /// Of a lock with a record; `below` is more of it.
+    pub fn of(seen: &Seen, talk: &Talk, below: impl FnOnce() -> String) -> Self {
+        let below = if talk.is_verbose() { below() } else { String::new() };
+        Self { cells: cells(seen), word: seen.word(talk), verdict: seen.look.verdict, below }
+    }
+
+    /// Of a file's lock that somebody has.
+    pub fn of_file(look: &Look, talk: &Talk) -> Self {
+        let word = look.verdict.as_str().to_owned();
+        let pids: Vec<String> = look.holders.iter().map(|holder| format!("PID {}", holder.pid)).collect();
+        let reason = look.verdict.reason().to_string();
+        Self {
+            cells: [look.target.given(), word.clone(), pids.join(", "), "-".to_owned(), reason],
+            word: talk.painted_data(&word, "33"),
+            verdict: look.verdict,
+            below: if talk.is_verbose() { look.below() } else { String::new() },
+        }
+    }
+}
+
+/// The lines, in columns.
+pub fn of(rows: &[Row]) -> String {
     let width = |column: usize| {
-        let wide = rows.iter().map(|row| row[column].chars().count());
+        let wide = rows.iter().map(|row| row.cells[column].chars().count());
         wide.filter(|wide| *wide <= WIDEST).max().unwrap_or_default()
     };
     let widths: [usize; 5] = std::array::from_fn(width);
     let mut text = String::new();
-    for (row, seen) in rows.iter().zip(seen) {
-        let last = row.len() - 1;
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+    for row in rows {
+        let last = row.cells.len() - 1;
+        for (column, (cell, width)) in row.cells.iter().zip(widths).enumerate() {
             let room = width.saturating_sub(cell.chars().count());
-            text.push_str(&if column == 1 { seen.word(talk) } else { cell.clone() });
+            text.push_str(if column == 1 { &row.word } else { cell });
             if column < last {
                 text.push_str(&" ".repeat(room + 2));
             }
         }
         text.push('\n');
-        if talk.is_verbose() {
-            text.push_str(&below(seen));
-        }
+        text.push_str(&row.below);
     }
     text
 }
 
-fn row(seen: &Seen) -> [String; 5] {
+fn cells(seen: &Seen) -> [String; 5] {
     let record = seen.look.record.as_ref();
     let age = record.map(|record| Duration::try_from(record.started_at().age(facts::now())));
     let age = match age {
@@ -57,8 +88,8 @@ fn row(seen: &Seen) -> [String; 5] {
 }
 
 /// `3 locks in 120 directories: 2 held, 1 stale`.
-pub fn counts(seen: &[Seen], directories: u64) -> String {
-    let of = |is: fn(Verdict) -> bool| seen.iter().filter(|seen| is(seen.look.verdict)).count();
+pub fn counts(rows: &[Row], directories: u64) -> String {
+    let of = |is: fn(Verdict) -> bool| rows.iter().filter(|row| is(row.verdict)).count();
     let kinds = [
         (of(|verdict| matches!(verdict, Verdict::Held(_))), "held"),
         (of(|verdict| matches!(verdict, Verdict::Stale(_))), "stale"),
@@ -67,7 +98,7 @@ pub fn counts(seen: &[Seen], directories: u64) -> String {
     ];
     let kinds = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
-    let found = counted(seen.len(), "lock", "locks");
+    let found = counted(rows.len(), "lock", "locks");
     let colon = if kinds.is_empty() { "" } else { ": " };
     format!("{found} in {}{colon}{kinds}", counted(directories, "directory", "directories"))
 }

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use beadlock_checker::database::is_own_name;
+use beadlock_checker::dialect::file::locked_by;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -28,6 +30,8 @@ pub struct Walk {
     locks: AtomicU64,
     /// Directories that hold a lock or a side file, with the first root that led there.
     found: Mutex<BTreeMap<PathBuf, usize>>,
+    /// Files that are called like the lock file of another, with the same.
+    lock_files: Mutex<BTreeMap<PathBuf, usize>>,
     unread: Mutex<Unread>,
 }
 
@@ -95,6 +99,12 @@ impl Walk {
             }
             return WalkState::Skip;
         }
+        if entry.file_type().is_some_and(|kind| kind.is_file())
+            && locked_by(entry.path()).is_some()
+            && !is_own_name(entry.file_name())
+        {
+            locked(&self.lock_files).entry(entry.path().to_owned()).or_insert(root);
+        }
         if entry.file_type().is_some_and(|kind| kind.is_dir()) {
             self.directories.fetch_add(1, Ordering::Relaxed);
         }
@@ -126,6 +136,11 @@ impl Walk {
     /// The directories that hold a lock or a side file, by path, with the number of the root that led there.
     pub fn found(&self) -> BTreeMap<PathBuf, usize> {
         locked(&self.found).clone()
+    }
+
+    /// The files that are called like the lock file of another, by path, with the number of the root that led there.
+    pub fn lock_files(&self) -> Vec<(PathBuf, usize)> {
+        locked(&self.lock_files).clone().into_iter().collect()
     }
 
     /// A sentence for each directory that could not be read, up to a number; then one for the rest.

@@ -54,7 +54,7 @@ fn a_claim_is_kept_until_it_is_released_by_its_id() {
 #[test]
 fn a_claim_for_a_process_ends_with_it_and_one_with_max_hold_by_itself() {
     let files = Files::new();
-    let subject = Running::start(files.scene.shell("exec sleep 60"));
+    let subject = Running::start(files.scene.shell("exec sleep 600"));
     let claim = acquired(&files, &["--for", &subject.pid().to_string()]);
     assert!(!files.is_free());
     drop(subject);

@@ -54,7 +54,7 @@ fn a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says() {
     let message = error["message"].as_str().expect("a message");
     assert!(message.starts_with("Failed to acquire lock (timeout after 1s): "), "{message}");
     assert!(
-        message.contains(&format!("todo.json is locked by PID {} (sleep 60)", somebody.pid())),
+        message.contains(&format!("todo.json is locked by PID {} (sleep 600)", somebody.pid())),
         "{message}"
     );
     assert!(message.contains("raise the timeout (--wait DUR)"), "{message}");

@@ -48,7 +48,7 @@ fn flock_held() {
     assert_eq!((ended.code, ended.out.lines().count()), (4, 1), "{ended:?}");
     let ended = files.scene.run(&["status", TARGET]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    let words = format!("file:todo.json: held by PID {pid} (sleep 60), exclusive (flock_held)\n");
+    let words = format!("file:todo.json: held by PID {pid} (sleep 600), exclusive (flock_held)\n");
     assert!(ended.out.starts_with(&words), "{ended:?}");
     let (_, envelope) = files.scene.json(&["status", TARGET]);
     let witnesses = &envelope["data"][0]["witnesses"];
@@ -87,4 +87,21 @@ fn what_cannot_be_looked_at_is_exit_5() {
     let (code, envelope) = files.scene.json(&["check", TARGET]);
     assert_eq!((code, &envelope["data"][0]["reason"]), (5, &json!("unreadable")), "{envelope}");
     assert_eq!(files.scene.run(&["status", TARGET]).code, 0);
+}
+
+#[test]
+fn list_shows_a_file_that_is_locked_and_no_lock_file_that_nobody_has() {
+    let files = Files::new();
+    for name in ["Cargo.lock", "free.json.lock"] {
+        std::fs::write(files.path(name), "").expect("a file");
+    }
+    let somebody = files.somebody("-x");
+    let ended = files.scene.run(&["list"]);
+    let words = format!("file:todo.json  held  PID {}  -  flock_held\n", somebody.pid());
+    assert_eq!((ended.code, ended.out), (0, words));
+    assert!(ended.err.contains("1 lock in "), "{}", ended.err);
+    let (_, envelope) = files.scene.json(&["list", "."]);
+    let data = envelope["data"].as_array().expect("a list");
+    assert_eq!(data.len(), 1);
+    assert_eq!((&data[0]["target"], &data[0]["reason"]), (&json!(TARGET), &json!("flock_held")));
 }

@@ -52,10 +52,10 @@ impl Files {
         self.flock(&["-n", "todo.json.lock", "true"]).code == 0
     }
 
-    /// `flock -F OPTION todo.json.lock sleep 60`, once it has the lock; it is one process.
+    /// `flock -F OPTION todo.json.lock sleep 600`, once it has the lock; it is one process.
     #[track_caller]
     pub fn somebody(&self, option: &str) -> Running {
-        let running = Running::start(self.flock_command(&["-F", option, "todo.json.lock", "sleep", "60"]));
+        let running = Running::start(self.flock_command(&["-F", option, "todo.json.lock", "sleep", "600"]));
         wait_until(PATIENCE, "flock(1) has the lock", || !self.is_free());
         running
     }
