@@ -12,11 +12,12 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test protocol-check bench model stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test python protocol-check bench model stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
 	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
@@ -33,6 +34,11 @@ demo:
 
 test: tools
 	$(CARGO) test --locked --workspace
+	@scripts/python.sh
+
+# The package in integration/python: `pip install` into an environment below the target directory, and its tests there.
+python: tools
+	@scripts/python.sh
 
 # Runs the tests that the rows name, prints the rows that were not shown, and one line for each page.
 protocol-check: export PROTOCOL ?=
@@ -82,7 +88,10 @@ lint:
 	@scripts/lint-tools.sh
 	@scripts/shellcheck.sh
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
+		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps
 
 install uninstall: export PREFIX := $(PREFIX)

@@ -32,6 +32,11 @@ if ! /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null; then
     missing="$missing prometheus_client"
     packages="$packages python3-prometheus-client"
 fi
+# Nor this: Debian has Python without what makes its environments.
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    missing="$missing python3-venv"
+    packages="$packages python3-venv"
+fi
 
 [ -n "$missing" ] || exit 0
 

@@ -246,6 +246,11 @@ pub struct NotReleased {
 }
 
 impl NotReleased {
+    /// Why it was not.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
     /// The claim, to try again.
     pub fn into_claim(self) -> Claim {
         *self.claim

@@ -1,0 +1,82 @@
+"""Files: their locks, and whole writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Optional, TypeVar, Union
+
+from . import _beadlock, _threads
+from ._guard import Guard
+
+L = TypeVar("L", bound="FileLock")
+StrPath = Union[str, "os.PathLike[str]"]
+
+
+class FileLock(_beadlock.FileLock, Guard):
+    """The lock of a file: an flock on ``PATH.lock`` beside it, as ``flock(1)`` and ``beadlock hold file:PATH`` take it.
+
+    ``shared`` is for readers, who have it together. ``wait`` is for how many seconds a holder is waited for, 0 for none.
+
+    >>> import json
+    >>> with FileLock("todo.json") as lock:
+    ...     todo = json.loads(lock.read() or b"{}")
+    ...     todo["n"] = todo.get("n", 0) + 1
+    ...     lock.save_json(todo)
+    >>> with open("todo.json") as todo:
+    ...     print(todo.read(), end="")
+    {
+      "n": 1
+    }
+
+    It is one lock for the process: a second one on the same file, in another thread too, raises ``beadlock.LockFailed`` at once.
+    """
+
+    def __new__(cls: type[L], path: StrPath, *, shared: bool = False, wait: float = 30.0) -> L:
+        return super().__new__(cls, path, shared, wait)
+
+    def save_json(self, value: Any, *, schema: Optional[StrPath] = None, backups: int = 5) -> None:
+        """Writes the value as JSON, as ``beadlock.save_json`` does, under this lock."""
+        self._write_json(_text(value), schema, backups)
+
+
+def save_json(
+    path: StrPath,
+    value: Any,
+    *,
+    schema: Optional[StrPath] = None,
+    backups: int = 5,
+    wait: float = 30.0,
+) -> None:
+    """Gives the file at ``path`` this value as JSON, all of it or none, under its lock.
+
+    What it was before is ``PATH.1``, and so on to ``PATH.5``; ``schema`` is the file of a JSON Schema that the value has to meet.
+
+    >>> import pathlib
+    >>> save_json("config.json", {"name": "shop"})
+    >>> save_json("config.json", ["shöp"])
+    >>> [pathlib.Path(name).read_text().split() for name in ("config.json", "config.json.1")]
+    [['[', '"shöp"', ']'], ['{', '"name":', '"shop"', '}']]
+    """
+    # Before the lock: a value that is none of JSON changes nothing.
+    text = _text(value)
+    with FileLock(path, wait=wait) as lock:
+        lock._write_json(text, schema, backups)
+
+
+async def save_json_async(
+    path: StrPath,
+    value: Any,
+    *,
+    schema: Optional[StrPath] = None,
+    backups: int = 5,
+    wait: float = 30.0,
+) -> None:
+    """``save_json`` without blocking the event loop."""
+    text = _text(value)
+    async with FileLock(path, wait=wait) as lock:
+        await _threads.finish(lambda: lock._write_json(text, schema, backups))
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"

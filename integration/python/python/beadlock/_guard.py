@@ -1,0 +1,61 @@
+"""What every lock can do beside ``with``: decorate a function, and ``async with``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Optional, TypeVar, cast
+
+from . import _threads
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound="Guard")
+
+
+class Guard:
+    """Beside the native half of a lock, which comes first among the bases."""
+
+    def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self: S) -> S:
+        raise NotImplementedError
+
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+        raise NotImplementedError
+
+    async def acquire_async(self) -> None:
+        """``acquire`` without blocking the event loop. Cancelled, nothing is held."""
+        await _threads.acquire(self._acquire_unless, self.release)
+
+    async def release_async(self) -> None:
+        """``release`` without blocking the event loop. Cancelled, it is done all the same."""
+        await _threads.finish(self.release)
+
+    async def __aenter__(self: S) -> S:
+        await self.acquire_async()
+        return self
+
+    async def __aexit__(self, kind: object, value: object, traceback: object) -> None:
+        await _threads.finish(lambda: self.__exit__(kind, value, traceback))
+
+    def __call__(self, function: F) -> F:
+        """The function, which has the lock whenever it runs; ``async def`` too."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def locked_async(*args: Any, **kwargs: Any) -> Any:
+                async with self:
+                    return await function(*args, **kwargs)
+
+            return cast(F, locked_async)
+
+        @functools.wraps(function)
+        def locked(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return cast(F, locked)

@@ -1,0 +1,60 @@
+"""A lock that this process holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Optional, TypeVar, Union
+
+from . import _beadlock
+from ._guard import Guard
+
+L = TypeVar("L", bound="Lock")
+
+
+class Lock(_beadlock.Lock, Guard):
+    """The lock of a beads database, or of ``lock:PATH``, for as long as this process has it.
+
+    ``target`` is written as for the ``beadlock`` command: ``".beads"``, ``"beads:DIR"``, ``"lock:PATH"``; without one it is
+    ``$BEADLOCK_TARGET``, ``$BEADS_DIR``, else the nearest ``.beads``. ``holder`` is the name in the lock file and in daemons'
+    logs: ``$BEADLOCK_HOLDER``, else the program's. ``wait`` is for how many seconds a holder is waited for, 0 for none and
+    ``math.inf`` for no end; ``drain`` the same for a running cycle (130, without a wait 1).
+
+    >>> import beadlock
+    >>> with Lock(".beads", holder="importer"):
+    ...     str(beadlock.should_skip_database(".beads"))
+    'Skipping database (locked by importer)'
+    >>> bool(beadlock.should_skip_database(".beads"))
+    False
+
+    A decorator takes it for each call, of ``async def`` too:
+
+    >>> import os
+    >>> @Lock("lock:report.lock")
+    ... def report():
+    ...     return os.path.exists("report.lock")
+    >>> report(), os.path.exists("report.lock")
+    (True, False)
+
+    Another thread or task that wants the same waits as another process would. A process that is forked does not have it, and
+    releases nothing. ``beadlock.LockHeld`` is raised when the wait ran out, ``beadlock.LockLost`` at the end when the lock was
+    lost meanwhile; where the block has raised something itself that is a warning.
+    """
+
+    def __new__(
+        cls: type[L],
+        target: Optional[Union[str, os.PathLike[str]]] = None,
+        *,
+        holder: Optional[str] = None,
+        wait: float = 10.0,
+        drain: Optional[float] = None,
+    ) -> L:
+        name = _program() if holder is None else holder
+        return super().__new__(cls, target, name, wait, drain)
+
+
+def _program() -> str:
+    """What a lock file calls this program."""
+    name = os.environ.get("BEADLOCK_HOLDER") or os.path.basename(sys.argv[0] if sys.argv else "")
+    printable = "".join(c if c.isprintable() else "?" for c in name)[:128]
+    return "python" if printable.strip() in ("", "-c", "-m", "-") else printable

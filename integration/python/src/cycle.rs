@@ -1,0 +1,75 @@
+//! One run of a daemon's work on one database.
+
+use std::path::PathBuf;
+
+use beadlock_checker::Entered;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::decision::Decision;
+use crate::raised;
+use crate::stack::Stack;
+
+/// The native half of beadlock.Cycle.
+#[pyclass(subclass, frozen, module = "beadlock._beadlock")]
+pub struct Cycle {
+    path: PathBuf,
+    entered: Stack<beadlock_checker::Cycle>,
+}
+
+#[pymethods]
+impl Cycle {
+    #[new]
+    fn new(path: PathBuf) -> Self {
+        Self { path, entered: Stack::new() }
+    }
+
+    /// Begins, or raises Skipped.
+    fn enter(&self, py: Python<'_>) -> PyResult<()> {
+        match py.detach(|| beadlock_checker::Cycle::enter(&self.path)) {
+            Entered::Cycle(cycle) => {
+                self.entered.push(py, cycle);
+                Ok(())
+            }
+            Entered::Skipped(decision) => {
+                Err(raised::skipped(py, Bound::new(py, Decision(decision))?.into_any()))
+            }
+        }
+    }
+
+    /// Ends it: lets the gate go.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        match self.entered.pop(py) {
+            Some(_) => Ok(()),
+            None => Err(PyRuntimeError::new_err("this cycle was not entered")),
+        }
+    }
+
+    /// Why it may run; its str() is a line for the log when a stale lock was removed. None when it does not run.
+    #[getter]
+    fn decision(&self, py: Python<'_>) -> Option<Decision> {
+        self.entered.last(py, |cycle| Decision(cycle.decision().clone()))
+    }
+
+    /// Why there is no gate, where there can be none: claims do not wait for this cycle then. To be said once.
+    #[getter]
+    fn no_gate(&self, py: Python<'_>) -> Option<String> {
+        self.entered.last(py, |cycle| cycle.no_gate().map(ToString::to_string)).flatten()
+    }
+
+    fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        slf.get().enter(slf.py())?;
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let _ = (kind, value, traceback);
+        self.leave(py)
+    }
+}

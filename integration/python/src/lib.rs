@@ -1,0 +1,34 @@
+//! The extension module under the Python package `beadlock`: each class is the library's own, without the GIL while it waits.
+//!
+//! ```text
+//! decision.rs   should_skip_database, and what it answers
+//! cycle.rs      one run of a daemon's work
+//! lock.rs       a lock that this process holds
+//! file.rs       the lock of a file
+//! stack.rs      the guards of a lock object, and which process they are of
+//! waiting.rs    a wait without the GIL, which Ctrl-C ends
+//! raised.rs     an error of the library as an exception
+//! ```
+//!
+//! What is left to Python (`python/beadlock`) is decorators, `async with`, and the exceptions themselves.
+
+mod cycle;
+mod decision;
+mod file;
+mod lock;
+mod raised;
+mod stack;
+mod waiting;
+
+/// What the package imports.
+#[pyo3::pymodule]
+mod _beadlock {
+    #[pymodule_export]
+    use super::cycle::Cycle;
+    #[pymodule_export]
+    use super::decision::{Decision, should_skip_database};
+    #[pymodule_export]
+    use super::file::FileLock;
+    #[pymodule_export]
+    use super::lock::Lock;
+}

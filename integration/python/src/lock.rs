@@ -1,0 +1,129 @@
+//! A lock that this process holds, of the rule that its record's process decides.
+
+use std::path::PathBuf;
+
+use beadlock::{Claim, Error, Hold};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::prelude::*;
+
+use crate::raised;
+use crate::stack::{Popped, Stack};
+use crate::waiting;
+
+/// The native half of beadlock.Lock.
+#[pyclass(subclass, frozen, module = "beadlock._beadlock")]
+pub struct Lock {
+    hold: Hold,
+    claims: Stack<Claim>,
+}
+
+#[pymethods]
+impl Lock {
+    #[new]
+    fn new(target: Option<PathBuf>, holder: &str, wait: f64, drain: Option<f64>) -> PyResult<Self> {
+        let hold = target.map_or_else(Hold::found, Hold::target).holder(holder).wait(waiting::wait(wait)?);
+        let hold = match drain {
+            Some(seconds) => hold.drain(waiting::duration("drain", seconds)?),
+            None => hold,
+        };
+        Ok(Self { hold, claims: Stack::new() })
+    }
+
+    /// Claims, waiting for whoever has it.
+    fn acquire(&self, py: Python<'_>) -> PyResult<()> {
+        self.acquire_unless(py, None).map(|_| ())
+    }
+
+    /// The same, and asks `is_over` every 50 ms of a wait. False: it said so, and nothing is claimed.
+    #[pyo3(name = "_acquire_unless")]
+    fn acquire_unless(&self, py: Python<'_>, is_over: Option<Py<PyAny>>) -> PyResult<bool> {
+        let hold = self.hold.clone();
+        let claim = waiting::acquire(py, is_over.as_ref(), |is_over| hold.claim_unless(is_over))?;
+        Ok(claim.map(|claim| self.claims.push(py, claim)).is_some())
+    }
+
+    /// Ends the claim.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py)?.map_or(Ok(()), |lost| Err(raised::of(py, &lost)))
+    }
+
+    /// Raises LockLost when the lock is no longer there, or no longer ours.
+    fn still_held(&self, py: Python<'_>) -> PyResult<()> {
+        match self.claims.last(py, Claim::still_held) {
+            Some(held) => held.map_err(|lost| raised::of(py, &lost)),
+            None => Err(not_held()),
+        }
+    }
+
+    /// It is held by this process, as far as this object knows.
+    #[getter]
+    fn held(&self, py: Python<'_>) -> bool {
+        self.claims.last(py, |_| ()).is_some()
+    }
+
+    /// What names this one claim, as the lock file has it; None when not held.
+    #[getter]
+    fn id(&self, py: Python<'_>) -> Option<String> {
+        self.claims.last(py, |claim| claim.id().to_owned())
+    }
+
+    /// The lock file; None when not held.
+    #[getter]
+    fn path(&self, py: Python<'_>) -> Option<PathBuf> {
+        self.claims.last(py, Claim::path)
+    }
+
+    fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        slf.get().acquire(slf.py())?;
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let _ = (value, traceback);
+        exit(py, kind.is_none(), self.end(py))
+    }
+}
+
+impl Lock {
+    /// Ends it; the answer is how it had been lost, where it had.
+    fn end(&self, py: Python<'_>) -> PyResult<Option<Error>> {
+        let claim = match self.claims.pop(py) {
+            Some(Popped::Ours(claim)) => claim,
+            Some(Popped::OfAnother) => return Ok(None),
+            None => return Err(not_held()),
+        };
+        let ended = py.detach(|| {
+            let lost = claim.still_held().err();
+            claim.release().map(|()| lost)
+        });
+        ended.map_err(|not_released| {
+            let error = raised::of(py, not_released.error());
+            self.claims.push(py, not_released.into_claim());
+            error
+        })
+    }
+}
+
+pub fn not_held() -> PyErr {
+    PyRuntimeError::new_err("this lock is not held")
+}
+
+/// The end of a `with` block. What the block has raised goes first: a loss is a warning then.
+pub fn exit(py: Python<'_>, is_quiet: bool, ended: PyResult<Option<Error>>) -> PyResult<()> {
+    let wrong = match ended {
+        Ok(None) => return Ok(()),
+        Ok(Some(lost)) => raised::of(py, &lost),
+        Err(error) => error,
+    };
+    if is_quiet {
+        return Err(wrong);
+    }
+    let words = std::ffi::CString::new(wrong.value(py).to_string().replace('\0', "\\0"))?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &words, 1)
+}

@@ -1,0 +1,72 @@
+//! The guards of a lock object, the last one first. A process that was forked has a copy of them, and none of their locks.
+
+use std::mem;
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::marker::Python;
+
+/// Guards, each of the process that has made it.
+pub struct Stack<G>(Mutex<Vec<Owned<G>>>);
+
+/// Whoever works under a guard may do so for long: they are waited for without the GIL.
+impl<G: Send> Stack<G> {
+    pub fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// One more, of this process.
+    pub fn push(&self, py: Python<'_>, guard: G) {
+        py.detach(|| self.guards().push(Owned { pid: process::id(), guard: Some(guard) }));
+    }
+
+    /// The last one, to be ended. `None`: there is none.
+    pub fn pop(&self, py: Python<'_>) -> Option<Popped<G>> {
+        py.detach(|| self.guards().pop()).map(|mut owned| match owned.is_ours() {
+            true => owned.guard.take().map_or(Popped::OfAnother, Popped::Ours),
+            false => Popped::OfAnother,
+        })
+    }
+
+    /// What `work` makes of the last one, where that is this process's; without the GIL.
+    pub fn last<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&G) -> T + Send) -> Option<T> {
+        py.detach(|| {
+            let guards = self.guards();
+            guards.last().filter(|owned| owned.is_ours()).and_then(|owned| owned.guard.as_ref()).map(work)
+        })
+    }
+
+    /// Nobody panics with it.
+    fn guards(&self) -> MutexGuard<'_, Vec<Owned<G>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A guard that was taken off the stack.
+pub enum Popped<G> {
+    Ours(G),
+    /// This is a fork of the process that holds it: nothing is released here.
+    OfAnother,
+}
+
+struct Owned<G> {
+    pid: u32,
+    /// There until it is dropped or taken off.
+    guard: Option<G>,
+}
+
+impl<G> Owned<G> {
+    fn is_ours(&self) -> bool {
+        self.pid == process::id()
+    }
+}
+
+impl<G> Drop for Owned<G> {
+    /// In a fork it must not release what its parent holds.
+    fn drop(&mut self) {
+        let guard = self.guard.take();
+        if !self.is_ours() {
+            mem::forget(guard);
+        }
+    }
+}

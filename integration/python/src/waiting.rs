@@ -1,0 +1,51 @@
+//! A wait without the GIL. Every 50 ms Python runs the handlers of signals that have come: Ctrl-C ends it.
+
+use std::time::Duration;
+
+use beadlock::{Error, Wait};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::raised;
+
+/// What `acquire` of this lock comes to, `is_over` being asked as well whether the wait is over. `None`: it said so.
+///
+/// # Errors
+/// What a handler has raised, such as `KeyboardInterrupt`, with nothing acquired; else the library's error.
+pub fn acquire<G: Send>(
+    py: Python<'_>,
+    is_over: Option<&Py<PyAny>>,
+    acquire: impl FnOnce(&mut (dyn FnMut() -> bool + Send)) -> Result<Option<G>, Error> + Send,
+) -> PyResult<Option<G>> {
+    let mut raised = None;
+    let acquired = py.detach(|| {
+        acquire(&mut || {
+            Python::attach(|py| asked(py, is_over)).unwrap_or_else(|error| {
+                raised = Some(error);
+                true
+            })
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => acquired.map_err(|error| raised::of(py, &error)),
+    }
+}
+
+fn asked(py: Python<'_>, is_over: Option<&Py<PyAny>>) -> PyResult<bool> {
+    py.check_signals()?;
+    is_over.map_or(Ok(false), |is_over| is_over.bind(py).call0()?.extract())
+}
+
+/// The wait that so many seconds are: none for 0, one without end for infinity.
+pub fn wait(seconds: f64) -> PyResult<Wait> {
+    Ok(if seconds == 0.0 { Wait::No } else { Wait::UpTo(duration("wait", seconds)?) })
+}
+
+/// So many seconds.
+pub fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!("{what} is a number of seconds, 0 or more: {seconds}")));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}

@@ -1,0 +1,110 @@
+"""``async with``: the loop runs on, many wait, and a cancellation leaves nothing claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import threading
+
+import pytest
+
+import beadlock
+from conftest import PATIENCE, Scene, let_go, until
+
+
+def test_the_loop_runs_on_while_it_waits(scene: Scene) -> None:
+    other = scene.other()
+
+    async def run() -> int:
+        async def claim() -> None:
+            async with beadlock.Lock(".beads", wait=PATIENCE) as lock:
+                assert lock.held and scene.lock_file.exists()
+
+        task = asyncio.create_task(claim())
+        ticks = 0
+        while ticks < 20:
+            await asyncio.sleep(0.01)
+            ticks += 1
+        assert not task.done()
+        await asyncio.get_running_loop().run_in_executor(None, let_go, other)
+        await task
+        return ticks
+
+    assert asyncio.run(run()) == 20
+    assert not scene.lock_file.exists()
+
+
+@pytest.mark.parametrize("lock", ["Lock('.beads')", "FileLock('todo.json')"])
+def test_a_cancelled_wait_claims_nothing(scene: Scene, lock: str) -> None:
+    target = ".beads" if lock.startswith("Lock") else "file:todo.json"
+    other = scene.other(target)
+
+    async def run() -> None:
+        waiting = eval(f"beadlock.{lock}")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(waiting.acquire_async(), 0.2)
+        assert not waiting.held
+
+    asyncio.run(run())
+    let_go(other)
+    again = eval(f"beadlock.{lock}")
+    again.acquire()
+    again.release()
+
+
+def test_a_task_cancelled_at_any_moment_leaves_nothing(scene: Scene) -> None:
+    """From before its thread runs to after the claim stands: released, whenever it is."""
+    lock = beadlock.Lock("lock:x.lock", wait=PATIENCE)
+
+    async def claim() -> None:
+        async with lock:
+            await asyncio.sleep(PATIENCE)
+
+    async def run() -> int:
+        claimed = 0
+        for step in range(40):
+            task = asyncio.create_task(claim())
+            await asyncio.sleep(step * 0.0005)
+            claimed += pathlib.Path("x.lock").exists()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not lock.held and not pathlib.Path("x.lock").exists(), step
+        return claimed
+
+    assert 0 < asyncio.run(run()) < 40
+
+
+def test_more_waiters_than_an_executor_has_threads(scene: Scene) -> None:
+    inside = 0
+
+    @beadlock.Lock("lock:n.lock", wait=PATIENCE)
+    async def work() -> None:
+        nonlocal inside
+        inside += 1
+        assert inside == 1
+        await asyncio.sleep(0)
+        inside -= 1
+
+    async def run() -> None:
+        await asyncio.gather(*(work() for _ in range(48)))
+
+    asyncio.run(run())
+    assert not pathlib.Path("n.lock").exists()
+    until("its threads end", lambda: all(thread.name != "beadlock" for thread in threading.enumerate()))
+
+
+def test_release_and_errors_come_through(scene: Scene) -> None:
+    async def run() -> None:
+        lock = beadlock.Lock(".beads")
+        await lock.acquire_async()
+        with pytest.raises(beadlock.LockHeld) as held:
+            await beadlock.Lock(".beads", wait=0).acquire_async()
+        assert held.value.holder is not None
+        scene.lock_file.unlink()
+        with pytest.raises(beadlock.LockLost):
+            await lock.release_async()
+        with pytest.raises(RuntimeError, match="not held"):
+            await lock.release_async()
+
+    asyncio.run(run())

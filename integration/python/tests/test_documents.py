@@ -1,0 +1,31 @@
+"""What the docstrings and docs/python.md show is so."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import doctest
+import importlib
+import json
+import os
+import pathlib
+
+import pytest
+
+from conftest import Scene
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
+OPTIONS = doctest.ELLIPSIS
+
+
+@pytest.mark.parametrize("module, at_least", [("", 3), (".errors", 4), ("._lock", 6), ("._cycle", 3), ("._file", 6)])
+def test_docstrings(scene: Scene, module: str, at_least: int) -> None:
+    failed, attempted = doctest.testmod(importlib.import_module("beadlock" + module), optionflags=OPTIONS)
+    assert failed == 0 and attempted >= at_least
+
+
+def test_the_page(scene: Scene) -> None:
+    names = {"asyncio": asyncio, "json": json, "os": os, "now": lambda: datetime.datetime.now(datetime.timezone.utc)}
+    ended = doctest.testfile(str(PAGE), module_relative=False, optionflags=OPTIONS, encoding="utf-8", globs=names)
+    failed, attempted = ended
+    assert failed == 0 and attempted >= 16

@@ -1,0 +1,129 @@
+"""FileLock and save_json, beside flock(1) and the program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pathlib
+import threading
+
+import pytest
+
+import beadlock
+from conftest import PATIENCE, Scene, let_go
+from test_lock import in_a_fork, interrupted
+
+
+def flock_is_free(option: str = "-x") -> bool:
+    import subprocess
+
+    return subprocess.run(["flock", "-n", option, "todo.json.lock", "true"], check=False).returncode == 0
+
+
+def test_flock_is_kept_out(scene: Scene) -> None:
+    with beadlock.FileLock("todo.json") as lock:
+        assert lock.path == scene.top / "todo.json" and lock.lock_path == scene.top / "todo.json.lock"
+        assert not flock_is_free("-s")
+        lock.still_held()
+    assert flock_is_free() and lock.path is None
+    with beadlock.FileLock("todo.json", shared=True):
+        assert flock_is_free("-s") and not flock_is_free()
+    assert pathlib.Path("todo.json.lock").exists() and not pathlib.Path("todo.json").exists()
+
+
+def test_the_holder_is_named_and_waited_for(scene: Scene) -> None:
+    other = scene.other("file:todo.json")
+    with pytest.raises(beadlock.LockHeld) as held:
+        beadlock.FileLock("todo.json", wait=0).acquire()
+    assert held.value.code == "E_LOCK_FAILED" and held.value.path == scene.top / "todo.json.lock"
+    assert held.value.pid is not None and held.value.retry_after is not None
+    thread = threading.Thread(target=beadlock.save_json, args=("todo.json", {"n": 1}), kwargs={"wait": PATIENCE})
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive() and not pathlib.Path("todo.json").exists()
+    let_go(other)
+    thread.join(PATIENCE)
+    assert json.loads(pathlib.Path("todo.json").read_text()) == {"n": 1}
+
+
+def test_ctrl_c_ends_the_wait(scene: Scene) -> None:
+    other = scene.other("file:todo.json")
+    waiting = interrupted(scene, "FileLock('todo.json', wait=math.inf)")
+    let_go(other)
+    with beadlock.FileLock("todo.json"):
+        pass
+    let_go(waiting)
+
+
+def test_a_fork_releases_nothing(scene: Scene) -> None:
+    with beadlock.FileLock("todo.json") as lock:
+        in_a_fork(lambda: lock.__exit__(None, None, None))
+        assert not flock_is_free()
+    assert flock_is_free()
+
+
+def test_twice_in_a_process_fails_at_once(scene: Scene) -> None:
+    with beadlock.FileLock("todo.json"):
+        with pytest.raises(beadlock.LockFailed, match="this process"):
+            beadlock.FileLock("todo.json").acquire()
+        with pytest.raises(beadlock.LockFailed):
+            beadlock.save_json("todo.json", 1)
+
+
+def test_a_loss_is_told(scene: Scene) -> None:
+    with pytest.raises(beadlock.LockLost, match="todo.json.lock"):
+        with beadlock.FileLock("todo.json") as lock:
+            os.unlink("todo.json.lock")
+            with pytest.raises(beadlock.LockLost):
+                lock.save_json(1)
+    assert not pathlib.Path("todo.json").exists()
+
+
+def test_a_file_is_written_whole_with_backups(scene: Scene) -> None:
+    path = pathlib.Path("todo.json")
+    for n in range(4):
+        beadlock.save_json(path, {"n": n, "ü": None}, backups=2)
+    assert path.read_text() == '{\n  "n": 3,\n  "ü": null\n}\n'
+    names = sorted(file.name for file in scene.top.iterdir() if file.is_file())
+    assert names == ["todo.json", "todo.json.1", "todo.json.2", "todo.json.lock"]
+    assert [json.loads(pathlib.Path(f"todo.json.{i}").read_text())["n"] for i in (1, 2)] == [2, 1]
+
+
+def test_what_is_no_json_or_not_of_the_schema_changes_nothing(scene: Scene) -> None:
+    path = pathlib.Path("todo.json")
+    beadlock.save_json(path, {"n": 1})
+    before = path.read_bytes()
+    pathlib.Path("schema.json").write_text('{"properties": {"n": {"type": "integer"}}}')
+    with pytest.raises(beadlock.BeadlockError, match="schema.json"):
+        beadlock.save_json(path, {"n": "one"}, schema="schema.json")
+    with pytest.raises(ValueError):
+        beadlock.save_json(path, float("nan"))
+    with pytest.raises(TypeError):
+        beadlock.save_json(path, object())
+    with beadlock.FileLock(path) as lock:
+        assert lock.read() == before
+        with pytest.raises(beadlock.BeadlockError, match="JSON"):
+            lock.write(b"{")
+        lock.save_json({"n": 2}, schema="schema.json", backups=0)
+    assert json.loads(path.read_text()) == {"n": 2} and not pathlib.Path("todo.json.1").exists()
+    with beadlock.FileLock("notes.txt") as lock:
+        assert lock.read() is None
+        with pytest.raises(beadlock.BeadlockError, match="JSON"):
+            lock.write(b"anything\n")
+        with pytest.raises(ValueError, match="json, jsonl or any"):
+            lock.write(b"anything\n", "text")  # type: ignore[arg-type]
+        lock.write(b"anything\n", "any")
+        assert lock.read() == b"anything\n"
+
+
+def test_async(scene: Scene) -> None:
+    async def run() -> None:
+        await beadlock.save_json_async("todo.json", [1])
+        async with beadlock.FileLock("todo.json") as lock:
+            assert not flock_is_free() and lock.held
+            with pytest.raises(beadlock.LockFailed):
+                await beadlock.save_json_async("todo.json", [2])
+
+    asyncio.run(run())
+    assert flock_is_free() and pathlib.Path("todo.json").read_text() == "[\n  1\n]\n"

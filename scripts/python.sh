@@ -1,0 +1,35 @@
+#!/bin/sh
+# Builds integration/python into an environment below the target directory, as `pip install` does, and runs its tests there.
+# Without what it takes: a line that says so, and 0; where CI is set, 1.
+set -eu
+cd "$(dirname "$0")/.."
+
+lacking() {
+    echo "skipped: the tests of integration/python need $1" >&2
+    case "${CI:-}" in '' | 0 | false) exit 0 ;; *) exit 1 ;; esac
+}
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || lacking 'Python 3.9 or later'
+"$python" -c 'import ensurepip, venv' 2>/dev/null || lacking 'its venv (Debian: python3-venv)'
+
+target=$(scripts/target-dir.sh)
+environment=$target/python
+pip() {
+    "$environment/bin/python" -m pip --quiet --disable-pip-version-check "$@"
+}
+"$environment/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$environment"
+pip install --require-hashes --requirement integration/python/tests/requirements.txt ||
+    lacking 'what integration/python/tests/requirements.txt names, from where pip takes its packages'
+
+PATH=$environment/bin:$PATH
+CARGO_TARGET_DIR=$target
+MATURIN_PEP517_ARGS='--profile dev'
+export PATH CARGO_TARGET_DIR MATURIN_PEP517_ARGS
+pip install --no-build-isolation --no-deps --force-reinstall ./integration/python
+
+export PYTHONDONTWRITEBYTECODE=1
+BEADLOCK_BIN=${BEADLOCK_BIN:-$target/debug}
+export BEADLOCK_BIN
+[ -x "$BEADLOCK_BIN/beadlock" ] || "${CARGO:-cargo}" build --locked --quiet --package beadlock --bins
+exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"
