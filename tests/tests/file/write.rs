@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene, may_be_root, tool, wait_until};
-use nix::sys::signal::Signal;
+use beadlock_tests::{Running, Scene, may_be_root, wait_until};
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::support::{Files, with_input};
 
@@ -233,25 +233,38 @@ fn usage() {
 
 #[test]
 fn waits_for_the_lock_without_what_it_reads() {
-    let Some(flock) = tool("flock") else { return };
     let scene = Scene::new();
-    let mut holder = scene.command(flock);
-    holder.args(["todo.json.lock", "sh", "-c", "echo held; exec sleep 300"]);
-    let holder = Running::start(holder);
-    wait_until(PATIENCE, "a lock file", || scene.path().join("todo.json.lock").exists());
-    wait_until(PATIENCE, "the lock", || {
-        scene.given("1", &["write", "-q", "file:todo.json", "--no-wait"]).code == 8
-    });
-    let ended = scene.given("1", &["write", "file:todo.json", "--wait", "200ms"]);
-    assert_eq!(ended.code, 8);
-    assert!(ended.err.contains("Failed to acquire lock (timeout after 0.2s)"), "{ended:?}");
+    let lock_file = fs::File::create(scene.path().join("todo.json.lock")).expect("a lock file");
+    let held =
+        Flock::lock(lock_file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno).expect("free");
+    for (wait, words) in [
+        (&["--wait", "200ms"][..], "Failed to acquire lock (timeout after 0.2s)"),
+        (&["--no-wait"], "Cannot acquire lock on todo.json (another process may be active)"),
+    ] {
+        let ended = scene.given("1", &[&["write", "file:todo.json"][..], wait].concat());
+        assert!(ended.code == 8 && ended.err.contains(words), "{ended:?}");
+        let ended = scene.given("1", &[&["append", "file:todo.json"][..], wait].concat());
+        assert!(ended.code == 8 && ended.err.contains(words), "{ended:?}");
+        let ended = scene.run(&[&["update", "file:todo.json"][..], wait, &["--", "cat"]].concat());
+        assert!(ended.code == 8 && ended.err.contains(words), "{ended:?}");
+    }
     let other = scene.given("1", &["write", "-q", "file:other.json", "--no-wait"]);
     assert_eq!(other.code, 0, "another file is another lock: {other:?}");
     let invalid = scene.given("{", &["write", "file:todo.json"]);
     assert_eq!(invalid.code, 1, "said without a wait: {invalid:?}");
-    holder.signal(Signal::SIGKILL);
-    let ended = scene.given("1", &["write", "-q", "file:todo.json"]);
-    assert!(ended.code == 0 || ended.code == 8, "{ended:?}");
+    scene.put("new", "2");
+    let mut waiting = scene.beadlock(&["write", "-q", "file:todo.json"]);
+    waiting.stdin(fs::File::open(scene.path().join("new")).expect("there"));
+    let mut waiting = Running::start(waiting);
+    let lock = fs::canonicalize(scene.path().join("todo.json.lock")).expect("there");
+    wait_until(PATIENCE, "it has the lock file open", || {
+        let fds = fs::read_dir(format!("/proc/{}/fd", waiting.pid())).into_iter().flatten().flatten();
+        fds.map(|fd| fs::read_link(fd.path())).any(|path| path.is_ok_and(|path| path == lock))
+    });
+    assert_eq!(scene.text("todo.json"), "(none)");
+    drop(held);
+    assert!(waiting.wait(PATIENCE).success());
+    assert_eq!(scene.text("todo.json"), "2");
 }
 
 #[test]
