@@ -33,19 +33,21 @@ fn holder(scene: &Scene) -> i32 {
 fn a_wait_that_runs_out_is_the_documents_answer() {
     let Some(seed) = LockHeld::of_the_seed() else { return };
     let scene = Scene::new();
-    write_lock(&lock(&scene), SignedDuration::from_secs(2));
     let begun = Instant::now();
+    write_lock(&lock(&scene), SignedDuration::from_secs(2));
     let hold = scene.start(&["hold", TARGET, "--wait", "10s", "--json", "--", "touch", "ran"]);
     let acquire = scene.start(&["acquire", TARGET, "--json"]);
     for waiting in [hold, acquire] {
         let ended = Ended::from(waiting.finish(Duration::from_secs(60)));
-        assert!(begun.elapsed() >= Duration::from_secs(10), "{ended:?}");
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_secs(10), "{ended:?}");
         assert_eq!((ended.code, ended.out.lines().count()), (4, 1), "{ended:?}");
         let answer = LockHeld::parse(&ended.out);
         assert_eq!(answer.alike(), seed.alike());
         assert!(ended.out.contains("— acquisition timed out after 10s\""), "{ended:?}");
         assert_eq!(answer.holder(), i64::from(std::process::id()));
-        assert!((12_000..20_000).contains(&answer.age_ms()), "{ended:?}");
+        let age = Duration::from_millis(answer.age_ms().unsigned_abs());
+        assert!((12..=2 + took.as_secs() + 1).contains(&age.as_secs()), "after {took:?}: {ended:?}");
         assert!(answer.envelope["meta"]["duration_ms"].as_u64() >= Some(10_000), "{ended:?}");
     }
     assert!(lock(&scene).exists() && !scene.path().join("ran").exists());
@@ -69,9 +71,18 @@ fn who_does_not_wait_gets_the_same_answer_at_once() {
     assert!(!scene.path().join("ran").exists());
 }
 
-/// A lock so old, and the least and the most that every refusal says.
-const TOLD: [(i64, u64, u64); 4] =
-    [(-100, 2400, 3600), (1, 1000, 2000), (40, 8000, 12_600), (600, 24_000, 30_000)];
+/// The least and the most, in milliseconds, that is said of a lock of this age in seconds, negative for a time to come, `took`
+/// after it was as old as that.
+fn told(age: i64, took: Duration) -> (u64, u64) {
+    let pause = |age: Duration| (age.as_millis() as u64 / 4).clamp(1000, 30_000);
+    match u64::try_from(age) {
+        Err(_) => (2400, 3600),
+        Ok(age) => {
+            let age = Duration::from_secs(age);
+            ((pause(age) * 4 / 5).max(1000), (pause(age + took) * 6 / 5).min(30_000))
+        }
+    }
+}
 
 #[test]
 fn every_refusal_says_when_to_come_back_by_the_age_of_the_lock() {
@@ -81,7 +92,8 @@ fn every_refusal_says_when_to_come_back_by_the_age_of_the_lock() {
         assert_eq!((code, &envelope["error"]["retryable"]), (4, &true.into()), "{words:?}: {envelope}");
         envelope["error"]["retry_after_ms"].as_u64().expect("milliseconds")
     };
-    for (age, least, most) in TOLD {
+    for age in [-1000, 1, 40, 600] {
+        let begun = Instant::now();
         write_lock(&lock(&scene), SignedDuration::from_secs(age));
         write_lock(&scene.lock(), SignedDuration::from_secs(age));
         for words in [
@@ -92,8 +104,9 @@ fn every_refusal_says_when_to_come_back_by_the_age_of_the_lock() {
             &["wait", ".beads", "--wait", "0"],
             &["cycle", ".beads", "--", "true"],
         ] {
-            let told = after(words);
-            assert!((least..=most).contains(&told), "{words:?}: {told} at {age}s");
+            let said = after(words);
+            let (least, most) = told(age, begun.elapsed());
+            assert!((least..=most).contains(&said), "{words:?}: {said} of {least} to {most} at {age}s");
         }
     }
 }
