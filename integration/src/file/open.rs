@@ -1,9 +1,9 @@
 //! The lock file, open, and the flock on it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use beadlock_checker::sys::{Flock, flock};
 use beadlock_checker::system_words;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::stat::{SFlag, fstat, lstat};
 
 use super::target::{FileTarget, no_directory};
 use crate::failure::{Code, Error};
@@ -82,14 +83,13 @@ impl LockFile {
                 }
                 Err((_, error)) => return Err(failed(target, &error)),
             };
-            let meta = file.metadata().map_err(|error| failed(target, &error))?;
-            if !meta.is_file() {
-                return Err(no_regular_file(
-                    target,
-                    if meta.is_dir() { "a directory" } else { "no regular file" },
-                ));
+            let stat = fstat(&file).map_err(|errno| failed(target, &errno.into()))?;
+            match stat.st_mode & SFlag::S_IFMT.bits() {
+                kind if kind == SFlag::S_IFREG.bits() => {}
+                kind if kind == SFlag::S_IFDIR.bits() => return Err(no_regular_file(target, "a directory")),
+                _ => return Err(no_regular_file(target, "no regular file")),
             }
-            let inode = (meta.dev(), meta.ino());
+            let inode = (stat.st_dev, stat.st_ino);
             return Ok(Some(Self { file, inode, is_writable }));
         }
         Err(failed(target, &Errno::EAGAIN.into()))
@@ -97,8 +97,8 @@ impl LockFile {
 
     /// One that came open from another process, and is not to be written.
     pub fn of(file: File) -> Option<Self> {
-        let meta = file.metadata().ok()?;
-        Some(Self { inode: (meta.dev(), meta.ino()), file, is_writable: false })
+        let stat = fstat(&file).ok()?;
+        Some(Self { inode: (stat.st_dev, stat.st_ino), file, is_writable: false })
     }
 
     /// Which file it is.
@@ -148,7 +148,7 @@ pub enum Patience {
 
 /// Which file has this name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
 pub fn inode_at(path: &Path) -> Option<Inode> {
-    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+    lstat(path).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too; in such

@@ -10,6 +10,7 @@ use beadlock_checker::dialect::file::{lock_of, locked_by};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 use beadlock_checker::target::Target;
+use nix::sys::stat::{SFlag, lstat};
 
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
@@ -139,16 +140,17 @@ fn prefixed(path: &Path) -> OsString {
 fn without_links(mut file: PathBuf, shown: &str) -> Result<PathBuf, Error> {
     for _ in 0..LINKS {
         // What cannot be looked at is told when its lock file cannot be opened.
-        let Ok(meta) = fs::symlink_metadata(&file) else { return Ok(file) };
-        if meta.is_symlink() {
+        let Ok(stat) = lstat(&file) else { return Ok(file) };
+        let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
+        if kind == SFlag::S_IFLNK {
             let link = fs::read_link(&file).map_err(|error| {
                 Error::io(format!("cannot follow {shown}: {}", system_words(&error)), error.kind())
             })?;
             file = file.parent().unwrap_or(Path::new("/")).join(link);
-        } else if meta.is_file() {
+        } else if kind == SFlag::S_IFREG {
             return Ok(file);
         } else {
-            let what = if meta.is_dir() { "a directory" } else { "no regular file" };
+            let what = if kind == SFlag::S_IFDIR { "a directory" } else { "no regular file" };
             return Err(Error::usage(format!(
                 "{} is {what}; only files are locked so: name one, such as file:path/todo.json",
                 escaped_path(&file)

@@ -94,3 +94,13 @@ fn a_keeper_that_is_killed_leaves_a_free_lock_and_one_whose_lock_file_is_deleted
         assert!(files.is_free());
     }
 }
+
+#[test]
+fn a_hold_under_a_claim_that_ends_has_lost_its_lock() {
+    let files = Files::new();
+    let claim = acquired(&files, &["--detach", "--max-hold", "500ms"]);
+    let ended = with(&files, &claim, &["hold", "--", "sleep", "600"]);
+    assert_eq!(ended.code, 9, "{ended:?}");
+    assert!(ended.err.contains("that this stands under has ended"), "{ended:?}");
+    reap(claim["BEADLOCK_PID"].parse().expect("a PID"), PATIENCE);
+}

@@ -2,7 +2,7 @@
 
 use beadlock_tests::process::become_subreaper;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::wait_until;
+use beadlock_tests::{Dice, Ended, wait_until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -46,4 +46,38 @@ fn a_hold_and_its_command_that_are_killed_leave_a_free_lock() {
         assert_eq!(ended.code, 0, "{ended:?}");
         drop(holding);
     }
+}
+
+/// Three who want it again and again, and are killed in the middle more often than not: no two commands at work at once, and
+/// nothing in the way of the next one. `FILE_ROUNDS` is how often each wants it.
+#[test]
+fn rounds_with_kills_never_have_two_at_work() {
+    become_subreaper();
+    let files = Files::new();
+    let rounds: u32 = std::env::var("FILE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
+    // Who works has the flock on `work` for as long as it lives, whatever becomes of beadlock's.
+    let script = "exec 9<>work; flock -n 9 || echo >>overlap; trap '' TERM; echo >>turns; sleep 0.02";
+    let args = ["hold", "-q", "--kill-after", "200ms", TARGET, "--", "sh", "-c", script];
+    let seed = Dice::seed("FILE_SEED");
+    std::thread::scope(|scope| {
+        for name in ["a", "b", "c"] {
+            let files = &files;
+            scope.spawn(move || {
+                let mut dice = Dice::new(seed, name);
+                for _ in 0..rounds {
+                    let holding = files.scene.start(&args);
+                    if dice.below(3) == 0 {
+                        let ended = Ended::from(holding.finish(PATIENCE));
+                        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
+                    } else {
+                        dice.pause(0, 60);
+                        drop(holding);
+                    }
+                }
+            });
+        }
+    });
+    wait_until(PATIENCE, "the last one is gone", || files.is_free());
+    assert!(!files.path("overlap").exists(), "two at work at once");
+    assert!(files.read("turns").lines().count() > 3, "somebody has worked");
 }
