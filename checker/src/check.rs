@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::dialect::Record;
+use crate::dialect::{Record, memory};
 use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
@@ -25,6 +25,10 @@ pub struct Options {
     pub dry_run: bool,
     /// Let a claim take a stale lock of a dialect whose stale locks stay until somebody says otherwise.
     pub force_lock: bool,
+    /// Let a stale lock stand that is judged by its age.
+    pub keep_stale: bool,
+    /// How old a lock that is judged by its age may become.
+    pub limits: memory::Limits,
 }
 
 impl Options {
@@ -97,10 +101,10 @@ fn plain(dir: &Path, names: &Names, options: &Options) -> Plain {
             Sight::File(file) => Judged::of(&file, names, &file, options.depth(), options),
         };
         return match judged.stale(options) {
-            Ok((record, reason)) if options.dry_run => {
-                Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(record, reason)))
+            Ok(dead) if options.dry_run => {
+                Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)))
             }
-            Ok((record, _)) => Plain::NeedsGate(Some(record)),
+            Ok(dead) => Plain::NeedsGate(Some(dead.record)),
             Err(Skip::CheckFailed { reason: Reason::Malformed | Reason::Invalid, .. })
                 if side_file() == Ok(true) =>
             {

@@ -136,6 +136,12 @@ impl Database {
                     let path = escaped_path(&path);
                     Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
                 }
+                Ok(Target::Memory(path)) => {
+                    let path = escaped_path(&path);
+                    Err(NoDatabase::usage(format!(
+                        "memory:{path} is no beads database; name one: path/.beads"
+                    )))
+                }
                 Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
                 Ok(Target::Tower(name)) => Err(NoDatabase::usage(format!(
                     "tower:{name} is no beads database; name one: path/.beads"
@@ -196,6 +202,23 @@ pub(crate) fn directory_of_lock(parent: &Path, shown: &str) -> Result<PathBuf, N
         Ok(true) => Ok(dir),
         Ok(false) => Err(wrong("is not a directory")),
         Err(error) => Err(unreachable(shown, &error)),
+    }
+}
+
+/// The directory `path`, from `cwd` on, without links where it is there: one with a lock of its own need not be.
+pub(crate) fn directory_with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, NoDatabase> {
+    let (absolute, shown) = (cwd.join(path), escaped_path(path));
+    let wrong = || {
+        let message =
+            format!("memory:{shown} is not a directory; name the one that .lock is, or will be, in");
+        NoDatabase::new(Kind::NotThere, message)
+    };
+    match fs::canonicalize(&absolute) {
+        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&shown, &error))? => Ok(dir),
+        Ok(_) => Err(wrong()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(absolute),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(wrong()),
+        Err(error) => Err(unreachable(&shown, &error)),
     }
 }
 

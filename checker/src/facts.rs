@@ -166,12 +166,22 @@ impl Facts {
     pub(crate) fn about(record: &dialect::Record, dir: impl AsFd, depth: Depth) -> Self {
         match record {
             dialect::Record::Beads(record) => Self::about_process(record, dir, depth),
+            dialect::Record::Memory(record) => match record.process() {
+                // What proves more than its age does comes no sooner.
+                Some(process) => Self::about_process(&process, dir, Depth::Protocol),
+                None => Self::about_nobody(hostname()),
+            },
             dialect::Record::Tower(_) => {
                 let hostname = if depth == Depth::Protocol { None } else { hostname() };
-                let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
-                Self { now: now(), hostname, ids, liveness, proof: None }
+                Self::about_nobody(hostname)
             }
         }
+    }
+
+    /// No process is asked.
+    fn about_nobody(hostname: Option<Arc<str>>) -> Self {
+        let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
+        Self { now: now(), hostname, ids, liveness, proof: None }
     }
 
     fn about_process(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
@@ -262,24 +272,31 @@ impl Record {
         if !dialect::beads::holder_name_is_fit(holder) {
             return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
         }
-        let ids = Ids::current();
         let record = Self {
             holder: holder.to_owned(),
             pid: i64::from(pid),
             hostname: hostname().map(|name| name.to_string()).unwrap_or_default(),
             started_at: now(),
             version: version.to_owned(),
-            beadlock: Some(Mark {
-                id: random_id(),
-                machine_id: ids.machine_id.clone(),
-                boot_id: ids.boot_id.clone(),
-                pid_ns: ids.pid_ns.clone(),
-                time_ns: ids.time_ns.clone(),
-                start_ticks: process::start_ticks(i64::from(pid)),
-            }),
+            beadlock: Some(Mark::of(pid, random_id())),
         };
         record.validate()?;
         Ok(record)
+    }
+}
+
+impl Mark {
+    /// Of the claim `id` for this process, which must be alive for its start to be known.
+    pub(crate) fn of(pid: u32, id: String) -> Self {
+        let ids = Ids::current();
+        Self {
+            id,
+            machine_id: ids.machine_id.clone(),
+            boot_id: ids.boot_id.clone(),
+            pid_ns: ids.pid_ns.clone(),
+            time_ns: ids.time_ns.clone(),
+            start_ticks: process::start_ticks(i64::from(pid)),
+        }
     }
 }
 

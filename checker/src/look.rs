@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::AsFd;
 
 use crate::Options;
-use crate::dialect::{Dialect, Record, Rejected, tower};
+use crate::dialect::{Dialect, Record, Rejected, memory, tower};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
 use crate::namespace;
@@ -53,7 +53,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
         let Look { record: Some(record), facts: Some(facts), verdict, .. } = look else { continue };
         if let Some(proof) = &mut facts.proof {
             proof.namespace_gone = is_gone;
-            *verdict = record.judge(facts, options.reap_proven_dead);
+            *verdict = record.judge(facts, options);
         }
     }
     looks
@@ -94,10 +94,27 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
             side_file,
             on_disk,
         },
+        Some(judged) if judged.is_no_lock() => Look {
+            verdict: Verdict::Free,
+            record: None,
+            detail: judged.detail,
+            id: None,
+            facts: None,
+            side_file,
+            on_disk,
+        },
         Some(Judged { verdict, record, detail, id, facts }) => {
             Look { verdict, record, detail, id, facts, side_file, on_disk }
         }
     }
+}
+
+/// A stale lock that may go.
+pub(crate) struct Dead {
+    pub record: Box<Record>,
+    pub reason: Reason,
+    /// What shows that it is stale, where its dialect has words for that.
+    pub why: String,
 }
 
 /// A lock file that has been read and judged.
@@ -135,11 +152,19 @@ impl Judged {
         match names.parse(bytes) {
             Ok(record) => {
                 let facts = Facts::about(&record, dir, depth);
-                let verdict = record.judge(&facts, options.reap_proven_dead);
+                let verdict = record.judge(&facts, options);
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
                 Self { verdict, record: Some(record), detail: String::new(), id, facts: Some(facts) }
             }
+            // No lock by the document, and all the same in the way of one.
+            Err(rejected @ Rejected::Malformed(_)) if names.dialect() == Dialect::Memory => Self {
+                verdict: Verdict::Stale(Reason::Malformed),
+                record: Some(memory::Record::of_nobody().into()),
+                detail: rejected.to_string(),
+                id: None,
+                facts: None,
+            },
             Err(rejected) => {
                 let reason = match rejected {
                     Rejected::Malformed(_) => Reason::Malformed,
@@ -158,7 +183,7 @@ impl Judged {
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect() == Dialect::Beads);
+        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect() != Dialect::Tower);
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
@@ -168,8 +193,13 @@ impl Judged {
         Self { verdict, record: None, detail: not_read(words), id: None, facts: None }
     }
 
+    /// What is there is no lock.
+    fn is_no_lock(&self) -> bool {
+        self.verdict == Verdict::Stale(Reason::Malformed)
+    }
+
     /// A stale record that may go and what shows that it is stale, or what a daemon does about a lock that must stay.
-    pub(crate) fn stale(self, options: &Options) -> Result<(Box<Record>, Reason), Skip> {
+    pub(crate) fn stale(self, options: &Options) -> Result<Dead, Skip> {
         let Self { verdict, record, detail, facts, .. } = self;
         match (verdict, record) {
             (Verdict::Stale(reason), Some(record)) => match (&record, facts) {
@@ -177,7 +207,12 @@ impl Judged {
                     let age = tower::silence(silent, facts.now);
                     Err(Skip::Stale { record: Box::new(record), reason, age })
                 }
-                _ => Ok((Box::new(record), reason)),
+                (Record::Memory(aged), Some(facts)) => {
+                    let evidence = memory::evidence(aged, &facts, &options.limits);
+                    let why = evidence.map(|evidence| evidence.to_string()).unwrap_or_default();
+                    Ok(Dead { record: Box::new(record), reason, why })
+                }
+                _ => Ok(Dead { record: Box::new(record), reason, why: String::new() }),
             },
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
             (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),

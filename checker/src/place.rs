@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::dialect::tower::LockName;
-use crate::dialect::{Dialect, Record, Rejected, StartedAt, beads, tower};
+use crate::dialect::{Dialect, Record, Rejected, StartedAt, beads, memory, tower};
 use crate::read::join;
 
 /// A place for one lock file.
@@ -30,6 +30,11 @@ impl Place {
     /// The lock called `name` in the lock directory `dir`.
     pub fn tower(dir: impl Into<PathBuf>, name: &LockName) -> Self {
         Self { dir: dir.into(), names: Names::tower(name) }
+    }
+
+    /// The one lock of the directory `dir` that is judged by its age.
+    pub fn memory(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), names: Names::MEMORY }
     }
 
     /// A lock of these names in `dir`.
@@ -79,6 +84,13 @@ impl Names {
         aside: Cow::Borrowed(c".exclusive-lock.aside"),
     };
 
+    /// Of a directory with one lock, judged by its age.
+    pub const MEMORY: Self = Self {
+        dialect: Dialect::Memory,
+        lock: Cow::Borrowed(c".lock"),
+        aside: Cow::Borrowed(c".lock.aside"),
+    };
+
     /// What follows a lock's name in its file's.
     const TOWER: &[u8] = b".lock";
 
@@ -116,6 +128,7 @@ impl Names {
     pub fn parse(&self, bytes: &[u8]) -> Result<Record, Rejected> {
         match self.dialect {
             Dialect::Beads => beads::Record::parse(bytes).map(Record::Beads),
+            Dialect::Memory => memory::Record::parse(bytes).map(Record::Memory),
             Dialect::Tower => {
                 let name = self.lock.to_bytes().strip_suffix(Self::TOWER).unwrap_or_default();
                 tower::Record::parse(bytes, std::str::from_utf8(name).unwrap_or_default()).map(Record::Tower)

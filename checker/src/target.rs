@@ -1,5 +1,5 @@
-//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME` or
-//! `file:PATH` (DESIGN 2).
+//! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
+//! `memory:DIR` or `file:PATH` (DESIGN 2).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +19,8 @@ pub enum Target {
     Lock(PathBuf),
     /// The named lock of this name, in whatever lock directory.
     Tower(LockName),
+    /// The one lock of a directory, judged by its age.
+    Memory(PathBuf),
     /// A file, by an flock beside it.
     File(PathBuf),
 }
@@ -40,6 +42,7 @@ impl Target {
         let (target, example) = match scheme.as_ref() {
             "beads" => (Self::Beads(path), "a directory, such as path/.beads"),
             "lock" => (Self::Lock(path), "a file, such as lock:path/build.lock"),
+            "memory" => (Self::Memory(path), "a directory, such as memory:path/memory"),
             "file" => (Self::File(path), "a file, such as file:path/todo.json"),
             "tower" if rest.is_empty() => {
                 return Err(NoDatabase::usage(
@@ -54,7 +57,7 @@ impl Target {
             _ => {
                 let (scheme, path) = (escaped(&scheme), escaped_path(Path::new(text)));
                 return Err(NoDatabase::usage(format!(
-                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, file:PATH); a path with a colon is written ./{path}"
+                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH); a path with a colon is written ./{path}"
                 )));
             }
         };
@@ -97,6 +100,16 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The place of `memory:DIR`, with `path` relative to `cwd`: the directory without links; it need not be there.
+    ///
+    /// # Errors
+    /// When something else is there, or it cannot be reached.
+    pub fn of_memory(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        Ok(Self::memory(crate::database::directory_with_lock(path, cwd)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +122,7 @@ mod tests {
         assert_eq!(parsed("./a:b").unwrap(), Target::Beads("./a:b".into()));
         assert_eq!(parsed("/x/a:b").unwrap(), Target::Beads("/x/a:b".into()));
         assert_eq!(parsed("lock:/x/a:b").unwrap(), Target::Lock("/x/a:b".into()));
+        assert_eq!(parsed("memory:x/memory").unwrap(), Target::Memory("x/memory".into()));
         assert_eq!(parsed("file:todo.json").unwrap(), Target::File("todo.json".into()));
         assert_eq!(parsed("tower:app-prod").unwrap(), Target::Tower(LockName::parse("app-prod").unwrap()));
         assert_eq!(parsed("./tower:App").unwrap(), Target::Beads("./tower:App".into()));
@@ -122,7 +136,7 @@ mod tests {
             let error = parsed(&format!("tower:{wrong}")).unwrap_err();
             assert!(error.exit_code() == 2 && error.to_string().contains(words), "{wrong}: {error}");
         }
-        for wrong in ["", "beads:", "lock:", "file:", "a:b", "ftp://x", ":x", "BEADS:x"] {
+        for wrong in ["", "beads:", "lock:", "memory:", "file:", "a:b", "ftp://x", ":x", "BEADS:x"] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
         assert!(parsed("a:b").unwrap_err().to_string().contains("./a:b"));

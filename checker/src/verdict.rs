@@ -89,6 +89,10 @@ pub enum Reason {
     HeartbeatInFuture,
     /// Somebody has a file's lock: an flock says nothing else.
     FlockHeld,
+    /// A lock that is judged by its age is not too old.
+    AgeFresh,
+    /// A lock that is judged by its age is too old.
+    AgeExceeded,
 }
 
 impl Reason {
@@ -117,6 +121,8 @@ impl Reason {
             Self::HeartbeatExpired => "heartbeat_expired",
             Self::HeartbeatInFuture => "heartbeat_in_future",
             Self::FlockHeld => "flock_held",
+            Self::AgeFresh => "age_fresh",
+            Self::AgeExceeded => "age_exceeded",
         }
     }
 }
@@ -155,6 +161,8 @@ pub struct Removed {
     pub record: Box<Record>,
     /// What proved its holder dead.
     pub reason: Reason,
+    /// The same in the document's words, of a lock that is judged by its age: `process 12345 is dead`. Untrusted; else empty.
+    pub why: String,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
     /// The file that was deleted, byte for byte.
@@ -235,6 +243,7 @@ impl Decision {
     /// The record that the decision is about, where one could be read.
     pub fn record(&self) -> Option<&Record> {
         match self {
+            Self::Proceed(_) if self.reason() == Reason::Malformed => None,
             Self::Proceed(
                 Proceed::RemovedStale(Removed { record, .. }) | Proceed::WouldRemoveStale(record, _),
             ) => Some(record),
@@ -249,6 +258,8 @@ impl Decision {
         let reason = self.reason();
         match self {
             Self::Proceed(Proceed::NoLock) => Verdict::Free,
+            // It was none.
+            Self::Proceed(_) if reason == Reason::Malformed => Verdict::Free,
             Self::Proceed(_) | Self::Skip(Skip::Stale { .. }) => Verdict::Stale(reason),
             Self::Skip(Skip::Locked(..) | Skip::InProgress) => Verdict::Held(reason),
             Self::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, record: Some(_), .. }) => {
@@ -267,6 +278,16 @@ impl Decision {
     }
 }
 
+impl Removed {
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and for what was no lock.
+    pub fn breaking(&self) -> String {
+        if self.why.is_empty() {
+            return String::new();
+        }
+        format!("[LOCK] Breaking stale lock: {}", escaped(&self.why))
+    }
+}
+
 impl From<Skip> for Decision {
     fn from(skip: Skip) -> Self {
         Self::Skip(skip)
@@ -277,6 +298,10 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Proceed(Proceed::NoLock) => Ok(()),
+            Self::Proceed(_) if self.reason() == Reason::Malformed => Ok(()),
+            Self::Proceed(Proceed::RemovedStale(removed)) if !removed.why.is_empty() => {
+                f.write_str(&removed.breaking())
+            }
             Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
                 write!(f, "Removed stale lock ({}), proceeding with sync", escaped(record.holder()))
             }

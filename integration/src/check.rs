@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Gates, Look, Options, Skip, Verdict, Watched, check, look};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::memory::options::Ages;
 use crate::next;
 use crate::settings::audit;
 use crate::talk::Talk;
@@ -37,7 +39,7 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
                 continue;
             }
         }
-        match Checked::new(target, &options, environment, (talk, request)) {
+        match Checked::new(target, &options, &typed.ages, environment, (talk, request)) {
             Ok(checked) => {
                 answers.exits.push(checked.exit());
                 answers.data.push(checked.json(typed.explain));
@@ -53,6 +55,9 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
 fn of_file(target: FileTarget, typed: &cli::Check, answers: &mut Answers) {
     if typed.reap_proven_dead {
         return answers.failed(file::options::nothing_to_reap());
+    }
+    if let Err(error) = typed.ages.refuse_for(&target.given()) {
+        return answers.failed(error);
     }
     let look = file::Look::at(target, &Gates::now());
     answers.exits.push(look.exit());
@@ -78,16 +83,20 @@ pub(crate) struct Checked {
     /// What was to be seen before: the check itself may have removed it.
     pub before: Look,
     pub decision: Decision,
+    /// How old a lock that is judged by its age may be.
+    pub limits: Limits,
 }
 
 impl Checked {
     fn new(
         target: Option<&OsString>,
         options: &Options,
+        ages: &Ages,
         environment: &Environment,
         (talk, request): (&Talk, &Request),
     ) -> Result<Self, Error> {
         let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        let options = &Options { limits: ages.for_target(&target)?, ..*options };
         target.warn(talk);
         let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
         let before = look(&target.place, options);
@@ -95,7 +104,7 @@ impl Checked {
         if let Some(removed) = decision.removed() {
             trail.removed(removed);
         }
-        Ok(Self { target, before, decision })
+        Ok(Self { target, before, decision, limits: options.limits })
     }
 
     fn exit(&self) -> Exit {
@@ -128,7 +137,7 @@ impl Checked {
             "message": self.decision.to_string(),
         });
         if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), Witnesses::gather(&self.before, &self.target).json());
+            fields.insert("witnesses".to_owned(), self.witnesses(&self.before).json());
             fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
             fields.insert("next".to_owned(), self.next().into());
         }
@@ -144,7 +153,7 @@ impl Checked {
                 self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
             let holder = holder.unwrap_or_default();
             text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
-            for line in Witnesses::gather(&self.before, &self.target).lines() {
+            for line in self.witnesses(&self.before).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
             if self.lease_unavailable() {
@@ -162,7 +171,11 @@ impl Checked {
 
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
-        let now = look(&self.target.place, &Options::default());
-        next::to_type(&Witnesses::gather(&now, &self.target))
+        let now = look(&self.target.place, &Options { limits: self.limits, ..Options::default() });
+        next::to_type(&self.witnesses(&now))
+    }
+
+    fn witnesses<'a>(&'a self, look: &'a Look) -> Witnesses<'a> {
+        Witnesses::gather(look, &self.target).by(self.limits)
     }
 }

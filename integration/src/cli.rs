@@ -17,6 +17,7 @@ use crate::exit::Replaced;
 use crate::file;
 use crate::list;
 use crate::log;
+use crate::memory;
 use crate::release;
 use crate::talk::Color;
 use crate::tower;
@@ -111,7 +112,7 @@ impl Command {
 #[derive(Debug, Clone, Args)]
 pub struct Claim {
     /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to come
-    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for file:PATH 30s]
+    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock
@@ -142,6 +143,8 @@ pub struct Claim {
     #[command(flatten)]
     pub file: file::options::Typed,
     #[command(flatten)]
+    pub memory: memory::options::Typed,
+    #[command(flatten)]
     pub tower: tower::options::Typed,
 }
 
@@ -163,7 +166,7 @@ pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]
@@ -192,7 +195,7 @@ pub struct Hold {
 /// `beadlock check [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
     pub targets: Vec<OsString>,
     /// Remove nothing; say what would be removed
     #[arg(long)]
@@ -203,19 +206,23 @@ pub struct Check {
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
     pub reap_proven_dead: bool,
+    #[command(flatten)]
+    pub ages: memory::options::Ages,
 }
 
 /// `beadlock status [TARGET…]`
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
     pub targets: Vec<OsString>,
-    /// Print the lock file's own bytes, unchanged, and nothing else
+    /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
     /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
-    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets"])]
+    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
     pub agent: Option<Address>,
+    #[command(flatten)]
+    pub ages: memory::options::Ages,
 }
 
 fn lock_dir() -> impl TypedValueParser<Value = OsString> {

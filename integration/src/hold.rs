@@ -27,6 +27,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::memory;
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::tower;
@@ -93,12 +94,14 @@ fn hold(
         Meant::Other(target) => (target, None),
         Meant::Named(named) => (named.target.clone(), Some(named)),
     };
+    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
     report.target = Some((target.name(), target.path()));
     let Hold { claim: settings, on_loss, kill_after } = settings;
     let (wait, drain) = settings.patience(target.default_wait());
-    let holder = match &named {
-        Some(named) => named.fields.actor.clone(),
-        None => settings.holder.clone().unwrap_or_else(|| command.holder_name()),
+    let holder = match (&named, &memory) {
+        (Some(named), _) => named.fields.actor.clone(),
+        (_, Some(memory)) => memory.session().to_owned(),
+        _ => settings.holder.clone().unwrap_or_else(|| command.holder_name()),
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
@@ -117,16 +120,20 @@ fn hold(
     report.nested = outer.is_some();
     report.id = Some(id.clone());
     // Under an outer claim it is the outer one's work.
-    let work = named.as_ref().filter(|_| outer.is_none());
-    let work = work.map(|named| (Work::new(failure.failure_step.as_deref(), environment), named));
+    let work = match (&named, &memory) {
+        _ if outer.is_some() => None,
+        (Some(_), _) => Some(Work::new(failure.failure_step.as_deref(), environment)),
+        (None, Some(_)) => Some(Work::without_steps()),
+        (None, None) => None,
+    };
     let mut held_by_us = vec![
         ("BEADLOCK_HELD_TARGET", target.absolute()),
         ("BEADLOCK_HELD_ID", id.clone().into()),
         ("BEADLOCK_HELD_IDS", nested::ids_inside(&id, &target, environment).into()),
     ];
-    held_by_us.extend(work.iter().flat_map(|(work, _)| work.variables(environment)));
+    held_by_us.extend(work.iter().flat_map(|work| work.variables(environment)));
     let variables = environment.with(&held_by_us);
-    let command = if named.is_some() { command.ending_with_us() } else { command };
+    let command = if target.place.dialect().is_judged_by_time() { command.ending_with_us() } else { command };
 
     let mut signals = Signals::block()?;
     let tree = Tree::as_subreaper()?;
@@ -151,9 +158,10 @@ fn hold(
                     target.given
                 ));
             }
-            let says = match &named {
-                Some(named) => named.says(),
-                None => Says::Beads { holder: &holder, id: &id },
+            let says = match (&named, &memory) {
+                (Some(named), _) => named.says(),
+                (_, Some(memory)) => memory.says(&id),
+                _ => Says::Beads { holder: &holder, id: &id },
             };
             let options = settings.options;
             let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
@@ -175,8 +183,8 @@ fn hold(
             return Err(error.ending(Exit::NotStarted).into());
         }
     };
-    let warden = work.as_ref().zip(keeping.as_ref()).map(|((work, named), keeping)| {
-        let warden = work.warden(&running, keeping, named.fields.ttl_seconds, &command.shown());
+    let warden = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
+        let warden = work.warden(&running, keeping, &command.shown());
         warden.map_err(|error| error.ending(Exit::NotStarted))
     });
     let warden = match warden.transpose() {
@@ -212,9 +220,9 @@ fn hold(
     report.ending = Some(ended.ending);
     report.left = ended.left.iter().map(|stat| stat.pid).collect();
     let why = Why::ended(ended.ending);
-    let step = work.as_ref().and_then(|(work, _)| work.failure_step());
+    let step = work.as_ref().and_then(Work::failure_step);
     if let (Outcome::Failure, Some(rollback), None) = (why.result, &rollback.rollback, &ended.lost)
-        && let (Some((work, _)), Some(keeping)) = (&work, &keeping)
+        && let (Some(work), Some(keeping)) = (&work, &keeping)
     {
         talk.say(&format!("the command has failed, rolling back under the lock of {}", target.given));
         let undoing = Undoing { work, keeping, trail: &trail, command: rollback, variables: &variables };

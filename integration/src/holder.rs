@@ -34,7 +34,7 @@ impl Holder {
             name: Some(record.holder().to_owned()),
             pid: Some(record.pid()),
             hostname: Some(record.hostname().to_owned()),
-            since: Some(record.started_at()),
+            since: record.started_at(),
             age: words::known_age(record),
         }
     }

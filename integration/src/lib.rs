@@ -43,6 +43,7 @@ mod hold;
 mod holder;
 mod list;
 mod log;
+pub mod memory;
 mod next;
 pub mod program;
 mod release;

@@ -104,6 +104,9 @@ impl Next {
                 ("hostname -F /etc/hostname".to_owned(), format!("gives this machine its name; {once_gone}"))
             }
             Situation::Beating => (wait, "waits until it is free".to_owned()),
+            Situation::Recent => (wait, "waits until it is free, or too old".to_owned()),
+            Situation::Ageless => (see(*pid), once_gone),
+            Situation::Old => (check, "removes it".to_owned()),
             Situation::Silent => (
                 format!("beadlock hold {target} --force-lock{claim} -- CMD"),
                 format!(
@@ -156,7 +159,7 @@ impl Next {
 fn claim_options(witnesses: &Witnesses<'_>) -> String {
     let record = witnesses.look.record.as_ref().and_then(|record| record.as_tower());
     match (witnesses.target.place.dialect(), record) {
-        (Dialect::Beads, _) => String::new(),
+        (Dialect::Beads | Dialect::Memory, _) => String::new(),
         (Dialect::Tower, None) => " --intent-name NAME --intent-version VERSION".to_owned(),
         (Dialect::Tower, Some(record)) => {
             let [intent, version] =

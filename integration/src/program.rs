@@ -15,7 +15,8 @@ use crate::failure::Error;
 use crate::settings::Common;
 use crate::talk::print;
 use crate::{
-    acquire, agent, breaking, check, cycle, doctor, file, hint, hold, list, log, release, status, waiting,
+    acquire, agent, breaking, check, cycle, doctor, file, hint, hold, list, log, memory, release, status,
+    waiting,
 };
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
@@ -68,14 +69,14 @@ pub fn run() -> End {
             check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
         }
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &environment, &common.talk);
+            let answers = status::run_raw(&typed.targets, &typed.ages, &environment, &common.talk);
             answers.print(&Common { json: false, ..common }, &request)
         }
         Some(Command::Status(cli::Status { agent: Some(address), .. })) => {
             agent::run(&address, &common, &request)
         }
         Some(Command::Status(typed)) => {
-            status::run(&typed.targets, &environment, &common.talk).print(&common, &request)
+            status::run(&typed.targets, &typed.ages, &environment, &common.talk).print(&common, &request)
         }
         Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
         Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
@@ -89,7 +90,8 @@ pub fn run() -> End {
         Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
         Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {
-            let end = status::run(&[], &environment, &common.talk).print(&common, &request);
+            let ages = memory::options::Ages::default();
+            let end = status::run(&[], &ages, &environment, &common.talk).print(&common, &request);
             if end == End::Code(Exit::Done.code()) {
                 common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
             }

@@ -30,7 +30,7 @@ use crate::words::{millis, quoted};
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The id that acquire has printed [env: BEADLOCK_ID]
     #[arg(long, value_name = "ID")]
@@ -135,13 +135,15 @@ fn release(
         }
         return Ok(answer(false, None));
     }
+    // The document's words.
+    let not_ours = if target.has_age() { "We don't hold the lock. " } else { "" };
     let audit = settings::audit(typed.audit.as_deref(), environment);
     let found = if target.is_nowhere() { Adopted::Gone } else { find(&target, &id, environment, PATIENCE)? };
     let held = match found {
         Adopted::Held(held) => held,
         Adopted::Gone => {
             talk.warn(&format!(
-                "{} is not there any more: it was released, its time was over, or somebody removed it",
+                "{not_ours}{} is not there any more: it was released, its time was over, or somebody removed it",
                 escaped_path(&target.path())
             ));
             return Ok(answer(false, None));
@@ -157,7 +159,7 @@ fn release(
             });
             let (path, id, typed) = (escaped_path(&target.path()), escaped(&id), target.typed());
             let message = format!(
-                "{path} is {whose} now and was not touched: the claim {id} was lost; who and why: beadlock status {typed}"
+                "{not_ours}{path} is {whose} now and was not touched: the claim {id} was lost; who and why: beadlock status {typed}"
             );
             return Err(Error::new(Code::LockLost, message).detailed(format!("lock_file={path}")));
         }

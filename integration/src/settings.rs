@@ -119,6 +119,8 @@ impl Claim {
             options: Options {
                 reap_proven_dead: typed.reap_proven_dead,
                 force_lock: typed.tower.force_lock,
+                keep_stale: typed.memory.no_break_stale,
+                limits: typed.memory.ages.limits(),
                 ..Options::default()
             },
             audit: audit(typed.audit.as_deref(), environment),

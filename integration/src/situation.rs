@@ -69,6 +69,12 @@ pub enum Situation {
     Silent,
     /// A named lock whose last heartbeat lies in the future.
     BeatingInFuture,
+    /// A lock that is judged by its age, and not too old.
+    Recent,
+    /// A lock that is judged by its age, and does not say when it was acquired: it never becomes too old.
+    Ageless,
+    /// A lock that is judged by its age, and too old.
+    Old,
     /// An empty file.
     Empty {
         /// Written a moment ago: the rest may come.
@@ -134,6 +140,7 @@ impl Situation {
             (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => match record {
                 Record::Beads(record) => of_record(reason, record, facts, asked),
                 Record::Tower(_) => of_heartbeat(reason),
+                Record::Memory(_) => of_age(reason),
             },
             (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
         }
@@ -159,6 +166,9 @@ impl Situation {
             Self::Beating => "beating",
             Self::Silent => "silent",
             Self::BeatingInFuture => "beating_in_future",
+            Self::Recent => "recent",
+            Self::Ageless => "ageless",
+            Self::Old => "old",
             Self::Empty { .. } => "empty",
             Self::Malformed { .. } => "malformed",
             Self::Invalid => "invalid",
@@ -174,6 +184,15 @@ fn of_heartbeat(reason: Reason) -> Situation {
         Reason::HeartbeatFresh => Situation::Beating,
         Reason::HeartbeatInFuture => Situation::BeatingInFuture,
         _ => Situation::Silent,
+    }
+}
+
+fn of_age(reason: Reason) -> Situation {
+    match reason {
+        Reason::PidGone => Situation::Gone { rebooted: false },
+        Reason::AgeExceeded => Situation::Old,
+        Reason::AgeFresh => Situation::Recent,
+        _ => Situation::Ageless,
     }
 }
 

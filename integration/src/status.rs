@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::dialect::{Dialect, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -11,10 +12,13 @@ use beadlock_checker::{Decision, Gates, Look, Options, Proceed, Skip, Verdict, f
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
+use crate::claim::nested;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::file::{self, FileTarget};
+use crate::memory::options::Ages;
+use crate::memory::status::Status;
 use crate::next;
 use crate::talk::{Talk, print_bytes};
 use crate::target::Found;
@@ -22,12 +26,16 @@ use crate::witnesses::Witnesses;
 use crate::words;
 
 /// Looks at every target; one that cannot be answered does not stop the others.
-pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
+pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::answers::each(targets) {
         match FileTarget::meant(target.map(OsString::as_os_str), environment) {
             Ok(None) => {}
             Ok(Some(file)) => {
+                if let Err(error) = ages.refuse_for(&file.given()) {
+                    answers.failed(error);
+                    continue;
+                }
                 let look = file::Look::at(file, &Gates::now());
                 answers.exits.push(Exit::Done);
                 answers.data.push(look.json());
@@ -39,11 +47,13 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
                 continue;
             }
         }
-        match Found::resolve(target.map(OsString::as_os_str), environment) {
-            Ok(target) => {
+        let found = Found::resolve(target.map(OsString::as_os_str), environment);
+        match found.and_then(|target| Ok((ages.for_target(&target)?, target))) {
+            Ok((limits, target)) => {
                 target.warn(talk);
-                let seen = Seen { look: look(&target.place, &Options::default()), target };
-                let witnesses = Witnesses::gather(&seen.look, &seen.target);
+                let options = Options { limits, ..Options::default() };
+                let seen = Seen { look: look(&target.place, &options), target };
+                let witnesses = Witnesses::gather(&seen.look, &seen.target).by(limits);
                 answers.exits.push(Exit::Done);
                 answers.data.push(seen.json(&witnesses));
                 answers.text.push_str(&seen.text(&witnesses, talk));
@@ -55,13 +65,18 @@ pub fn run(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answ
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
-/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it.
-pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> Answers {
+/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Of the lock of a directory
+/// it is the document's status object.
+pub fn run_raw(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::answers::each(targets) {
         let found = Found::resolve(target.map(OsString::as_os_str), environment);
         let bytes = found.and_then(|target| {
             target.warn(talk);
+            let limits = ages.for_target(&target)?;
+            if target.has_age() {
+                return of_memory(&target, limits, environment);
+            }
             let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
             let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
             Ok(bytes.unwrap_or_default())
@@ -72,6 +87,22 @@ pub fn run_raw(targets: &[OsString], environment: &Environment, talk: &Talk) -> 
         }
     }
     answers
+}
+
+fn of_memory(target: &Found, limits: Limits, environment: &Environment) -> Result<Vec<u8>, Error> {
+    let look = look(&target.place, &Options { limits, ..Options::default() });
+    if let Verdict::Unreadable(_) = look.verdict {
+        let path = escaped_path(&target.path());
+        return Err(Error::new(
+            Code::LockUnreadable,
+            format!("{path} cannot be understood: {}", look.detail),
+        ));
+    }
+    let we_hold_it = nested::outer_claim(target, environment).is_some();
+    let status = Status::of(&look, &limits, we_hold_it);
+    let mut json = serde_json::to_vec_pretty(&status).unwrap_or_default();
+    json.push(b'\n');
+    Ok(json)
 }
 
 /// What was found could not be printed.
@@ -178,9 +209,12 @@ impl Seen {
             (Verdict::Unreadable(_), _) => {
                 let then = match self.target.place.dialect() {
                     Dialect::Beads => "every daemon skips",
-                    Dialect::Tower => "it is never taken",
+                    Dialect::Tower | Dialect::Memory => "it is never taken",
                 };
                 format!("{word}: {} ({reason}); {then}", self.look.detail)
+            }
+            (Verdict::Free, _) if !self.look.detail.is_empty() => {
+                format!("{word} ({reason}); what lies there is no lock: {}", self.look.detail)
             }
             _ => format!("{word} ({reason})"),
         }
@@ -188,7 +222,8 @@ impl Seen {
 
     /// ` for 3h 2m`; nothing where the clocks disagree.
     fn for_how_long(&self) -> String {
-        let age = self.look.record.as_ref().map(|record| record.started_at().age(facts::now()));
+        let since = self.look.record.as_ref().and_then(|record| record.started_at());
+        let age = since.map(|since| since.age(facts::now()));
         let age = age.and_then(|age| Duration::try_from(age).ok());
         age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
     }

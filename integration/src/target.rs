@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use beadlock_checker::Place;
 use beadlock_checker::database::{Database, NoDatabase};
@@ -38,6 +39,7 @@ enum Kind {
     Beads,
     Lock,
     Tower,
+    Memory,
 }
 
 impl Found {
@@ -62,6 +64,7 @@ impl Found {
             Target::Tower(name) => {
                 Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))
             }
+            Target::Memory(dir) => Self::of_memory(&dir, &around.cwd),
             Target::File(path) => Err(NoDatabase::not_for_files(&path)),
         });
         found.map_err(wrong)
@@ -98,6 +101,17 @@ impl Found {
         Self { place, exported: given.clone().into(), given, kind: Kind::Tower, typed }
     }
 
+    /// The one lock of a directory, judged by its age; the directory need not be there.
+    ///
+    /// # Errors
+    /// As [`Place::of_memory`].
+    pub fn of_memory(dir: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        let place = Place::of_memory(dir, cwd)?;
+        let given = format!("memory:{}", escaped_path(dir));
+        let exported = prefixed("memory:", place.dir());
+        Ok(Self { place, given, kind: Kind::Memory, typed: dir.to_owned(), exported })
+    }
+
     /// Says who else may write the lock directory of a named lock: once, however many locks of it are looked at.
     pub fn warn(&self, talk: &Talk) {
         if self.kind == Kind::Tower {
@@ -107,9 +121,9 @@ impl Found {
         }
     }
 
-    /// A named lock whose lock directory is not there yet: it is free, and nothing is made to say so.
+    /// A lock whose directory a claim would make, and that is not there yet: it is free, and nothing is made to say so.
     pub fn is_nowhere(&self) -> bool {
-        self.kind == Kind::Tower && !self.dir().exists()
+        matches!(self.kind, Kind::Tower | Kind::Memory) && !self.dir().exists()
     }
 
     /// Its name, where it is a named lock.
@@ -124,7 +138,13 @@ impl Found {
         match self.kind {
             Kind::Beads | Kind::Lock => Wait::DEFAULT,
             Kind::Tower => Wait::No,
+            Kind::Memory => Wait::UpTo(Duration::from_secs(5)),
         }
+    }
+
+    /// It is the one lock of a directory, which is judged by its age.
+    pub fn has_age(&self) -> bool {
+        self.kind == Kind::Memory
     }
 
     /// The directory that the lock file lies in.
@@ -146,7 +166,7 @@ impl Found {
     pub fn name(&self) -> String {
         match self.kind {
             Kind::Beads => format!("beads:{}", self.given),
-            Kind::Lock | Kind::Tower => self.given.clone(),
+            Kind::Lock | Kind::Tower | Kind::Memory => self.given.clone(),
         }
     }
 
@@ -164,23 +184,25 @@ impl Found {
         if let Some(found) = Self::exact_tower(absolute) {
             return Ok(found);
         }
-        let found = match Target::parse(absolute) {
-            Ok(Target::Beads(dir)) => Ok(Self {
-                place: Place::beads(&dir),
-                given: given.to_owned(),
-                kind: Kind::Beads,
-                typed: dir.clone(),
-                exported: absolute.to_owned(),
-            }),
-            Ok(Target::Lock(path)) => {
-                Self::of_lock(&path, Path::new("/")).map(|found| Self { given: given.to_owned(), ..found })
-            }
-            Ok(Target::Tower(name)) => {
-                return Err(Error::usage(format!("tower:{name} does not say in which lock directory")));
-            }
-            Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
-            Err(error) => Err(error),
-        };
+        let found =
+            match Target::parse(absolute) {
+                Ok(Target::Beads(dir)) => Ok(Self {
+                    place: Place::beads(&dir),
+                    given: given.to_owned(),
+                    kind: Kind::Beads,
+                    typed: dir.clone(),
+                    exported: absolute.to_owned(),
+                }),
+                Ok(Target::Lock(path)) => Self::of_lock(&path, Path::new("/"))
+                    .map(|found| Self { given: given.to_owned(), ..found }),
+                Ok(Target::Tower(name)) => {
+                    return Err(Error::usage(format!("tower:{name} does not say in which lock directory")));
+                }
+                Ok(Target::Memory(dir)) => Self::of_memory(&dir, Path::new("/"))
+                    .map(|found| Self { given: given.to_owned(), ..found }),
+                Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
+                Err(error) => Err(error),
+            };
         found.map_err(|error| not_found(&error))
     }
 
@@ -198,6 +220,7 @@ impl Found {
             Kind::Beads => ("beads:", self.dir().to_owned()),
             Kind::Lock => ("lock:", self.path()),
             Kind::Tower => ("tower:", self.path()),
+            Kind::Memory => ("memory:", self.dir().to_owned()),
         };
         prefixed(scheme, &path)
     }
@@ -207,6 +230,7 @@ impl Found {
         match self.kind {
             Kind::Beads => quoted_path(&self.typed),
             Kind::Lock => quoted(&prefixed("lock:", &self.typed)),
+            Kind::Memory => quoted(&prefixed("memory:", &self.typed)),
             Kind::Tower if self.typed.as_os_str().is_empty() => self.given.clone(),
             Kind::Tower => {
                 let dir = quoted_path(&self.typed);
@@ -220,9 +244,11 @@ impl Found {
 /// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
 /// is typed as `"$BEADLOCK_TARGET"`.
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
-    let is_ours = ["'beads:", "'lock:", "'file:", "$'beads:", "$'lock:", "$'file:"]
-        .iter()
-        .any(|start| text.as_bytes().starts_with(start.as_bytes()));
+    let is_ours = ["beads:", "lock:", "memory:", "file:"].iter().any(|scheme| {
+        let quoted = text.as_bytes();
+        let inner = quoted.strip_prefix(b"$'").or_else(|| quoted.strip_prefix(b"'"));
+        inner.is_some_and(|inner| inner.starts_with(scheme.as_bytes()))
+    });
     if is_ours { unquoted(text).into() } else { text.into() }
 }
 
@@ -249,7 +275,7 @@ pub fn not_found(error: &NoDatabase) -> Error {
 pub fn of_a_process(found: Found) -> Result<Found, Error> {
     match found.kind {
         Kind::Beads | Kind::Lock => Ok(found),
-        Kind::Tower => {
+        Kind::Tower | Kind::Memory => {
             let typed = found.typed();
             Err(Error::usage(format!(
                 "{} is kept up by heartbeats, which a lock inside of a process has not; run a command under it: beadlock hold \

@@ -22,6 +22,7 @@ use crate::exit::{End, Replaced};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
 use crate::ground::Ground;
+use crate::memory::options::Ages;
 use crate::settings::{Common, audit, either};
 use crate::talk::Talk;
 use crate::target::Found;
@@ -39,11 +40,13 @@ Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for file:PATH 30s]
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for memory:DIR 5s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub wait: Option<Duration>,
+    #[command(flatten)]
+    pub ages: Ages,
 }
 
 impl Typed {
@@ -66,13 +69,15 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
 fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
     let wait = typed.policy(environment)?;
     if let Some(target) = FileTarget::meant(typed.target.as_deref(), environment)? {
+        typed.ages.refuse_for(&target.given())?;
         return file::waiting::wait(&target, wait, environment, talk);
     }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     target.warn(talk);
+    let options = Options { limits: typed.ages.for_target(&target)?, ..Options::default() };
     let wait = wait.unwrap_or_else(|| target.default_wait());
     if target.is_nowhere() {
-        talk.say_more(&format!("{} is free: there is no lock directory", target.given));
+        talk.say_more(&format!("{} is free: its directory is not there", target.given));
         return Ok(answer(&target, Duration::ZERO, false));
     }
     let ground = Ground::of(&target)?;
@@ -80,14 +85,14 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();
-    let removed = until_free(&target, wait, &mut attending)?;
+    let removed = until_free(&target, wait, options, &mut attending)?;
     talk.end_live();
     // Where the directory is gone there is no lock to be seen, and its holder may work on.
     ground.still(&target)?;
     let waited = begun.elapsed();
     if let Some(removed) = &removed {
         trail.removed(removed);
-        talk.say(&words::removed(removed));
+        words::removed(removed).iter().for_each(|words| talk.say(words));
     }
     talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
     Ok(answer(&target, waited, removed.is_some()))
@@ -106,9 +111,9 @@ fn answer(target: &Found, waited: Duration, removed: bool) -> Value {
 fn until_free(
     target: &Found,
     wait: Wait,
+    options: Options,
     attendant: &mut impl Attendant,
 ) -> Result<Option<Removed>, Stopped> {
-    let options = Options::default();
     let mut patience = Patience::to_see_it_free(target, wait, options);
     loop {
         let skip = match check_patiently(target, &options, patience.left(), attendant)? {

@@ -16,9 +16,9 @@ pub fn age(record: &Record) -> Duration {
     known_age(record).unwrap_or_default()
 }
 
-/// [`age`], where it is one: `None` for a time in the future.
+/// [`age`], where it is one: `None` for a time in the future, and where there is none.
 pub fn known_age(record: &Record) -> Option<Duration> {
-    Duration::try_from(record.started_at().age(facts::now())).ok()
+    Duration::try_from(record.started_at()?.age(facts::now())).ok()
 }
 
 /// In whole milliseconds, as JSON has it.
@@ -39,12 +39,24 @@ pub fn holder(look: &Look) -> Option<String> {
     let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
     let command = pid.and_then(process::command_line).map(|line| format!(": {}", escaped(&line)));
     let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
+    if let Some(memory) = record.as_memory() {
+        let operation = escaped(memory.operation());
+        let pid = memory.pid.map_or("PID unknown".to_owned(), |pid| format!("PID {pid}"));
+        let host = memory.hostname.as_ref().map(|_| format!(", on {host}")).unwrap_or_default();
+        let command = command.unwrap_or_default();
+        return Some(format!("session {name} for operation {operation} ({pid}{command}{host})"));
+    }
     Some(format!("{name} (PID {}{}, on {host})", record.pid(), command.unwrap_or_default()))
 }
 
-/// `removed stale lock of make (PID 77, pid_gone)`.
-pub fn removed(Removed { record, reason, .. }: &Removed) -> String {
-    format!("removed stale lock of {} (PID {}, {reason})", escaped(record.holder()), record.pid())
+/// `removed stale lock of make (PID 77, pid_gone)`; in its document's words of a lock that is judged by its age. `None`: what
+/// was removed was no lock.
+pub fn removed(removed: &Removed) -> Option<String> {
+    let Removed { record, reason, .. } = removed;
+    if record.as_memory().is_some() {
+        return Some(removed.breaking()).filter(|words| !words.is_empty());
+    }
+    Some(format!("removed stale lock of {} (PID {}, {reason})", escaped(record.holder()), record.pid()))
 }
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.

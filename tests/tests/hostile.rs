@@ -155,6 +155,42 @@ fn a_named_lock_file() {
 }
 
 #[test]
+fn the_lock_of_a_directory() {
+    const WHOLE: [&str; 4] = [
+        r#"{"pid":12345,"session_id":"main","acquired_at":"2026-11-21T05:13:00.000Z","hostname":"box","operation":"write:tasks.json"}"#,
+        r#"{"pid":7,"session_id":"unknown","acquired_at":"2026-11-21T05:13:20.123456+00:00","hostname":"other","operation":"cli-test",
+            "beadlock":{"id":"x"}}"#,
+        "\u{feff}{\"hostname\":\"WIN\",\"pid\":4,\"acquired_at\":\"2026-11-21T05:13:20.1234567Z\"}",
+        "{}",
+    ];
+    const PIECES: [&str; 22] = [
+        "\"",
+        "\\",
+        "\\ud83d",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "-",
+        ".",
+        "e",
+        "0",
+        "9",
+        "Z",
+        "\u{1b}[2J",
+        "\u{202e}",
+        "null",
+        "1e999999",
+        "\"acquired_at\":\"9999-12-31T23:59:59Z\",",
+        "\"acquired\\u005fat\":\"2026-11-21T05:13:00Z\",",
+        "\"pid\":-1,",
+    ];
+    holds(10_000, documents(&WHOLE, &PIECES), hostile::memory);
+}
+
+#[test]
 fn a_target() {
     const WHOLE: [&str; 6] =
         ["path/.beads", "beads:a/.beads", "lock:run/build.lock", "lock:/tmp/x", "./a:b", "tower:app-prod"];

@@ -111,7 +111,7 @@ impl Line {
             holder: Some(record.holder().to_owned()),
             pid: Some(record.pid()),
             host: Some(record.hostname().to_owned()),
-            since: Some(record.started_at().to_string()),
+            since: record.started_at().map(|time| time.to_string()),
             ..self
         }
     }

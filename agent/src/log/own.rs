@@ -104,9 +104,14 @@ pub(crate) fn skipped(decision: &Decision) -> Line {
     about(decision, said(Event::Skipped, level, decision))
 }
 
+/// Since when it is held, as it says.
+fn since(record: &Record) -> String {
+    record.started_at().map(|time| time.to_string()).unwrap_or_default()
+}
+
 /// Who holds it.
 pub(crate) fn held(record: &Record, reason: Reason) -> Line {
-    let (since, pid, host) = (record.started_at(), record.pid(), escaped(record.hostname()));
+    let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
     let words = format_args!("Held since {since} by PID {pid} on {host} ({reason})");
     said(Event::Held, Level::Info, words).about(record).because(reason)
 }
@@ -116,7 +121,7 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
     let words = decision.to_string();
     let why = words.strip_prefix("Skipping database (").and_then(|words| words.strip_suffix(')'));
     let witness = decision.record().map(|record| {
-        let (since, pid, host) = (record.started_at(), record.pid(), escaped(record.hostname()));
+        let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
         format!(" since {since} by PID {pid} on {host}")
     });
     let words = format!(
@@ -277,6 +282,7 @@ mod tests {
         let removed = Removed {
             record: record(),
             reason: Reason::PidGone,
+            why: String::new(),
             watched: Watched::ByLease,
             bytes: Vec::new(),
         };
@@ -355,6 +361,7 @@ mod tests {
         let removed = Removed {
             record: record.clone(),
             reason: Reason::PidGone,
+            why: String::new(),
             watched: Watched::ByLease,
             bytes: Vec::new(),
         };

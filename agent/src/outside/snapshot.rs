@@ -161,7 +161,7 @@ impl Row {
                 holder: cut(record.holder()),
                 pid: record.pid(),
                 host: cut(record.hostname()),
-                since: record.started_at().to_string(),
+                since: record.started_at().map(|time| time.to_string()).unwrap_or_default(),
             }),
             next_due_ms: due,
         }

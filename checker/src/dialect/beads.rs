@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
 pub use judge::judge;
+pub(super) use parse::mark as parse_mark;
 
 /// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;

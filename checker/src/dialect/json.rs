@@ -90,7 +90,7 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-fn nests_too_deeply(text: &str) -> bool {
+pub(super) fn nests_too_deeply(text: &str) -> bool {
     // A lock has one or two of them. In steps whose count fits into a byte, which a processor takes many at once.
     let opened =
         |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(matches!(byte, b'[' | b'{')));

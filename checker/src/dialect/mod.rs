@@ -4,15 +4,19 @@ pub mod beads;
 pub mod file;
 mod json;
 pub mod lock;
+pub mod memory;
 mod rejected;
+mod rewrite;
 mod time;
 pub mod tower;
 
 use serde::Serialize;
 
+use crate::Options;
 use crate::facts::Facts;
 use crate::verdict::Verdict;
 pub use rejected::Rejected;
+pub use rewrite::Rewrite;
 pub use time::StartedAt;
 
 /// Which rules a lock is read, judged and written by.
@@ -22,6 +26,25 @@ pub enum Dialect {
     Beads,
     /// A named lock with heartbeats, `tower:NAME`: judged by the age of the last one.
     Tower,
+    /// The one lock of a directory, `memory:DIR`: judged by its process and by its age.
+    Memory,
+}
+
+impl Dialect {
+    /// What makes the lock file of these bytes say that its holder lives `now`; `None` where no dialect's rule asks for that,
+    /// or where it says no time.
+    pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+        match self {
+            Self::Beads => None,
+            Self::Tower => tower::rewrite(bytes, now),
+            Self::Memory => memory::rewrite(bytes, now),
+        }
+    }
+
+    /// A lock of it is true only for as long as somebody keeps it up.
+    pub fn is_judged_by_time(self) -> bool {
+        matches!(self, Self::Tower | Self::Memory)
+    }
 }
 
 /// The lock file's content, as read, of whatever dialect. Serialized it has the fields as read.
@@ -32,6 +55,8 @@ pub enum Record {
     Beads(beads::Record),
     /// Of a named lock.
     Tower(tower::Record),
+    /// Of a directory with a lock that is judged by its age.
+    Memory(memory::Record),
 }
 
 impl Record {
@@ -40,38 +65,44 @@ impl Record {
         match self {
             Self::Beads(_) => Dialect::Beads,
             Self::Tower(_) => Dialect::Tower,
+            Self::Memory(_) => Dialect::Memory,
         }
     }
 
-    /// Who holds the lock: `holder`, or `actor`. Untrusted.
+    /// Who holds the lock: `holder`, `actor` or `session_id`. Untrusted.
     pub fn holder(&self) -> &str {
         match self {
             Self::Beads(record) => &record.holder,
             Self::Tower(record) => &record.actor,
+            Self::Memory(record) => record.session(),
         }
     }
 
-    /// The recorded process. Of a named lock it is told to people, and never asked or signalled.
+    /// The recorded process; 0 where there is none. Of a named lock it is told to people, and never asked or signalled.
     pub fn pid(&self) -> i64 {
         match self {
             Self::Beads(record) => record.pid,
             Self::Tower(record) => record.pid,
+            Self::Memory(record) => record.pid.unwrap_or_default(),
         }
     }
 
-    /// The host that the process runs on: `hostname`, or `host_id`. Untrusted.
+    /// The host that the process runs on: `hostname`, or `host_id`; empty where there is none. Untrusted.
     pub fn hostname(&self) -> &str {
         match self {
             Self::Beads(record) => &record.hostname,
             Self::Tower(record) => &record.host_id,
+            Self::Memory(record) => record.hostname.as_deref().unwrap_or_default(),
         }
     }
 
-    /// When the lock was acquired: `started_at`, or `created_at`.
-    pub fn started_at(&self) -> StartedAt {
+    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`: it does
+    /// not say.
+    pub fn started_at(&self) -> Option<StartedAt> {
         match self {
-            Self::Beads(record) => record.started_at,
-            Self::Tower(record) => record.created_at,
+            Self::Beads(record) => Some(record.started_at),
+            Self::Tower(record) => Some(record.created_at),
+            Self::Memory(record) => record.acquired_at,
         }
     }
 
@@ -80,13 +111,15 @@ impl Record {
         match self {
             Self::Beads(record) => record.beadlock.as_ref().map(|mark| mark.id.as_str()),
             Self::Tower(record) => Some(&record.request_id),
+            Self::Memory(record) => record.beadlock.as_ref().map(|mark| mark.id.as_str()),
         }
     }
 
-    /// What beadlock adds to a beads record.
+    /// What beadlock adds to a record that has a place for it.
     pub fn mark(&self) -> Option<&beads::Mark> {
         match self {
             Self::Beads(record) => record.beadlock.as_ref(),
+            Self::Memory(record) => record.beadlock.as_ref(),
             Self::Tower(_) => None,
         }
     }
@@ -95,7 +128,7 @@ impl Record {
     pub fn as_beads(&self) -> Option<&beads::Record> {
         match self {
             Self::Beads(record) => Some(record),
-            Self::Tower(_) => None,
+            Self::Tower(_) | Self::Memory(_) => None,
         }
     }
 
@@ -103,7 +136,15 @@ impl Record {
     pub fn as_tower(&self) -> Option<&tower::Record> {
         match self {
             Self::Tower(record) => Some(record),
-            Self::Beads(_) => None,
+            Self::Beads(_) | Self::Memory(_) => None,
+        }
+    }
+
+    /// The record of a lock that is judged by its age.
+    pub fn as_memory(&self) -> Option<&memory::Record> {
+        match self {
+            Self::Memory(record) => Some(record),
+            Self::Beads(_) | Self::Tower(_) => None,
         }
     }
 
@@ -112,14 +153,19 @@ impl Record {
         match self {
             Self::Beads(record) => record.to_json(),
             Self::Tower(record) => record.to_json(),
+            Self::Memory(record) => record.to_json(),
         }
     }
 
-    /// What it amounts to. `reap_proven_dead` means something for the dialects that are judged by a process.
-    pub fn judge(&self, facts: &Facts, reap_proven_dead: bool) -> Verdict {
+    /// What it amounts to. Of the options each dialect heeds its own.
+    pub fn judge(&self, facts: &Facts, options: &Options) -> Verdict {
         match self {
-            Self::Beads(record) => beads::judge(record, facts, reap_proven_dead),
+            Self::Beads(record) => beads::judge(record, facts, options.reap_proven_dead),
             Self::Tower(record) => tower::judge(record, facts.now),
+            Self::Memory(record) => match memory::judge(record, facts, &options.limits) {
+                Verdict::Stale(reason) if options.keep_stale => Verdict::Held(reason),
+                verdict => verdict,
+            },
         }
     }
 }
@@ -145,5 +191,11 @@ impl From<tower::Record> for Record {
 impl From<&tower::Record> for Record {
     fn from(record: &tower::Record) -> Self {
         Self::Tower(record.clone())
+    }
+}
+
+impl From<memory::Record> for Record {
+    fn from(record: memory::Record) -> Self {
+        Self::Memory(record)
     }
 }

@@ -39,6 +39,13 @@ impl StartedAt {
         Self(SignedDuration::from_secs(self.0.as_secs().saturating_sub(cut)))
     }
 
+    /// RFC 3339, UTC, with three digits of the second, whatever there is: always as long.
+    pub(super) fn to_millis(self) -> String {
+        let cut = self.0.subsec_nanos().rem_euclid(1_000_000);
+        let whole = self.0.saturating_sub(SignedDuration::from_nanos(i64::from(cut)));
+        format!("{:.3}Z", EPOCH.saturating_add(whole).clamp(YEAR_0, YEAR_9999))
+    }
+
     /// The instant that a string literal without its quotes means; escapes are not undone, as in Go.
     pub(super) fn parse(literal: &str) -> Option<Self> {
         let mut rest = Rest(literal.as_bytes());

@@ -19,8 +19,7 @@ use super::lease::{Leased, watch};
 use super::recover::Recovered;
 use super::{Site, Step};
 use crate::Options;
-use crate::dialect::Record;
-use crate::dialect::tower::{self, Rewrite};
+use crate::dialect::{Record, Rewrite, StartedAt};
 use crate::error::{Error, Result};
 use crate::facts;
 use crate::gate::Gate;
@@ -83,7 +82,7 @@ enum Tried {
 struct Ours {
     file: LockFile,
     rewrite: Rewrite,
-    now: tower::StartedAt,
+    now: StartedAt,
     content: Vec<u8>,
 }
 
@@ -102,7 +101,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             let error = Error::new("refresh with the gate of another directory", held.path(), Errno::EINVAL);
             return Heartbeat::Failed(error);
         }
-        if !matches!(*held.record, Record::Tower(_)) {
+        if !self.names.dialect().is_judged_by_time() {
             let error = Error::new("refresh what has no heartbeat,", held.path(), Errno::EINVAL);
             return Heartbeat::Failed(error);
         }
@@ -167,7 +166,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Tried::Lost(Whereabouts::Changed(self.record_of(&bytes))));
         }
         let (Rewrite::InPlace { offset, time }, true) =
-            (&rewrite, tower::rewrite(&bytes, now).as_ref() == Some(&rewrite))
+            (&rewrite, self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite))
         else {
             return Ok(Tried::Not);
         };
@@ -178,7 +177,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// It is written; unless it was renamed over meanwhile, and what was written is in a file without a name.
-    fn refreshed(&self, held: &mut Held, now: tower::StartedAt) -> Result<Tried> {
+    fn refreshed(&self, held: &mut Held, now: StartedAt) -> Result<Tried> {
         let there = read::inode_at(self.dir, self.names.lock());
         match there.map_err(|errno| self.lock_error("look at", errno))? {
             Some(inode) if inode == held.inode => {
@@ -286,7 +285,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(_) => return Ok(Found::Lost(Whereabouts::Changed(None))),
         };
         let now = facts::now();
-        match tower::rewrite(&content, now).filter(|_| held.is(&file, &content)) {
+        match self.names.dialect().rewrite(&content, now).filter(|_| held.is(&file, &content)) {
             Some(rewrite) => Ok(Found::Ours(Ours { file, rewrite, now, content })),
             None => Ok(Found::Lost(Whereabouts::Changed(self.record_of(&content)))),
         }
@@ -305,9 +304,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
 }
 
 impl Held {
-    fn has_beaten(&mut self, now: tower::StartedAt) {
-        if let Record::Tower(record) = &mut *self.record {
-            record.last_heartbeat_at = now.in_whole_seconds();
+    fn has_beaten(&mut self, now: StartedAt) {
+        match &mut *self.record {
+            Record::Beads(_) => {}
+            Record::Tower(record) => record.last_heartbeat_at = now.in_whole_seconds(),
+            Record::Memory(record) => record.refresh(now),
         }
     }
 }

@@ -242,7 +242,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Ok(Adopted::NotOurs(None));
         }
         let place = Place::new(self.path, self.names.clone());
-        let age = Duration::try_from(record.started_at().age(crate::facts::now())).unwrap_or_default();
+        let age = record.started_at().and_then(|time| time.age(crate::facts::now()).try_into().ok());
+        let age: Duration = age.unwrap_or_default();
         let mut held = Held::new(place, self.pin_dir()?, (pin, inode), record);
         held.since = held.since.checked_sub(age).unwrap_or(held.since);
         held.guarded = held.guarded.checked_sub(self.untouched_for(&file)).unwrap_or(held.guarded);

@@ -34,7 +34,7 @@ use crate::Options;
 use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::look::Judged;
+use crate::look::{Dead, Judged};
 use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
 use crate::verdict::{Reason, Removed, Skip};
@@ -305,7 +305,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Sight::Unreadable(words) => return Ok(Round::Refused(Skip::unreadable(words))),
             Sight::File(file) => file,
         };
-        let (record, reason) = match self.judge(&file).stale(&self.options) {
+        let Dead { record, reason, why } = match self.judge(&file).stale(&self.options) {
             Ok(stale) => stale,
             Err(skip) => return Ok(Round::Refused(skip)),
         };
@@ -317,7 +317,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
             Ok(Removal::Removed(watched, bytes)) => {
                 // What was removed in the end may say something else than what was seen first.
                 let record = self.names.parse(&bytes).map_or(record, Box::new);
-                *removed = Some(Removed { record, reason, watched, bytes });
+                *removed = Some(Removed { record, reason, why, watched, bytes });
                 Ok(Round::Again)
             }
             Ok(Removal::Changed) => Ok(Round::Again),

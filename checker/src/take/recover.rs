@@ -4,7 +4,7 @@ use super::lease::{Leased, watch};
 use super::remove::Wanted;
 use super::{GRACE, Site, Step};
 use crate::error::Result;
-use crate::look::Judged;
+use crate::look::{Dead, Judged};
 use crate::read::{self, LockFile, Sight};
 use crate::verdict::{Decision, Proceed, Removed, Verdict, Watched};
 
@@ -88,8 +88,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Some((content, Recovered::Released));
         }
         let content = side.read().ok()?;
-        let (record, reason) = self.judge_bytes(&content).stale(&self.options).ok()?;
-        let removed = Removed { record, reason, watched, bytes: content.clone() };
+        let Dead { record, reason, why } = self.judge_bytes(&content).stale(&self.options).ok()?;
+        let removed = Removed { record, reason, why, watched, bytes: content.clone() };
         Some((content, Recovered::Removed(removed)))
     }
 
@@ -103,7 +103,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             [Sight::Absent, Sight::File(file)] | [Sight::File(file), _] => self.judge(&file),
         };
         match judged.stale(&self.options) {
-            Ok((record, reason)) => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
+            Ok(dead) => Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)),
             Err(skip) => skip.into(),
         }
     }

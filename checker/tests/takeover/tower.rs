@@ -4,13 +4,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::dialect::tower::{LockName, Record, StartedAt};
 use beadlock_checker::take::{Attempt, Held, Means, Settled, Site, Step};
 use beadlock_checker::{Decision, Gate, Options, Place, Reason, Skip, Verdict, check, facts, look};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed};
 
-const FORCE: Options = Options { reap_proven_dead: false, dry_run: false, force_lock: true };
+const FORCE: Options = Options {
+    reap_proven_dead: false,
+    dry_run: false,
+    force_lock: true,
+    keep_stale: false,
+    limits: Limits::DEFAULT,
+};
 
 /// A lock directory with one lock.
 pub struct Locks {

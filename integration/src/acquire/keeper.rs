@@ -214,8 +214,10 @@ pub fn main(args: &[OsString]) -> End {
     }
     let trail = match held.record() {
         Record::Tower(_) => Ok(Trail::of_named(audit.as_deref(), id, &target, &request, &talk)),
-        Record::Beads(_) => Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
-            .or_else(|_| Trail::open(None, None, &target, &request, &talk)),
+        Record::Beads(_) | Record::Memory(_) => {
+            Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
+                .or_else(|_| Trail::open(None, None, &target, &request, &talk))
+        }
     };
     let Ok(trail) = trail else { return failed };
     let Ok(keeping) = Keeping::begin(held) else { return failed };

@@ -35,6 +35,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::memory;
 use crate::settings::{Claim, Common};
 use crate::tower::dir;
 use crate::tower::meant::Meant;
@@ -46,7 +47,7 @@ pub use keeper::{ARGUMENT, Kept, Subject, close_all, get_away, keep, main as kee
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
     /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, and a subshell in the background
@@ -139,13 +140,15 @@ fn acquire(
             return Err(Error::usage(message).into());
         }
     };
+    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
     report.target = Some((target.name(), target.path()));
     let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
     let of_process = || settings.holder.clone().or_else(name);
-    let holder = match &named {
-        Some(named) => named.fields.actor.clone(),
-        None => of_process().unwrap_or_else(|| command::holder_name(OsStr::new(""))),
+    let holder = match (&named, &memory) {
+        (Some(named), _) => named.fields.actor.clone(),
+        (_, Some(memory)) => memory.session().to_owned(),
+        _ => of_process().unwrap_or_else(|| command::holder_name(OsStr::new(""))),
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
@@ -161,7 +164,8 @@ fn acquire(
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
     // The target does not say where, and what was typed is in no environment.
     let lock_dir = (environment.typed_lock_dir().is_some() && named.is_some()).then(|| target.dir());
-    if let Some(outer) = nested::outer_claim(&target, environment) {
+    let is_in = || memory::claim::of_same_process(&target, subject?, &settings.options);
+    if let Some(outer) = nested::outer_claim(&target, environment).or_else(is_in) {
         report.nested = true;
         report.waited = Some(Duration::ZERO);
         let id = nested::name_of(&outer);
@@ -178,8 +182,8 @@ fn acquire(
     let mut signals = Signals::block()?;
     let max_hold = typed.max_hold(subject);
     // What is judged by time needs somebody who keeps it up.
-    let mut keeper = match (subject, &named) {
-        (Some(_), None) => None,
+    let mut keeper = match subject {
+        Some(_) if !target.place.dialect().is_judged_by_time() => None,
         _ => {
             let (target, id, holder, request) = (&target, &id, &holder, request.id());
             let order = keeper::Order { target, id, holder, request, max_hold, subject };
@@ -191,9 +195,10 @@ fn acquire(
     let child = keeper.as_ref().map(keeper::Keeper::pid);
     let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
     let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
-    let says = match &named {
-        Some(named) => named.says(),
-        None => Says::Beads { holder: &holder, id: &id },
+    let says = match (&named, &memory) {
+        (Some(named), _) => named.says(),
+        (_, Some(memory)) => memory.says(&id),
+        _ => Says::Beads { holder: &holder, id: &id },
     };
     let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
     let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;

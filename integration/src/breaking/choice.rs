@@ -135,6 +135,7 @@ fn witness(look: &Look) -> String {
         }
         Reason::OtherPidNamespace => "its process is in another PID namespace, such as a container's",
         Reason::HostUnknown => "this machine has no host name to compare with",
+        Reason::AgeFresh => "it is not too old",
         Reason::HeartbeatFresh => "its last heartbeat is not overdue",
         Reason::HeartbeatInFuture => "its last heartbeat lies in the future: a clock is wrong, here or there",
         _ => "its process may live",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::dialect::{Record, Rejected, beads};
+use beadlock_checker::dialect::{Record, Rejected, beads, memory};
 use beadlock_checker::take::{self, Attempt, Held, Site};
 use beadlock_checker::{Gate, Options, Removed, facts};
 
@@ -25,6 +25,8 @@ pub enum Says<'a> {
     Beads { holder: &'a str, id: &'a str },
     /// Of a named lock.
     Tower { name: &'a LockName, fields: &'a Fields },
+    /// Of the lock of a directory.
+    Memory { session: &'a str, operation: &'a str, id: &'a str },
 }
 
 /// One claim, and how patient it is.
@@ -81,7 +83,7 @@ impl Claiming<'_> {
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
         let claimed = self.claim(attendant, |removed| {
-            talk.say(&words::removed(removed));
+            words::removed(removed).iter().for_each(|words| talk.say(words));
             trail.removed(removed);
         });
         talk.end_live();
@@ -103,6 +105,9 @@ impl Claiming<'_> {
     fn record(&self) -> Result<Record, Error> {
         let (holder, id) = match self.says {
             Says::Beads { holder, id } => (holder, id),
+            Says::Memory { session, operation, id } => {
+                return Ok(memory::Record::new(self.pid, session, operation, id).into());
+            }
             Says::Tower { name, fields } => {
                 return Ok(fields.record(name.clone(), self.pid, facts::now()).into());
             }

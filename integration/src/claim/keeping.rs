@@ -6,7 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::dialect::Record;
+use beadlock_checker::dialect::{Record, memory};
+use beadlock_checker::shared_file_system;
 use beadlock_checker::take::Held;
 use beadlock_checker::warden::Warden;
 
@@ -14,7 +15,7 @@ use super::loss::{Loss, Watch};
 use crate::failure::Error;
 use crate::file;
 use crate::tower::audit::FAILURES_IN_A_ROW;
-use crate::tower::heartbeat::{Heartbeats, News};
+use crate::tower::heartbeat::{Heartbeats, Limits, News};
 use crate::trail::Trail;
 
 /// A lock, and who looks after it.
@@ -35,9 +36,22 @@ impl Keeping {
         match held.record() {
             Record::Beads(_) => Ok(Self::Watched(held)),
             Record::Tower(record) => {
-                let ttl = record.ttl_seconds;
-                Heartbeats::of(held, ttl).map(Self::Beating)
+                let limits = Limits::of(record.ttl_seconds);
+                Heartbeats::of(held, limits).map(Self::Beating)
             }
+            Record::Memory(_) => {
+                let is_shared = held.path().parent().and_then(shared_file_system).is_some();
+                let limits = Limits::of_age(&memory::Limits::default(), is_shared);
+                Heartbeats::of(held, limits).map(Self::Beating)
+            }
+        }
+    }
+
+    /// The times of its heartbeats, where it has any.
+    pub fn limits(&self) -> Option<Limits> {
+        match self {
+            Self::Watched(_) => None,
+            Self::Beating(beats) => Some(beats.limits()),
         }
     }
 
@@ -138,7 +152,8 @@ impl Guard<'_> {
                 let held = watch.held();
                 // A heartbeat may put a new file in the old one's place.
                 if let (Loss::Changed(Some(record)), true) = (&loss, is_outer)
-                    && record.as_tower().is_some_and(|record| record.request_id == held.id())
+                    && record.dialect().is_judged_by_time()
+                    && record.id() == Some(held.id())
                 {
                     return None;
                 }

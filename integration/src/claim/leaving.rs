@@ -94,7 +94,13 @@ impl Leaving<'_> {
                 (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
                 (Ok(Release::Released), None) => {
                     self.talk.end_live();
-                    self.talk.say(&format!("released {} after {}", self.target.given, shown(age)));
+                    // How old the claim is such a lock does not say; the words are its document's.
+                    match self.target.has_age() && why.reason == Why::RELEASED.reason {
+                        true => self.talk.say("Lock released."),
+                        false => {
+                            self.talk.say(&format!("released {} after {}", self.target.given, shown(age)))
+                        }
+                    }
                     self.trail.released(why, age, &record, self.failure_step);
                     return Left::Released;
                 }
@@ -131,8 +137,9 @@ impl Leaving<'_> {
 
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
     pub fn hangs(&self) {
+        let then = if self.target.has_age() { "" } else { ", and --force-lock takes it then" };
         self.talk.warn(&format!(
-            "the lock was not released: {} does not answer; it goes stale by itself, and --force-lock takes it then",
+            "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
         ));
         self.trail.hangs();
@@ -143,6 +150,11 @@ impl Leaving<'_> {
         let typed = self.target.typed();
         match record {
             Record::Beads(_) => format!("{error}; once this has ended, type: beadlock check {typed}"),
+            Record::Memory(_) => format!(
+                "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: beadlock break {typed} \
+                 --id {} --even-if-live",
+                record.id().unwrap_or_default()
+            ),
             Record::Tower(record) => format!(
                 "{error} ({}); it goes stale {} s after its last heartbeat, and --force-lock takes it then; to take it \
                  away by hand: beadlock break {typed} --id {} --even-if-live",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::tower::{self, Answer};
-use beadlock_checker::dialect::{Record, lock};
+use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Look, Options, Reason, Skip, Verdict, facts, look};
@@ -128,8 +128,7 @@ impl<'a> Patience<'a> {
                 watched.clone_from(&look.id);
             }
             // No event tells that a lock has become stale.
-            let fresh = look.record.as_ref().and_then(Record::as_tower);
-            let fresh = fresh.map_or(Duration::MAX, |record| tower::fresh_for(record, facts::now()));
+            let fresh = fresh_for(&look, options);
             let again = Deadline::after(backoff.next().min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
@@ -156,7 +155,19 @@ impl<'a> Patience<'a> {
     }
 }
 
-fn held(target: &Found, look: &Look, wait: Wait) -> Error {
+/// How long it is not stale yet, by time alone.
+fn fresh_for(look: &Look, options: &Options) -> Duration {
+    let fresh = match (&look.record, &look.facts) {
+        (Some(Record::Tower(record)), _) => Some(tower::fresh_for(record, facts::now())),
+        (Some(Record::Memory(record)), Some(facts)) if !options.keep_stale => {
+            memory::fresh_for(record, facts, &options.limits)
+        }
+        _ => None,
+    };
+    fresh.unwrap_or(Duration::MAX)
+}
+
+pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     let path = escaped_path(&target.path());
     let Some(record) = &look.record else {
         return Error::new(Code::LockHeld, format!("{path} is held; {wait}"))
@@ -172,6 +183,7 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         }
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
+            Record::Memory(record) => memory::timed_out(record, wait.limit()),
             Record::Tower(record) => {
                 let now = facts::now();
                 let last = match tower::judge(record, now).reason() {
@@ -198,7 +210,7 @@ fn held(target: &Found, look: &Look, wait: Wait) -> Error {
         .held_by(Holder::of_record(&target.path(), record))
         .retry_on_a_lock_of(words::known_age(record));
     match record {
-        Record::Beads(_) => error,
+        Record::Beads(_) | Record::Memory(_) => error,
         Record::Tower(record) => error.answering(&Answer::blocked(record)),
     }
 }

@@ -97,7 +97,8 @@ impl Skipped {
     /// As `check` has it.
     fn json(self) -> Value {
         let before = look(&self.target.place, &Options::default());
-        Checked { target: self.target, before, decision: self.decision }.json(false)
+        let limits = beadlock_checker::dialect::memory::Limits::default();
+        Checked { target: self.target, before, decision: self.decision, limits }.json(false)
     }
 }
 

@@ -48,6 +48,7 @@ pub fn refuse(
     claim: &cli::Claim,
     also: Option<&'static str>,
 ) -> Result<(), Error> {
+    claim.memory.refuse_for(target)?;
     refuse_for(target, claim.tower.given().or(also).or(claim.raw.then_some("--raw")))?;
     let wrong = [
         ("--holder", holder.is_some(), "an flock has no name, only a process"),

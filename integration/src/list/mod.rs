@@ -22,9 +22,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::{self, Database};
+use beadlock_checker::dialect::{Record, memory};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::target::Target;
-use beadlock_checker::{Look, Names, Options, Place, Verdict, look_all, system_words};
+use beadlock_checker::{Names, Options, Place, Verdict, look_all, system_words};
 use clap::Args;
 
 use crate::answers::Answers;
@@ -85,11 +86,12 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
         common.talk.warn(&warning);
     }
     let mut targets = targets(&walk, &roots, &around, common);
+    targets.extend(with_age(&walk, &roots, &around, common));
     targets.extend(named);
     let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
     // One that has vanished since is no lock any more.
-    let seen: Vec<Seen> = seen.filter(|seen| is_there(&seen.look)).collect();
+    let seen: Vec<Seen> = seen.filter(is_there).collect();
     let files = flocked::of(&walk, &roots);
     let machine = Machine::default();
     if common.json {
@@ -117,8 +119,13 @@ fn witnesses<'a>(seen: &'a Seen, machine: &Machine) -> Witnesses<'a> {
     Witnesses::on(machine, &seen.look, &seen.target)
 }
 
-fn is_there(look: &Look) -> bool {
-    look.verdict != Verdict::Free || look.side_file
+/// Many a file is called `.lock`: only what has the fields is the lock of a directory.
+fn is_there(Seen { target, look }: &Seen) -> bool {
+    let is_lock = match target.has_age() {
+        true => look.record.as_ref().and_then(Record::as_memory).is_some_and(memory::Record::is_typical),
+        false => look.verdict != Verdict::Free,
+    };
+    is_lock || look.side_file
 }
 
 /// A directory to look below.
@@ -142,6 +149,11 @@ impl Root {
             Target::File(path) => {
                 let path = escaped_path(&path);
                 let message = format!("file:{path} is one file; look at it: beadlock status file:{path}");
+                return Err(Error::usage(message));
+            }
+            Target::Memory(dir) => {
+                let dir = escaped_path(&dir);
+                let message = format!("memory:{dir} is one lock; look at it: beadlock status memory:{dir}");
                 return Err(Error::usage(message));
             }
             Target::Tower(name) => {
@@ -199,6 +211,24 @@ fn targets(walk: &Walk, roots: &[Root], around: &database::Environment, common: 
     targets
 }
 
+/// The directories that may have a lock of their own, each once, by path.
+fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Found> {
+    let mut known = HashSet::new();
+    let mut targets = Vec::new();
+    for (dir, root) in walk.maybe() {
+        let inode = fs::metadata(&dir).map(|meta| (meta.dev(), meta.ino()));
+        let (Ok(inode), Some(root)) = (inode, roots.get(root)) else { continue };
+        if !known.insert(inode) {
+            continue;
+        }
+        match Found::of_memory(&root.typed(&dir), &around.cwd) {
+            Ok(target) => targets.push(target),
+            Err(error) => common.talk.warn(&error.to_string()),
+        }
+    }
+    targets
+}
+
 /// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
 /// has a redirect, or contains another database) by the lock file's own.
 fn target(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Found, Error> {
@@ -214,6 +244,11 @@ fn target(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Fo
 /// The names that a walk looks for: the lock's, and its side file's.
 fn is_lock_name(name: &OsStr) -> bool {
     [Names::BEADS.lock(), Names::BEADS.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
+}
+
+/// The same of the lock of a directory, and of its side file.
+fn is_name_of_directory_lock(name: &OsStr) -> bool {
+    [Names::MEMORY.lock(), Names::MEMORY.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
 /// How to look again at what could not be read.

@@ -72,7 +72,8 @@ pub fn of(rows: &[Row]) -> String {
 
 fn cells(seen: &Seen) -> [String; 5] {
     let record = seen.look.record.as_ref();
-    let age = record.map(|record| Duration::try_from(record.started_at().age(facts::now())));
+    let since = record.and_then(|record| record.started_at());
+    let age = since.map(|since| Duration::try_from(since.age(facts::now())));
     let age = match age {
         Some(Ok(age)) => shown(age),
         Some(Err(_)) => "in the future".to_owned(),

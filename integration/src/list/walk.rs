@@ -15,7 +15,7 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use super::{Root, as_root, is_lock_name};
+use super::{Root, as_root, is_lock_name, is_name_of_directory_lock};
 
 /// How often somebody is told how far it is.
 const TICK: Duration = Duration::from_millis(100);
@@ -32,6 +32,8 @@ pub struct Walk {
     found: Mutex<BTreeMap<PathBuf, usize>>,
     /// Files that are called like the lock file of another, with the same.
     lock_files: Mutex<BTreeMap<PathBuf, usize>>,
+    /// Directories with a file that is called as the lock of a directory is; many a file is.
+    maybe: Mutex<BTreeMap<PathBuf, usize>>,
     unread: Mutex<Unread>,
 }
 
@@ -105,6 +107,13 @@ impl Walk {
         {
             locked(&self.lock_files).entry(entry.path().to_owned()).or_insert(root);
         }
+        if entry.depth() > 0
+            && is_name_of_directory_lock(entry.file_name())
+            && entry.file_type().is_some_and(|kind| kind.is_file())
+        {
+            let dir = entry.path().parent().unwrap_or(top);
+            locked(&self.maybe).entry(dir.to_owned()).or_insert(root);
+        }
         if entry.file_type().is_some_and(|kind| kind.is_dir()) {
             self.directories.fetch_add(1, Ordering::Relaxed);
         }
@@ -141,6 +150,11 @@ impl Walk {
     /// The files that are called like the lock file of another, by path, with the number of the root that led there.
     pub fn lock_files(&self) -> Vec<(PathBuf, usize)> {
         locked(&self.lock_files).clone().into_iter().collect()
+    }
+
+    /// The same of what may be the lock of a directory.
+    pub fn maybe(&self) -> BTreeMap<PathBuf, usize> {
+        locked(&self.maybe).clone()
     }
 
     /// A sentence for each directory that could not be read, up to a number; then one for the rest.

@@ -1,4 +1,4 @@
-//! The heartbeats of a named lock (section 5 of the seed): a thread says in the lock file, again and again, that its holder
+//! The heartbeats of a lock that is judged by time (section 5 of the document of named locks; of a directory's lock its refreshes): a thread says in the lock file, again and again, that its holder
 //! lives. It has the guard of the lock meanwhile, and nothing else to do: no output and no wait delays it.
 //!
 //! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`): after a suspend the first thing is
@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use beadlock_checker::dialect::memory;
 use beadlock_checker::facts::{self, boottime};
 use beadlock_checker::take::{Heartbeat, Held};
 use beadlock_checker::warden::Pulse;
@@ -29,6 +30,8 @@ use crate::words;
 
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);
+/// How often a lock that is judged by its age is refreshed.
+const OF_AGE: Duration = Duration::from_secs(3);
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// And at least.
@@ -69,6 +72,18 @@ impl Limits {
         let rest = (ttl / 4).min(Duration::from_secs(10));
         let interval = interval(ttl);
         Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
+    }
+
+    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the same
+    /// file system.
+    pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
+        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
+        Self { interval: OF_AGE, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
+    }
+
+    /// After so long without one it is stale.
+    pub fn ttl(&self) -> Duration {
+        self.give_up.saturating_add(self.rest)
     }
 }
 
@@ -131,8 +146,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// When the system has no thread or descriptor to give; the guard comes back.
-    pub fn of(held: Held, ttl_seconds: u64) -> Result<Self, Box<(Held, Error)>> {
-        let limits = Limits::of(ttl_seconds);
+    pub fn of(held: Held, limits: Limits) -> Result<Self, Box<(Held, Error)>> {
         let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
         let (shared, timer) = match made {
             Ok(made) => made,
@@ -173,6 +187,11 @@ impl Heartbeats {
         let now = boottime();
         let was_late = state.was_late.is_some_and(|until| now.saturating_sub(until) < RECENTLY);
         was_late || now.saturating_sub(state.last) >= self.limits.give_up
+    }
+
+    /// Its times.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// The lock file.
@@ -267,8 +286,7 @@ struct Beating {
 impl Beating {
     fn until_stopped(mut self, ended: &Sender<Held>) {
         let mut eye = Eye::new();
-        let age = facts::now().0.as_secs() - self.held.record().started_at().0.as_secs();
-        let was_long = u64::try_from(age).is_ok_and(|age| Duration::from_secs(age) >= self.limits.interval);
+        let was_long = words::age(self.held.record()) >= self.limits.interval;
         // The claim may have taken its time.
         let mut due = if was_long { boottime() } else { boottime() + self.limits.interval };
         let mut is_lost = false;

@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use beadlock_checker::facts::random_id;
 use beadlock_checker::runner::for_shell;
@@ -15,7 +14,6 @@ use beadlock_checker::system_words;
 use beadlock_checker::warden::{self, Ward, Warden};
 
 use super::fields::failure_step;
-use super::heartbeat::Limits;
 use crate::claim::keeping::Keeping;
 use crate::claim::loss::OnLoss;
 use crate::claim::supervise::Running;
@@ -27,11 +25,12 @@ pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
 /// The same step, for the rollback.
 const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
 
-/// The work under one named lock.
+/// The work under one lock that is judged by time.
 #[derive(Debug)]
 pub struct Work {
     token: String,
-    result: ResultFile,
+    /// Of a named lock.
+    result: Option<ResultFile>,
     /// Which step fails, if one does.
     step: Option<String>,
 }
@@ -40,13 +39,19 @@ impl Work {
     /// `step` is what was typed.
     pub fn new(step: Option<&str>, environment: &Environment) -> Self {
         let step = step.map(str::to_owned);
-        Self { token: random_id(), result: ResultFile::new(environment), step }
+        Self { token: random_id(), result: Some(ResultFile::new(environment)), step }
+    }
+
+    /// Under a lock of another kind, whose document knows no steps.
+    pub fn without_steps() -> Self {
+        Self { token: random_id(), result: None, step: None }
     }
 
     /// What the command's environment has besides.
     pub fn variables(&self, environment: &Environment) -> Vec<(&'static str, OsString)> {
         let wards = warden::variable(&self.token, environment.get(warden::VARIABLE));
-        vec![(warden::VARIABLE, wards), (RESULT_FILE, self.result.path.clone().into())]
+        let result = self.result.as_ref().map(|result| (RESULT_FILE, result.path.clone().into()));
+        [(warden::VARIABLE, wards)].into_iter().chain(result).collect()
     }
 
     /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
@@ -54,17 +59,12 @@ impl Work {
     ///
     /// # Errors
     /// When it could not be started.
-    pub fn warden(
-        &self,
-        running: &Running,
-        keeping: &Keeping,
-        ttl_seconds: u64,
-        name: &str,
-    ) -> Result<Warden, Error> {
-        let grace = running.kill_after.min(Duration::from_secs(ttl_seconds) / 2);
-        let limits = Limits::of(ttl_seconds);
+    pub fn warden(&self, running: &Running, keeping: &Keeping, name: &str) -> Result<Warden, Error> {
+        let limits = keeping.limits();
+        let grace = limits.map_or(running.kill_after, |limits| running.kill_after.min(limits.ttl() / 2));
         // After it was given up, and before it is stale.
-        let silence = (running.on_loss == OnLoss::Kill).then_some(limits.give_up + limits.rest / 2);
+        let silence = limits.filter(|_| running.on_loss == OnLoss::Kill);
+        let silence = silence.map(|limits| limits.give_up + limits.rest / 2);
         let (pid, leads) = (running.pid, running.own_group);
         let ward = Ward { pid, leads, token: &self.token, grace, silence };
         let warden = Warden::start(&ward, OsStr::new(name));
@@ -78,7 +78,7 @@ impl Work {
 
     /// Which step has failed: what was typed, else what the command has written.
     pub fn failure_step(&self) -> Option<String> {
-        failure_step(self.step.as_deref(), self.result.written())
+        failure_step(self.step.as_deref(), self.result.as_ref().and_then(ResultFile::written))
     }
 
     /// The process of a rollback, in a group of its own, with the command's environment.

@@ -39,6 +39,15 @@ impl Witnesses<'_> {
             );
             fields.insert("pid".to_owned(), record.pid.into());
         }
+        if let (Some((record, facts)), Some(fields)) = (self.aged(), witnesses.as_object_mut()) {
+            fields.insert("kill".to_owned(), kill_word(facts.liveness).into());
+            fields.insert(
+                "host".to_owned(),
+                json!({ "record": record.hostname, "here": facts.hostname.as_deref() }),
+            );
+            let age = record.acquired_at.map(|time| millis(time.age(facts.now)));
+            fields.insert("acquired".to_owned(), json!({ "age_ms": age }));
+        }
         let (Some((record, facts)), Some(fields)) = (self.record(), witnesses.as_object_mut()) else {
             return witnesses;
         };

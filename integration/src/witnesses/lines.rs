@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::dialect::tower;
+use beadlock_checker::dialect::{memory, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::{Facts, Liveness};
@@ -22,6 +22,9 @@ impl Witnesses<'_> {
         }
         if let Some((record, facts)) = self.named() {
             lines.extend(self.of_named(record, facts));
+        }
+        if let Some((record, facts)) = self.aged() {
+            lines.extend(of_aged(record, facts));
         }
         lines.extend(self.look.on_disk.map(|file| self.of_file(&file)));
         if self.look.side_file {
@@ -147,6 +150,38 @@ impl Witnesses<'_> {
             kind => format!("file: {}, of user {}", kind_words(kind), file.owner),
         }
     }
+}
+
+/// What is missing is no evidence, and said to be so.
+fn of_aged(record: &memory::Record, facts: &Facts) -> [String; 4] {
+    let acquired = match record.acquired_at {
+        None => "unknown: never too old".to_owned(),
+        Some(time) => match Duration::try_from(time.age(facts.now)) {
+            Ok(age) => format!("{time}, {} ago, or refreshed then", shown(age)),
+            Err(_) => format!("{time}, {} in the future", shown(time.age(facts.now).unsigned_abs())),
+        },
+    };
+    let process = match (record.pid, facts.liveness) {
+        (None, _) => "unknown".to_owned(),
+        (Some(pid), Liveness::NotAsked) => {
+            format!("PID {pid}, which was not asked: it is not known to be of this place")
+        }
+        (Some(pid), liveness) => format!("kill({pid}, 0) {}", kill_words(liveness)),
+    };
+    let here = facts.hostname.as_deref().unwrap_or("unknown");
+    let host = match &record.hostname {
+        None => "unknown".to_owned(),
+        Some(host) => {
+            let is_same = if host.eq_ignore_ascii_case(here) { "this one" } else { "not this one" };
+            format!("{}, {is_same} ({})", escaped(host), escaped(here))
+        }
+    };
+    [
+        format!("acquired: {acquired}"),
+        format!("process: {process}"),
+        format!("host: {host}"),
+        format!("operation: {}", escaped(record.operation())),
+    ]
 }
 
 /// `1 byte`, `2 bytes`.

@@ -10,7 +10,7 @@ mod why;
 use std::cell::OnceCell;
 
 use beadlock_checker::dialect::beads::{Record, StartedAt};
-use beadlock_checker::dialect::tower;
+use beadlock_checker::dialect::{memory, tower};
 use beadlock_checker::facts::{self, Facts, Liveness};
 use beadlock_checker::{Gates, Look, Member, Namespaces, process};
 use gate::Shut;
@@ -36,6 +36,8 @@ pub struct Witnesses<'a> {
     /// Who has the gate, and who waits for it.
     pub gate: Shut,
     now: StartedAt,
+    /// How old a lock that is judged by its age may be.
+    limits: memory::Limits,
     /// What `kill` says of the recorded PID here, where the rule does not ask.
     asked: Liveness,
     /// Who lives in the recorded PID namespace, when it is not ours.
@@ -67,7 +69,13 @@ impl<'a> Witnesses<'a> {
         }
         let gates = machine.gates.get_or_init(Gates::now);
         let situation = Situation::of(look, &Asked { now, liveness: asked, members: &members });
-        Self { look, target, situation, gate: Shut::of(gates, target.dir()), now, asked, members }
+        let (gate, limits) = (Shut::of(gates, target.dir()), memory::Limits::default());
+        Self { look, target, situation, gate, now, limits, asked, members }
+    }
+
+    /// Where the look went by other limits than the document's.
+    pub fn by(self, limits: memory::Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The record that is judged by its process.
@@ -78,6 +86,11 @@ impl<'a> Witnesses<'a> {
     /// The record that is judged by its heartbeats.
     fn named(&self) -> Option<(&'a tower::Record, &'a Facts)> {
         self.look.record.as_ref()?.as_tower().zip(self.look.facts.as_ref())
+    }
+
+    /// The record that is judged by its age.
+    fn aged(&self) -> Option<(&'a memory::Record, &'a Facts)> {
+        self.look.record.as_ref()?.as_memory().zip(self.look.facts.as_ref())
     }
 
     /// The command of the process that has the recorded PID on this machine now; untrusted.

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use beadlock_checker::dialect::tower;
+use beadlock_checker::dialect::{memory, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
+use beadlock_checker::facts::Liveness;
 
 use super::Witnesses;
 use super::lines::kind_words;
@@ -78,6 +79,7 @@ impl Witnesses<'_> {
             }
             Situation::Nameless => "this machine has no host name to compare with".to_owned(),
             Situation::Beating | Situation::Silent | Situation::BeatingInFuture => self.of_heartbeat(&host),
+            Situation::Recent | Situation::Old | Situation::Ageless => self.of_age(),
             Situation::Empty { fresh: true } => {
                 format!("the file is empty, and {} old: somebody may be writing it", self.file_age())
             }
@@ -130,6 +132,28 @@ impl Witnesses<'_> {
                 format!("its holder has said nothing for {silence}s, and may be silent for {ttl}s")
             }
             _ => format!("its holder said {silence}s ago that it lives, and may be silent for {ttl}s"),
+        }
+    }
+
+    fn of_age(&self) -> String {
+        let Some((record, facts)) = self.aged() else { return String::new() };
+        let limits = self.limits;
+        if let Some(evidence) = memory::evidence(record, facts, &limits) {
+            return escaped(&evidence.to_string()).to_string();
+        }
+        let process = match facts.liveness {
+            Liveness::Alive | Liveness::NotPermitted => "its process lives",
+            _ => "its process is not known to be gone",
+        };
+        match (record.acquired_at.map(|time| time.age(facts.now)), memory::fresh_for(record, facts, &limits))
+        {
+            (Some(age), _) if age.is_negative() => {
+                format!("{process}, and its time lies in the future: a clock is wrong, here or there")
+            }
+            (Some(_), Some(left)) => {
+                format!("{process}, and it is stale by its age in {} if nobody refreshes it", shown(left))
+            }
+            _ => format!("{process}; when it was acquired it does not say, so it is never too old"),
         }
     }
 

@@ -243,7 +243,7 @@ fn every_wrong_word_is_exit_2() {
         (&["--holder", "vc", "--reason", "a\nb"], "1 to 500 printable characters"),
         (&["--holder", "vc", "--reason", ""], "1 to 500 printable characters"),
         (&["--holder", "vc", "--reason", &long], "this one has 501"),
-        (&["memory:x", "--holder", "vc"], "unknown scheme memory:"),
+        (&["ftp:x", "--holder", "vc"], "unknown scheme ftp:"),
     ] {
         scene.run(&[&["break"], args].concat()).expect(2, &[word]);
     }

@@ -38,8 +38,8 @@ fn every_wrong_word_is_exit_2_and_says_why() {
         (&["hold", "--drain=-1s", "--", "true"], "is no duration"),
         (&["hold", "--conflict-exit-code", "300", "--", "true"], "300"),
         (
-            &["hold", "memory:x", "--", "true"],
-            "unknown scheme memory: (known: beads:DIR, lock:PATH, tower:NAME, file:PATH)",
+            &["hold", "ftp:x", "--", "true"],
+            "unknown scheme ftp: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH)",
         ),
         (&["hold", ".", "--", "true"], ". is not a beads database; did you mean ./.beads?"),
         (&["check", ""], "the target is empty"),

@@ -201,7 +201,7 @@ fn signals_end_it() {
 fn what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1() {
     let scene = Scene::new();
     scene.run(&["wait", "--wait", "soon"]).expect(2, &["examples: 10s, 500ms, 1h30m"]);
-    scene.run(&["wait", "memory:x"]).expect(2, &["unknown scheme memory:"]);
+    scene.run(&["wait", "ftp:x"]).expect(2, &["unknown scheme ftp:"]);
     scene.run(&["wait", "."]).expect(2, &["did you mean ./.beads?"]);
     let mut command = scene.command(&["wait"]);
     command.env("BEADLOCK_WAIT", "soon");

@@ -4,6 +4,7 @@
 mod config;
 mod line;
 mod log;
+mod memory;
 mod named;
 mod record;
 mod target;
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 pub use config::config;
 pub use line::line;
 pub use log::log;
+pub use memory::memory;
 pub use named::named;
 pub use record::record;
 pub use target::target;

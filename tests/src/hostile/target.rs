@@ -20,6 +20,7 @@ pub fn target(bytes: &[u8]) {
         Target::Beads(path) => (path, "beads:"),
         Target::Lock(path) => (path, "lock:"),
         Target::File(path) => (path, "file:"),
+        Target::Memory(path) => (path, "memory:"),
         Target::Tower(name) => {
             let typed = bytes.strip_prefix(b"tower:").expect("its scheme");
             assert_eq!(name.as_str().as_bytes(), typed);

@@ -90,7 +90,7 @@ impl Field {
 }
 
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
-fn mark(value: &str) -> Option<Mark> {
+pub(in crate::dialect) fn mark(value: &str) -> Option<Mark> {
     let mark: Mark = serde_json::from_str(value).ok().filter(|_| matches!(Kind::of(value), Kind::Object))?;
     Some(mark).filter(|mark| !mark.id.is_empty())
 }

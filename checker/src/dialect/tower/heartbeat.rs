@@ -1,50 +1,12 @@
 //! A heartbeat as an edit of the lock file's bytes: the value of `last_heartbeat_at` changes, every other byte stays.
 
-use std::ops::Range;
-
-use super::super::json::object;
+use super::super::rewrite::Rewrite;
 use super::StartedAt;
-
-/// How a lock file is brought to say another time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rewrite {
-    /// By these bytes at this place: they are as many as there are.
-    InPlace {
-        /// Where, from the start of the file.
-        offset: usize,
-        /// The time, without its quotes.
-        time: String,
-    },
-    /// By this whole content: the time there is written at another length.
-    Whole(String),
-}
 
 /// What makes the record in `bytes` say that its last heartbeat was at `now`, in whole seconds; `None` when there is
 /// none to be found.
 pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let Range { start, end } = heartbeat(text)?;
-    let time = now.in_whole_seconds().to_string();
-    if end - start == time.len() {
-        return Some(Rewrite::InPlace { offset: start, time });
-    }
-    Some(Rewrite::Whole([&text[..start], &time, &text[end..]].concat()))
-}
-
-/// Where the time is written, without its quotes. Of several the last one counts, as it does for readers.
-fn heartbeat(text: &str) -> Option<Range<usize>> {
-    let mut found = None;
-    let read = object(text, |key, value| {
-        if key == "last_heartbeat_at" {
-            found = Some(value);
-        }
-        Ok(())
-    });
-    let value: &str = found.filter(|value: &&str| read.is_ok() && value.starts_with('"'))?;
-    // The value is a part of the text.
-    let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())? + 1;
-    let range = start..start + value.len().checked_sub(2)?;
-    text.get(range.clone()).is_some().then_some(range)
+    Rewrite::of(bytes, "last_heartbeat_at", now.in_whole_seconds().to_string())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
 pub use answer::Answer;
-pub use heartbeat::{Rewrite, rewrite};
+pub use heartbeat::rewrite;
 pub use judge::{fresh_for, judge, silence};
 pub use name::{LockName, NameError};
 

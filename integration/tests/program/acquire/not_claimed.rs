@@ -20,7 +20,7 @@ fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
         (&["--detach", "--max-hold", "0"], "--max-hold"),
         (&["--detach", "--max-hold", "soon"], "is no duration"),
         (&["--holder", "a\nb"], r"a\nb"),
-        (&["memory:x"], "unknown scheme"),
+        (&["ftp:x"], "unknown scheme"),
         (&[".", "x"], "x"),
         (&["--", "make", "release"], "release"),
         (&["--wait", "soon"], "is no duration"),

@@ -1,0 +1,105 @@
+//! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on the host
+//! that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the future is no age.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::{Limits, Record};
+use crate::facts::{Facts, Liveness};
+use crate::verdict::{Reason, Verdict};
+
+/// What makes a lock stale. `Display` are the document's words for it; the host's name in them is untrusted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Evidence {
+    /// Its process is gone.
+    Dead(i64),
+    /// It is older than anybody's may be.
+    Old {
+        /// How old.
+        age: SignedDuration,
+        /// How old it may be.
+        limit: Duration,
+    },
+    /// It is older than another host's may be.
+    OldElsewhere {
+        /// Whose.
+        hostname: String,
+        /// How old.
+        age: SignedDuration,
+    },
+}
+
+impl Evidence {
+    /// The word of the contract.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Dead(_) => Reason::PidGone,
+            Self::Old { .. } | Self::OldElsewhere { .. } => Reason::AgeExceeded,
+        }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dead(pid) => write!(f, "process {pid} is dead"),
+            Self::Old { age, limit } => {
+                write!(f, "lock is {:.1}s old (>{}s)", age.as_secs_f64(), limit.as_secs_f64())
+            }
+            Self::OldElsewhere { hostname, age } => {
+                write!(f, "cross-machine lock from {hostname}, {:.1}s old", age.as_secs_f64())
+            }
+        }
+    }
+}
+
+/// What makes the lock stale, if anything does: in the document's order.
+pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<Evidence> {
+    if let (Some(pid), Liveness::Gone) = (record.pid, facts.liveness) {
+        return Some(Evidence::Dead(pid));
+    }
+    let age = record.acquired_at?.age(facts.now);
+    if is_over(age, limits.age) {
+        return Some(Evidence::Old { age, limit: limits.age });
+    }
+    let hostname = other_host(record, facts).filter(|_| is_over(age, limits.remote_age))?;
+    Some(Evidence::OldElsewhere { hostname: hostname.to_owned(), age })
+}
+
+/// Judges a record.
+pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
+    if let Some(evidence) = evidence(record, facts, limits) {
+        return Verdict::Stale(evidence.reason());
+    }
+    Verdict::Held(match facts.liveness {
+        // It will not stay so by its process alone.
+        _ if record.acquired_at.is_some() => Reason::AgeFresh,
+        Liveness::Alive => Reason::PidAlive,
+        Liveness::NotPermitted => Reason::PidNotPermitted,
+        _ if other_host(record, facts).is_some() => Reason::OtherHost,
+        Liveness::Gone | Liveness::Unknown | Liveness::NotAsked => Reason::PidUnknown,
+    })
+}
+
+/// How long from now until it is stale by its age; `None`: its age is not known.
+pub fn fresh_for(record: &Record, facts: &Facts, limits: &Limits) -> Option<Duration> {
+    let limit = match other_host(record, facts) {
+        Some(_) => limits.age.min(limits.remote_age),
+        None => limits.age,
+    };
+    let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
+    let left = limit.saturating_sub(record.acquired_at?.age(facts.now));
+    Some(left.try_into().unwrap_or_default())
+}
+
+fn is_over(age: SignedDuration, limit: Duration) -> bool {
+    Duration::try_from(age).is_ok_and(|age| age > limit)
+}
+
+/// The host that the record names, where that is another one. Where this one has no name there is no telling.
+fn other_host<'r>(record: &'r Record, facts: &Facts) -> Option<&'r str> {
+    let here = facts.hostname.as_deref()?;
+    record.hostname.as_deref().filter(|hostname| !hostname.eq_ignore_ascii_case(here))
+}

@@ -1,0 +1,194 @@
+//! The memory dialect: one lock for a directory, `DIR/.lock`, judged by its process and by its age, as the clawdbot
+//! document has it.
+//!
+//! Every field may be missing or odd: what cannot be understood is no evidence, and never a reason. What is no JSON object at
+//! all is no lock; that is the document's rule, and of no other dialect. [`evidence`] says what makes a lock stale, in the
+//! document's words.
+
+mod judge;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::beads;
+pub use super::beads::Mark;
+pub use super::rejected::Rejected;
+use super::rewrite::Rewrite;
+pub use super::time::StartedAt;
+pub use judge::{Evidence, evidence, fresh_for, judge};
+
+use crate::escape::escaped;
+use crate::facts;
+
+/// What the session and the operation are called where a record does not say it.
+pub const UNKNOWN: &str = "unknown";
+
+/// How old a lock may become before it is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Whoever holds it.
+    pub age: Duration,
+    /// Of another host.
+    pub remote_age: Duration,
+}
+
+impl Limits {
+    /// The document's: 30 s, and 10 s across hosts.
+    pub const DEFAULT: Self = Self { age: Duration::from_secs(30), remote_age: Duration::from_secs(10) };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What makes the record in `bytes` say that it was acquired at `now`; `None` when it says no time.
+pub fn rewrite(bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+    Rewrite::of(bytes, "acquired_at", now.to_millis())
+}
+
+/// What is said when a wait of `limit` for a lock of this record ran out.
+pub fn timed_out(record: &Record, limit: Duration) -> String {
+    let (session, operation) = (escaped(record.session()), escaped(record.operation()));
+    let limit = limit.as_secs_f64();
+    format!(
+        "Could not acquire lock within {limit:?}s. Held by session '{session}' for operation '{operation}'"
+    )
+}
+
+/// The lock file's content, as read: plain data, no I/O. Serialized it has every field as it was read.
+///
+/// ```
+/// use beadlock_checker::dialect::memory::Record;
+/// let bytes = br#"{"pid": 12345, "session_id": "main", "acquired_at": "2026-01-29T15:30:00.000Z",
+///     "hostname": "DESKTOP-O6IL62J", "operation": "write:tasks.json"}"#;
+/// let record = Record::parse(bytes).unwrap();
+/// assert_eq!((record.pid, record.session()), (Some(12345), "main"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The holder's process; above 0.
+    pub pid: Option<i64>,
+    /// Which session holds the lock; untrusted.
+    pub session_id: Option<String>,
+    /// When the lock was acquired, or last refreshed.
+    pub acquired_at: Option<StartedAt>,
+    /// The host that the process runs on; untrusted.
+    pub hostname: Option<String>,
+    /// What the lock is held for; untrusted.
+    pub operation: Option<String>,
+    /// What beadlock adds and other readers ignore.
+    pub beadlock: Option<Mark>,
+    /// All of it, as read.
+    fields: Map<String, Value>,
+}
+
+impl Record {
+    /// A record without any field: nobody's.
+    pub(crate) fn of_nobody() -> Self {
+        Self {
+            pid: None,
+            session_id: None,
+            acquired_at: None,
+            hostname: None,
+            operation: None,
+            beadlock: None,
+            fields: Map::new(),
+        }
+    }
+
+    /// A record of this claim for the process `pid` of this machine, which must be alive for its start to be known.
+    pub fn new(pid: u32, session: &str, operation: &str, id: &str) -> Self {
+        let mut record = Self::of_nobody();
+        record.pid = Some(pid.into());
+        record.session_id = Some(session.to_owned());
+        record.acquired_at = Some(facts::now());
+        record.hostname = facts::hostname().map(|name| name.to_string());
+        record.operation = Some(operation.to_owned());
+        record.beadlock = Some(Mark::of(pid, id.to_owned()));
+        // As a reader sees it.
+        Self::parse(record.to_json().as_bytes()).unwrap_or(record)
+    }
+
+    /// The session that holds it, or `unknown`.
+    pub fn session(&self) -> &str {
+        self.session_id.as_deref().unwrap_or(UNKNOWN)
+    }
+
+    /// What it is held for, or `unknown`.
+    pub fn operation(&self) -> &str {
+        self.operation.as_deref().unwrap_or(UNKNOWN)
+    }
+
+    /// Has what makes a JSON file a lock of this kind, and not somebody's who calls a file `.lock` too.
+    pub fn is_typical(&self) -> bool {
+        self.pid.is_some()
+            && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
+    }
+
+    /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two spaces, the
+    /// time in milliseconds, a newline at the end. What is not known is left out.
+    pub fn to_json(&self) -> String {
+        let written = Written {
+            pid: self.pid,
+            session_id: self.session_id.as_deref(),
+            acquired_at: self.acquired_at.map(StartedAt::to_millis),
+            hostname: self.hostname.as_deref(),
+            operation: self.operation.as_deref(),
+            beadlock: self.beadlock.as_ref(),
+        };
+        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+        let mut json =
+            serde_json::to_string_pretty(&written).expect("strings and integers under fixed names");
+        json.push('\n');
+        json
+    }
+
+    /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its host.
+    pub fn process(&self) -> Option<beads::Record> {
+        Some(beads::Record {
+            holder: String::new(),
+            pid: self.pid?,
+            hostname: self.hostname.clone()?,
+            started_at: self.acquired_at.unwrap_or(StartedAt::NEVER),
+            version: String::new(),
+            beadlock: self.beadlock.clone(),
+        })
+    }
+
+    /// It was refreshed at `now`.
+    pub(crate) fn refresh(&mut self, now: StartedAt) {
+        let time = now.to_millis();
+        self.acquired_at = StartedAt::parse(&time);
+        self.fields.insert("acquired_at".to_owned(), time.into());
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.fields.serialize(serializer)
+    }
+}
+
+/// The fields in the order of the document.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acquired_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hostname: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beadlock: Option<&'a Mark>,
+}

@@ -1,0 +1,57 @@
+//! Reading a record: any JSON object is one. A byte order mark before it, as PowerShell may write, is passed over; what is
+//! not UTF-8 reads as U+FFFD; the last duplicate wins.
+
+use serde_json::Value;
+
+use super::super::beads::parse_mark;
+use super::super::json::{Kind, malformed, nests_too_deeply, object, text, unquoted};
+use super::{Record, Rejected, StartedAt};
+
+impl Record {
+    /// The record that the bytes of a lock file are.
+    ///
+    /// # Errors
+    /// [`Rejected::Malformed`] for what is no JSON object: by the document no lock at all. [`Rejected::Invalid`] for what is
+    /// nested too deeply to be read.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
+        let text = text(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
+        if nests_too_deeply(&text) {
+            return Err(Rejected::Invalid("nested too deeply".to_owned()));
+        }
+        if text.trim_ascii() == "null" {
+            return Err(malformed("must be an object, not null"));
+        }
+        let mut record = Self::of_nobody();
+        object(&text, |key, value| {
+            record.set(key, value);
+            Ok(())
+        })?;
+        Ok(record)
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        match key {
+            "pid" => self.pid = process(value),
+            "session_id" => self.session_id = string(value),
+            "acquired_at" => self.acquired_at = string(value).and_then(|time| StartedAt::parse(&time)),
+            "hostname" => self.hostname = string(value).filter(|name| !name.is_empty()),
+            "operation" => self.operation = string(value),
+            "beadlock" => self.beadlock = parse_mark(value),
+            _ => {}
+        }
+        // What no value can hold (a number beyond all bounds) is shown as it is written.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        self.fields.insert(key.to_owned(), value);
+    }
+}
+
+fn string(value: &str) -> Option<String> {
+    Some(value)
+        .filter(|value| Kind::of(value) == Kind::String)
+        .and_then(|value| unquoted(value).ok())
+        .map(Into::into)
+}
+
+fn process(value: &str) -> Option<i64> {
+    value.parse().ok().filter(|pid| *pid > 0)
+}

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::*;
+use crate::facts::{Facts, Ids, Liveness};
+use crate::verdict::{Reason, Verdict};
+
+const NOW: &str = "2026-01-29T15:30:00.000Z";
+
+fn now() -> StartedAt {
+    StartedAt::parse(NOW).unwrap()
+}
+
+fn parsed(json: &str) -> Record {
+    Record::parse(json.as_bytes()).unwrap()
+}
+
+/// Acquired so many milliseconds before now.
+fn aged(millis: i64, hostname: &str) -> Record {
+    let acquired = StartedAt(now().0 - SignedDuration::from_millis(millis));
+    parsed(&format!(
+        r#"{{"pid":12345,"session_id":"main","acquired_at":"{acquired}","hostname":"{hostname}","operation":"write:tasks.json"}}"#
+    ))
+}
+
+fn facts(liveness: Liveness) -> Facts {
+    let (hostname, ids) = (Some("Here".into()), Arc::new(Ids::default()));
+    Facts { now: now(), hostname, ids, liveness, proof: None }
+}
+
+fn words(record: &Record, liveness: Liveness) -> String {
+    evidence(record, &facts(liveness), &Limits::default()).map(|found| found.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn the_rule() {
+    use Liveness::{Alive, Gone, NotAsked, NotPermitted, Unknown};
+    let fresh = Verdict::Held(Reason::AgeFresh);
+    let old = Verdict::Stale(Reason::AgeExceeded);
+    let rows = [
+        (0, "Here", Alive, fresh),
+        (30_000, "Here", Alive, fresh),
+        (30_001, "Here", Alive, old),
+        (30_001, "Here", NotPermitted, old),
+        (0, "Here", NotPermitted, fresh),
+        (0, "Here", Unknown, fresh),
+        (0, "HERE", Gone, Verdict::Stale(Reason::PidGone)),
+        (40_000, "Here", Gone, Verdict::Stale(Reason::PidGone)),
+        (10_000, "there", NotAsked, fresh),
+        (10_001, "there", NotAsked, old),
+        (10_001, "Here", Alive, fresh),
+        (-1, "there", NotAsked, fresh),
+        (-86_400_000, "Here", Alive, fresh),
+    ];
+    for (age, host, liveness, expected) in rows {
+        let record = aged(age, host);
+        assert_eq!(
+            judge(&record, &facts(liveness), &Limits::default()),
+            expected,
+            "{age} {host} {liveness:?}"
+        );
+        let left = fresh_for(&record, &facts(liveness), &Limits::default()).unwrap();
+        assert!(expected != old || left.is_zero(), "{age} {host}: {left:?}");
+    }
+    let nameless = Facts { hostname: None, ..facts(NotAsked) };
+    assert_eq!(judge(&aged(20_000, "there"), &nameless, &Limits::default()), fresh, "is it another host?");
+}
+
+#[test]
+fn the_words_are_the_documents() {
+    assert_eq!(words(&aged(0, "Here"), Liveness::Gone), "process 12345 is dead");
+    assert_eq!(words(&aged(45_200, "Here"), Liveness::Alive), "lock is 45.2s old (>30s)");
+    assert_eq!(
+        words(&aged(45_200, "there"), Liveness::NotAsked),
+        "lock is 45.2s old (>30s)",
+        "before the host"
+    );
+    assert_eq!(words(&aged(12_000, "there"), Liveness::NotAsked), "cross-machine lock from there, 12.0s old");
+    assert_eq!(words(&aged(1000, "there"), Liveness::NotAsked), "");
+    let limits = Limits { age: Duration::from_millis(1500), ..Limits::default() };
+    let found = evidence(&aged(2000, "Here"), &facts(Liveness::Alive), &limits).unwrap();
+    assert_eq!(found.to_string(), "lock is 2.0s old (>1.5s)");
+}
+
+/// A missing or an odd field is no evidence, and never a reason.
+#[test]
+fn what_is_missing_or_odd_is_no_reason() {
+    for (json, reason) in [
+        ("{}", Reason::PidUnknown),
+        (r#"{"pid":12345}"#, Reason::PidUnknown),
+        (r#"{"pid":"12345","hostname":"Here"}"#, Reason::PidUnknown),
+        (r#"{"pid":12345.0,"acquired_at":1}"#, Reason::PidUnknown),
+        (r#"{"pid":-5,"hostname":7}"#, Reason::PidUnknown),
+        (r#"{"pid":0,"acquired_at":"yesterday"}"#, Reason::PidUnknown),
+        (r#"{"pid":true,"acquired_at":"2020-01-01T00:00:00"}"#, Reason::PidUnknown),
+        (
+            r#"{"pid":null,"session_id":null,"acquired_at":null,"hostname":null,"operation":null}"#,
+            Reason::PidUnknown,
+        ),
+        (r#"{"pid":5,"hostname":"there"}"#, Reason::OtherHost),
+    ] {
+        let record = parsed(json);
+        assert_eq!(
+            judge(&record, &facts(Liveness::NotAsked), &Limits::default()),
+            Verdict::Held(reason),
+            "{json}"
+        );
+        assert_eq!((record.session(), record.operation()), ("unknown", "unknown"));
+        assert!(!record.is_typical());
+    }
+    let alive = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
+    assert_eq!(judge(&alive, &facts(Liveness::Alive), &Limits::default()), Verdict::Held(Reason::PidAlive));
+}
+
+/// As Python's `isoformat` and PowerShell's `ToString("o")` write it.
+#[test]
+fn what_the_documents_programs_write_is_read() {
+    let python = "{\n  \"pid\": 7,\n  \"session_id\": \"unknown\",\n  \"acquired_at\": \"2026-01-29T15:29:59.123456+00:00\",\n  \
+                  \"hostname\": \"Here\",\n  \"operation\": \"cli-test\"\n}";
+    let shell = "\u{feff}{\r\n  \"hostname\": \"Here\",\r\n  \"pid\": 7,\r\n  \"acquired_at\": \"2026-01-29T15:29:59.1234567Z\",\r\n  \
+                 \"operation\": \"powershell-operation\",\r\n  \"session_id\": \"powershell\"\r\n}\r\n";
+    for (json, nanos) in [(python, 123_456_000), (shell, 123_456_700)] {
+        let record = parsed(json);
+        let age = record.acquired_at.unwrap().age(now());
+        assert_eq!(age, SignedDuration::new(1, 0) - SignedDuration::from_nanos(nanos));
+        assert!(record.is_typical());
+    }
+    let date = parsed(r#"{"acquired_at":"2026-01-29T15:29:59+00:00"}"#);
+    assert_eq!(date.acquired_at.unwrap().age(now()), SignedDuration::from_secs(1));
+}
+
+#[test]
+fn what_is_no_object_is_no_lock() {
+    for none in [
+        "",
+        " ",
+        "{",
+        "nonsense",
+        "[]",
+        "null",
+        " null\n",
+        "7",
+        "\"x\"",
+        r#"{"pid":7} x"#,
+        r#"{"pid":7"#,
+        "\u{feff}",
+    ] {
+        let rejected = Record::parse(none.as_bytes()).unwrap_err();
+        assert!(matches!(rejected, Rejected::Malformed(_)), "{none}: {rejected}");
+    }
+    let deep = format!(r#"{{"pid":7,"x":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    assert!(
+        matches!(Record::parse(deep.as_bytes()), Err(Rejected::Invalid(_))),
+        "an object, and not to be read"
+    );
+    let bytes = b"{\"pid\":7,\"session_id\":\"\xff\"}";
+    assert_eq!(Record::parse(bytes).unwrap().session(), "\u{fffd}");
+}
+
+#[test]
+fn it_is_written_in_the_documents_order_and_read_back() {
+    let mut record = aged(0, "Here");
+    record.acquired_at = Some(StartedAt(now().0 + SignedDuration::from_micros(1999)));
+    let json = record.to_json();
+    assert_eq!(
+        json,
+        "{\n  \"pid\": 12345,\n  \"session_id\": \"main\",\n  \"acquired_at\": \"2026-01-29T15:30:00.001Z\",\n  \
+         \"hostname\": \"Here\",\n  \"operation\": \"write:tasks.json\"\n}\n"
+    );
+    let mut again = parsed(&json);
+    again.refresh(StartedAt(now().0 + SignedDuration::from_millis(3000)));
+    assert_eq!(serde_json::to_value(&again).unwrap()["acquired_at"], "2026-01-29T15:30:03.000Z");
+    assert_eq!(again.to_json(), json.replace("00.001Z", "03.000Z"));
+}
+
+#[test]
+fn every_field_is_shown_as_it_was_read() {
+    let record = parsed(r#"{"pid":"x","more":{"a":[1]},"session_id":"s"}"#);
+    let shown = serde_json::to_value(&record).unwrap();
+    assert_eq!(shown, serde_json::json!({"pid": "x", "more": {"a": [1]}, "session_id": "s"}));
+}

@@ -1,0 +1,87 @@
+//! What a claim of the lock of a directory says, and the directory that it makes for it.
+
+use std::fs;
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::facts::hostname;
+use beadlock_checker::{Options, Verdict, look, system_words};
+
+use crate::claim::claiming::Says;
+use crate::cli;
+use crate::environment::Environment;
+use crate::failure::Error;
+use crate::target::Found;
+
+/// A claim that is to be made.
+#[derive(Debug)]
+pub struct Order {
+    session: String,
+    operation: String,
+}
+
+impl Order {
+    /// Of `target`, where that is the lock of a directory; the directory is made.
+    ///
+    /// # Errors
+    /// Exit 2 for an option that means nothing to this target; exit 1 when the directory cannot be made.
+    pub fn of(
+        target: &Found,
+        holder: Option<&String>,
+        typed: &cli::Claim,
+        environment: &Environment,
+    ) -> Result<Option<Self>, Error> {
+        if !target.has_age() {
+            typed.memory.refuse_for(&target.given)?;
+            return Ok(None);
+        }
+        let wrong = [
+            ("--holder", holder.is_some(), "it has a session: --session-id NAME"),
+            (
+                "--reap-proven-dead",
+                typed.reap_proven_dead,
+                "what is not refreshed is stale after 30s by itself",
+            ),
+        ];
+        if let Some((option, _, why)) = wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
+            return Err(Error::usage(format!(
+                "{option} means nothing to the lock of a directory (memory:DIR); {why}"
+            )));
+        }
+        let (session, operation) = (typed.memory.session(environment)?, typed.memory.operation().to_owned());
+        make(target)?;
+        Ok(Some(Self { session, operation }))
+    }
+
+    /// Which session it is for.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// What its record says; the claim is called `id`.
+    pub fn says<'a>(&'a self, id: &'a str) -> Says<'a> {
+        Says::Memory { session: &self.session, operation: &self.operation, id }
+    }
+}
+
+/// Makes the directory where it is not there.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make(target: &Found) -> Result<(), Error> {
+    fs::create_dir_all(target.dir()).map_err(|error| {
+        let (shown, why) = (escaped_path(target.dir()), system_words(&error));
+        Error::io(format!("the directory {shown} cannot be made: {why}"), error.kind())
+    })
+}
+
+/// The id of the lock that this process of this host has already: the document lets it in again.
+pub fn of_same_process(target: &Found, pid: i32, options: &Options) -> Option<String> {
+    let there = look(&target.place, options);
+    let record = there.record.as_ref().filter(|_| matches!(there.verdict, Verdict::Held(_)))?.as_memory()?;
+    let is_here = record
+        .hostname
+        .as_deref()
+        .zip(hostname())
+        .is_some_and(|(host, here)| host.eq_ignore_ascii_case(&here));
+    there.id.filter(|_| is_here && record.pid == Some(pid.into()))
+}

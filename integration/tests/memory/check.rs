@@ -1,0 +1,90 @@
+//! check: what makes a lock stale, and the words that are logged of it.
+
+use std::fs;
+
+use crate::scene::{Memory, Says, TARGET};
+use crate::support::{dead_pid, this_host};
+
+#[test]
+fn a_fresh_one_is_skipped() {
+    let memory = Memory::new();
+    for age in [0, 25_000, -60_000] {
+        memory.write(age);
+        let before = fs::read(memory.lock()).unwrap();
+        assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping database (locked by main)\n");
+        let data = &memory.run(&["check", TARGET, "--json"]).says(4, &[]).json()["data"][0];
+        let wanted = serde_json::json!(["skip", "held", "main", "age_fresh", false]);
+        let said = ["decision", "verdict", "holder", "reason", "removed"].map(|key| data[key].clone());
+        assert_eq!(serde_json::json!(said), wanted, "{age}");
+        assert_eq!(fs::read(memory.lock()).unwrap(), before, "untouched");
+    }
+}
+
+#[test]
+fn a_dead_process_is_logged_and_removed() {
+    let memory = Memory::new();
+    let pid = dead_pid();
+    memory.write_as(pid, 0, &this_host());
+    let ended = memory.run(&["check", TARGET]).says(0, &[]);
+    assert_eq!(ended.out, format!("[LOCK] Breaking stale lock: process {pid} is dead\n"));
+    assert!(memory.names().is_empty());
+}
+
+#[test]
+fn one_that_is_too_old_is_logged_and_removed_also_of_a_living_process() {
+    let memory = Memory::new();
+    memory.write(45_200);
+    let ended = memory.run(&["check", TARGET]).says(0, &[]);
+    let age = ended.out.strip_prefix("[LOCK] Breaking stale lock: lock is ").unwrap();
+    let (age, rest) = age.split_once('s').unwrap();
+    assert_eq!(rest, " old (>30s)\n");
+    let (whole, tenths) = age.split_once('.').unwrap();
+    assert!(whole.parse::<u32>().unwrap() >= 45 && tenths.len() == 1, "{age}");
+    assert!(memory.names().is_empty());
+}
+
+#[test]
+fn another_hosts_is_too_old_after_10_s() {
+    let memory = Memory::new();
+    memory.write_as(dead_pid(), 5000, "H");
+    memory.run(&["check", TARGET]).says(4, &["locked by main"]);
+    memory.write_as(1, 12_000, "H");
+    let ended = memory.run(&["check", TARGET]).says(0, &[]);
+    let start = "[LOCK] Breaking stale lock: cross-machine lock from H, 12.";
+    assert!(ended.out.starts_with(start) && ended.out.ends_with("s old\n"), "{}", ended.out);
+    memory.write_as(1, 31_000, "H");
+    memory.run(&["check", TARGET]).says(0, &["lock is 31.", "s old (>30s)"]);
+}
+
+#[test]
+fn how_old_it_may_be_can_be_said() {
+    let memory = Memory::new();
+    memory.write(2000);
+    memory
+        .run(&["check", TARGET, "--stale-after", "1.5", "--dry-run"])
+        .says(0, &["Stale lock (main) would be"]);
+    memory.run(&["check", TARGET, "--stale-after", "1.5"]).says(0, &["lock is 2.", "s old (>1.5s)"]);
+    memory.write(40_000);
+    memory.run(&["check", TARGET, "--stale-after", "1m"]).says(4, &[]);
+    memory.write_as(1, 5000, "H");
+    memory.run(&["check", TARGET, "--stale-after-remote", "3s"]).says(0, &["cross-machine lock from H, 5."]);
+    for args in [&["check", ".beads"][..], &["check", "file:x"], &["status", ".beads"], &["wait", "lock:x"]] {
+        let args = [args, &["--stale-after", "3s"]].concat();
+        memory.run(&args).expect(2, &["--stale-after is for directories with one lock (memory:DIR)"]);
+    }
+}
+
+#[test]
+fn why_is_explained_and_what_to_type() {
+    let memory = Memory::new();
+    memory.write(1000);
+    memory.run(&["check", TARGET, "--explain"]).says(
+        4,
+        &[
+            "why: its process lives, and it is stale by its age in 2",
+            "succeeds: it lives",
+            "operation: write:tasks.json",
+            "next: beadlock wait --wait 10m memory:memory",
+        ],
+    );
+}
