@@ -60,7 +60,7 @@ impl Decision {
     /// Since when, by the lock file.
     #[getter]
     fn since<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyDateTime>> {
-        self.0.record().and_then(|record| raised::datetime(py, record.started_at()))
+        self.0.record().and_then(Record::started_at).and_then(|since| raised::datetime(py, since))
     }
 
     fn __bool__(&self) -> bool {

@@ -118,7 +118,7 @@ impl Hold {
     /// # Errors
     /// As [`Hold::claim`].
     pub fn claim_unless(self, mut is_over: impl FnMut() -> bool) -> Result<Option<Claim>, Error> {
-        match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)?) {
+        match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)) {
             Ok(claim) => Ok(Some(claim)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),

@@ -65,7 +65,7 @@ impl Locking {
     /// As [`Locking::acquire`].
     pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
         let target = FileTarget::of(&self.path)?;
-        match take(&target, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)?) {
+        match take(&target, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)) {
             Ok(lock) => Ok(Some(lock)),
             Err(Stopped::Signalled(_)) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),

@@ -106,7 +106,7 @@ impl MemoryLock {
         wait: Wait,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Option<Guard>, Error> {
-        let mut asking = Asking::whether(&mut is_over)?;
+        let mut asking = Asking::whether(&mut is_over);
         match self.acquire_in(operation, wait, &Environment::read(), &mut asking) {
             Ok(guard) => Ok(Some(guard)),
             Err(Stopped::Signalled(_)) => Ok(None),

@@ -1,7 +1,8 @@
-//! The library beside Python's `filelock`, in a loop that Python times itself: no start of an interpreter is in it.
+//! The library, and what it is in Python, beside Python's `filelock`, in a loop that Python times itself: no start of an
+//! interpreter is in it.
 //!
 //! `filelock` is installed into an environment below the target directory, as `requirements.txt` pins it, from wherever pip
-//! takes its packages.
+//! takes its packages; and so is `integration/python`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -46,6 +47,51 @@ pub fn measure(table: &mut Table) {
     let five = Record { beadlock: None, ..Record::new("make release", "1.2.3").expect("a record") };
     fs::write(dir.join(".exclusive-lock"), five.to_json()).expect("a lock");
     beside(check, "Python: json.load, os.kill", "check", &|| assert!(should_skip_database(&dir).is_skip()));
+    in_python(table, &python, &dir);
+}
+
+/// The package beside it, in two interpreters.
+fn in_python(table: &mut Table, python: &Path, dir: &Path) {
+    let figures = [
+        (
+            "Python: should_skip_database, a live lock of five fields",
+            "our-check",
+            "json.load, os.kill",
+            "check",
+        ),
+        ("Python: Cycle.enter and leave, no lock", "our-cycle", "filelock, timeout=0", "cycle"),
+        ("Python: FileLock.acquire and release", "our-lock", "filelock, timeout=0", "cycle"),
+    ];
+    let there = install_ours(python);
+    for (figure, ours, beside, theirs) in figures {
+        if let Err(why) = &there {
+            table.not_here(figure, why);
+            continue;
+        }
+        // The first is about a lock, which the others do without.
+        if ours != "our-check" {
+            let _ = fs::remove_file(dir.join(".exclusive-lock"));
+        }
+        let (mut ours, mut theirs) = (Python::start(python, ours, dir), Python::start(python, theirs, dir));
+        let found = Ratios::between(table.runs(), 5, || ours.seconds(), || theirs.seconds());
+        table.ratios(figure, &format!("Python: {beside}"), None, &found);
+    }
+}
+
+/// Builds and installs the package, or says why not.
+fn install_ours(python: &Path) -> Result<(), String> {
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../integration/python");
+    let mut pip = Command::new(python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--force-reinstall",
+        "--no-deps",
+    ]);
+    run(pip.arg(package).env("CARGO_TARGET_DIR", target_dir()))
 }
 
 /// The interpreter that has `filelock`, or why there is none.

@@ -2,7 +2,7 @@
 the seconds that this thread has run meanwhile.
 
 `python.py cycle DIR`: a lock of the filelock library around a cycle, without waiting. `python.py check DIR`: reads the lock
-file and asks for its process."""
+file and asks for its process. `our-cycle`, `our-check` and `our-lock` are what the package beadlock has for that."""
 
 import json
 import os
@@ -13,6 +13,11 @@ import time
 import filelock
 
 what, directory = sys.argv[1:]
+if what.startswith("our-"):
+    import beadlock
+
+    our_cycle = beadlock.Cycle(directory)
+    our_lock = beadlock.FileLock(os.path.join(directory, "daemon"), wait=0)
 lock = filelock.FileLock(os.path.join(directory, "daemon.filelock"))
 path = os.path.join(directory, ".exclusive-lock")
 
@@ -29,7 +34,27 @@ def check():
         os.kill(record["pid"], 0)
 
 
-once = {"cycle": cycle, "check": check}[what]
+def ours_around_a_cycle():
+    our_cycle.enter()
+    our_cycle.leave()
+
+
+def ours_on_a_file():
+    our_lock.acquire()
+    our_lock.release()
+
+
+def our_check():
+    assert beadlock.should_skip_database(directory)
+
+
+once = {
+    "cycle": cycle,
+    "check": check,
+    "our-cycle": ours_around_a_cycle,
+    "our-check": our_check,
+    "our-lock": ours_on_a_file,
+}[what]
 for line in sys.stdin:
     begun = time.thread_time()
     for _ in range(int(line)):
