@@ -276,11 +276,11 @@ pub fn of_a_process(found: Found) -> Result<Found, Error> {
     match found.kind {
         Kind::Beads | Kind::Lock => Ok(found),
         Kind::Tower | Kind::Memory => {
-            let typed = found.typed();
+            let (given, typed) = (&found.given, found.typed());
+            let own = if found.kind == Kind::Memory { ", or use what is for it in `memory`" } else { "" };
             Err(Error::usage(format!(
-                "{} is kept up by heartbeats, which a lock inside of a process has not; run a command under it: beadlock hold \
-                 {typed} -- CMD",
-                found.given
+                "{given} is kept up while it is held, which this kind of lock is not; run a command under it: beadlock hold {typed} \
+                 -- CMD{own}"
             )))
         }
     }

@@ -5,6 +5,7 @@
 //! cycle.rs      one run of a daemon's work
 //! lock.rs       a lock that this process holds
 //! file.rs       the lock of a file
+//! memory.rs     the lock of a directory
 //! stack.rs      the guards of a lock object, and which process they are of
 //! waiting.rs    a wait without the GIL, which Ctrl-C ends
 //! raised.rs     an error of the library as an exception
@@ -16,6 +17,7 @@ mod cycle;
 mod decision;
 mod file;
 mod lock;
+mod memory;
 mod raised;
 mod stack;
 mod waiting;
@@ -31,4 +33,6 @@ mod _beadlock {
     use super::file::FileLock;
     #[pymodule_export]
     use super::lock::Lock;
+    #[pymodule_export]
+    use super::memory::MemoryLock;
 }

@@ -1,0 +1,70 @@
+//! The lock of a directory, as the clawdbot document has it.
+
+use std::path::PathBuf;
+
+use beadlock::memory::{self, Guard, Stale};
+use beadlock::{Code, Error};
+use pyo3::prelude::*;
+
+use crate::raised;
+use crate::stack::{Popped, Stack};
+use crate::waiting;
+
+/// The native half of beadlock.memory.MemoryLock.
+#[pyclass(subclass, frozen, module = "beadlock._beadlock")]
+pub struct MemoryLock {
+    lock: memory::MemoryLock,
+    guards: Stack<Guard>,
+}
+
+#[pymethods]
+impl MemoryLock {
+    #[new]
+    fn new(dir: PathBuf, session: String) -> Self {
+        Self { lock: memory::MemoryLock::in_dir(dir).session(session), guards: Stack::new() }
+    }
+
+    /// Acquires it, or once more. What was logged of the stale locks in its place; None: somebody holds it, and it was not to be
+    /// waited for.
+    #[pyo3(name = "_acquire")]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        operation: &str,
+        wait: f64,
+        break_stale: bool,
+    ) -> PyResult<Option<Vec<String>>> {
+        let stale = if break_stale { Stale::Break } else { Stale::Keep };
+        let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
+        let guard =
+            waiting::acquire(py, None, |is_over| match lock.acquire_unless(operation, wait, is_over) {
+                Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => Ok(None),
+                acquired => acquired,
+            })?;
+        Ok(guard.map(|guard| {
+            let broken = guard.broken().to_vec();
+            self.guards.push(py, guard);
+            broken
+        }))
+    }
+
+    /// Releases the last one; how it had been lost, where it had. None too where there is none.
+    #[pyo3(name = "_release")]
+    fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let Some(Popped::Ours(guard)) = self.guards.pop(py) else { return Ok(None) };
+        let ended = py.detach(|| {
+            let lost = guard.still_held().err().map(|lost| lost.to_string());
+            guard.release().map(|()| lost)
+        });
+        ended.map_err(|error: Error| raised::of(py, &error))
+    }
+
+    /// The document's status object, in JSON.
+    #[pyo3(name = "_status")]
+    fn status(&self, py: Python<'_>) -> PyResult<String> {
+        match py.detach(|| self.lock.status()) {
+            Ok(status) => Ok(serde_json::to_string(&status).unwrap_or_default()),
+            Err(error) => Err(raised::of(py, &error)),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+"""The lock of a memory directory: the guide's uses, and the document's own lock manager beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import types
+from datetime import datetime, timedelta, timezone
+from typing import Any, Iterator
+
+import pytest
+
+from beadlock import memory
+from beadlock.memory import LockError, MemoryLock, get_lock, with_lock
+from conftest import PATIENCE, Scene
+from test_lock import in_a_fork
+
+SHARED = pathlib.Path(os.environ.get("BEADLOCK_SHARED") or pathlib.Path(__file__).parents[4] / "shared")
+SEED = SHARED / "seeds/clawdbot-memory-lock.md"
+
+
+@pytest.fixture(autouse=True)
+def default(scene: Scene) -> Iterator[None]:
+    """Each test has a default lock of its own workspace."""
+    memory._default_lock = None
+    yield
+    memory._default_lock = None
+
+
+def record(**fields: Any) -> str:
+    now = datetime.now(timezone.utc)
+    host = os.uname().nodename
+    return json.dumps(
+        {"pid": os.getppid(), "session_id": "main", "acquired_at": now.isoformat(), "hostname": host, "operation": "x", **fields}
+    )
+
+
+def test_the_guides_uses(scene: Scene) -> None:
+    lock = MemoryLock()
+    assert lock.lock_path == scene.top / "memory/.lock" and not lock.lock_path.exists()
+    with lock.acquire("consolidation:nightly"):
+        tasks = pathlib.Path("memory/tasks.json")
+        tasks.write_text(json.dumps({"updated_at": datetime.now().isoformat()}))
+        held = json.loads(lock.lock_path.read_text())
+        assert (held["pid"], held["session_id"], held["operation"]) == (os.getpid(), "unknown", "consolidation:nightly")
+    assert not lock.lock_path.exists()
+
+    @with_lock("heartbeat:check")
+    def run_heartbeat(n: int) -> int:
+        assert get_lock().status()["holder"]["operation"] == "heartbeat:check"
+        return n
+
+    assert run_heartbeat(7) == 7 and get_lock() is get_lock()
+    assert lock.acquire_nowait("quick-check")
+    try:
+        assert lock.status()["we_hold_it"]
+    finally:
+        lock.release()
+    assert lock.status() == {"locked": False}
+    lock.release()
+
+
+def test_the_workspace_and_the_session(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAWDBOT_WORKSPACE", str(scene.top / "w"))
+    monkeypatch.setenv("CLAWDBOT_SESSION_ID", "nightly")
+    lock = MemoryLock()
+    assert (lock.workspace_root, lock.session_id) == (scene.top / "w", "nightly")
+    with lock.acquire("x"):
+        assert json.loads((scene.top / "w/memory/.lock").read_text())["session_id"] == "nightly"
+    assert MemoryLock("v").lock_path == scene.top / "v/memory/.lock"
+
+
+def test_nested_acquires_are_counted(scene: Scene) -> None:
+    lock, again = MemoryLock(), MemoryLock()
+    with lock.acquire("outer"):
+        with lock.acquire("inner"), again.acquire("other object"):
+            pass
+        assert lock.status()["holder"]["operation"] == "outer"
+        assert again.acquire_nowait("x")
+        again.release()
+        assert lock.lock_path.exists()
+    assert not lock.lock_path.exists()
+
+
+def test_who_holds_it_is_said_in_the_documents_words(scene: Scene) -> None:
+    lock = MemoryLock()
+    lock.lock_path.parent.mkdir()
+    lock.lock_path.write_text(record(operation="write:tasks.json"))
+    assert lock.acquire_nowait("x") is False
+    with pytest.raises(LockError) as refused:
+        lock.acquire_blocking("x", max_wait=0.2)
+    assert str(refused.value).startswith(
+        "Could not acquire lock within 0.2s. Held by session 'main' for operation 'write:tasks.json'"
+    )
+    assert (refused.value.pid, refused.value.path) == (os.getppid(), lock.lock_path)
+    with pytest.raises(LockError, match="Held by session 'main'"):
+        lock.acquire_blocking("x", max_wait=0)
+    before = lock.lock_path.read_text()
+    lock.release()
+    assert lock.lock_path.read_text() == before
+    status = lock.status()
+    assert status["locked"] and not status["is_stale"] and not status["we_hold_it"]
+    assert status["holder"] == json.loads(before) and status["stale_reason"] is None
+
+
+def test_a_stale_one_is_broken_and_said(scene: Scene, capfd: pytest.CaptureFixture[str]) -> None:
+    lock = MemoryLock()
+    lock.lock_path.parent.mkdir()
+    old = (datetime.now(timezone.utc) - timedelta(seconds=45)).isoformat()
+    lock.lock_path.write_text(record(acquired_at=old))
+    assert lock.status()["is_stale"] and re.match(r"lock is 45\.\ds old \(>30s\)", lock.status()["stale_reason"])
+    assert lock.acquire_nowait("x", break_stale=False) is False
+    with lock.acquire("x"):
+        pass
+    assert re.fullmatch(r"\[LOCK\] Breaking stale lock: lock is 4\d\.\ds old \(>30s\)\n", capfd.readouterr().err)
+    lock.lock_path.write_text("no json")
+    assert lock.acquire_nowait("x")
+    lock.release()
+    assert capfd.readouterr().err == ""
+
+
+def test_another_process_is_waited_for(scene: Scene) -> None:
+    script = "import sys\nfrom beadlock.memory import get_lock\nwith get_lock().acquire('first'): print('held', flush=True); sys.stdin.read()"
+    other = scene.python(script)
+    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    done = threading.Event()
+
+    def second() -> None:
+        with get_lock().acquire("second", max_wait=PATIENCE):
+            done.set()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    assert not done.wait(0.2)
+    other.communicate(timeout=PATIENCE)
+    assert done.wait(PATIENCE)
+    thread.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_releases_nothing_and_a_loss_is_a_warning(scene: Scene) -> None:
+    lock = MemoryLock()
+    with lock.acquire("x"):
+        in_a_fork(lock.release)
+        assert lock.status()["we_hold_it"]
+    lock.acquire_blocking("x")
+    lock.lock_path.unlink()
+    with pytest.warns(RuntimeWarning, match="lock"):
+        lock.release()
+
+
+@pytest.fixture
+def original(scene: Scene) -> types.ModuleType:
+    """The document's own lock manager, cut out of it."""
+    if not SEED.exists():
+        pytest.skip("no shared/ beside the checkout")
+    blocks = re.findall(r"```python\n(.*?)```", SEED.read_text(), re.DOTALL)
+    source = next(block for block in blocks if "class MemoryLock" in block)
+    (scene.top / "lock_manager.py").write_text(source)
+    spec = importlib.util.spec_from_file_location("lock_manager", scene.top / "lock_manager.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_original_and_this_keep_each_other_out(scene: Scene, original: types.ModuleType) -> None:
+    """In two processes: by both rules one process has what it has already."""
+    probe = "import sys; sys.path.insert(0, '.')\nfrom %s import MemoryLock\nprint(MemoryLock('.').acquire_nowait('probe'))"
+
+    def may(module: str) -> str:
+        return subprocess.run([sys.executable, "-c", probe % module], capture_output=True, text=True, check=True).stdout
+
+    ours, theirs = MemoryLock("."), original.MemoryLock(".")
+    with ours.acquire("ours"):
+        assert may("lock_manager") == "False\n"
+        seen = theirs.status()
+        assert seen["locked"] and seen["we_hold_it"] and not seen["is_stale"] and seen["holder"]["operation"] == "ours"
+    with theirs.acquire("theirs"):
+        assert may("beadlock.memory") == "False\n"
+        seen = ours.status()
+        assert seen == theirs.status() and seen["holder"]["operation"] == "theirs"
+    assert may("lock_manager") == may("beadlock.memory") == "True\n"
+
+
+def test_the_surface_is_the_originals(original: types.ModuleType) -> None:
+    import inspect
+
+    for name in ("LOCK_FILE", "STALE_TIMEOUT_SECONDS", "MAX_WAIT_DEFAULT", "BACKOFF_BASE_MS", "BACKOFF_MAX_MS"):
+        assert getattr(MemoryLock, name) == getattr(original.MemoryLock, name)
+    for name in ("acquire", "acquire_blocking", "acquire_nowait", "release", "status"):
+        ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (MemoryLock, original.MemoryLock))
+        assert [(p.name, p.default) for p in ours.parameters.values()] == [
+            (p.name, p.default) for p in theirs.parameters.values()
+        ], name
+    for name in ("get_lock", "with_lock"):
+        ours, theirs = (inspect.signature(getattr(module, name)) for module in (memory, original))
+        assert list(ours.parameters) == list(theirs.parameters)
