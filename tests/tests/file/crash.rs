@@ -305,6 +305,7 @@ fn killed_where(refused: &str, only: impl Fn(usize, &str) -> bool) {
             WRITE.holds(&scene, &format!("{refuse}, {kill}: {ended:?}"));
         }
     }
+    eprintln!("{refused} refused: killed before {killed} calls");
     assert!(killed >= 8, "this shows nothing: {killed}");
 }
 
