@@ -29,7 +29,7 @@ export PATH CARGO_TARGET_DIR MATURIN_PEP517_ARGS
 pip install --no-build-isolation --no-deps --force-reinstall ./integration/python
 
 export PYTHONDONTWRITEBYTECODE=1
-BEADLOCK_BIN=${BEADLOCK_BIN:-$target/debug}
-export BEADLOCK_BIN
-[ -x "$BEADLOCK_BIN/beadlock" ] || "${CARGO:-cargo}" build --locked --quiet --package beadlock --bins
+# As the other tests build it.
+"${CARGO:-cargo}" build --locked --quiet --package beadlock --package beadlock-agent --bins
+export BEADLOCK_BIN="$target/debug"
 exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"

@@ -20,7 +20,7 @@ from conftest import PATIENCE, Scene, let_go, until
 
 CTRL_C = """
 import math, sys, threading, time
-import beadlock
+import beadlock, beadlock.memory
 
 def tick():
     for _ in range(5):
@@ -29,16 +29,16 @@ def tick():
 
 threading.Thread(target=tick, daemon=True).start()
 try:
-    beadlock.%s.acquire()
+    beadlock.%s.%s
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.stdin.read()
 """
 
 
-def interrupted(scene: Scene, lock: str) -> subprocess.Popen[str]:
+def interrupted(scene: Scene, lock: str, acquire: str = "acquire()") -> subprocess.Popen[str]:
     """One that waits for this lock, sees that its threads run meanwhile, and gets Ctrl-C."""
-    waiting = scene.python(CTRL_C % lock)
+    waiting = scene.python(CTRL_C % (lock, acquire))
     assert waiting.stdout is not None
     assert waiting.stdout.readline() == "the interpreter runs\n"
     begun = time.monotonic()
