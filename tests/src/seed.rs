@@ -80,6 +80,29 @@ impl LockManager {
     }
 }
 
+/// The Python lock manager of the clawdbot document.
+pub struct MemoryManager {
+    /// A module, whole.
+    pub module: String,
+}
+
+impl MemoryManager {
+    /// That of the document beside the checkout; None, and said so, where that is absent.
+    ///
+    /// # Panics
+    ///
+    /// When the document is there and has no such module.
+    #[track_caller]
+    pub fn of_the_seed() -> Option<Self> {
+        let document = crate::shared()?.join("seeds/clawdbot-memory-lock.md");
+        let text = fs::read_to_string(&document).unwrap_or_else(|e| panic!("{}: {e}", document.display()));
+        let block = text.split("```python\n#!").nth(1).and_then(|rest| rest.split("\n```").next());
+        let block = block.expect("the document has a Python module");
+        assert!(block.contains("class MemoryLock:"), "and it is the lock manager");
+        Some(Self { module: format!("#!{block}\n") })
+    }
+}
+
 /// What a wait that ran out answers (REQ-F-033): the document's own example, or an answer of ours to be held against it.
 pub struct LockHeld {
     /// The whole answer.

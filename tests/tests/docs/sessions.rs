@@ -114,6 +114,7 @@ fn sessions_say_what_the_documents_show() {
         ("README.md", 1),
         ("docs/protocols/file.md", 1),
         ("docs/protocols/framework.md", 1),
+        ("docs/protocols/memory.md", 1),
         ("docs/protocols/tower.md", 1),
     ] {
         let sessions = sessions(&document(name));

@@ -1,3 +1,5 @@
 //! Tools that have the protocols' own code, beside ours.
 
+mod memory;
+mod race;
 mod tower;
