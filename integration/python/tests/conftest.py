@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import time
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator
 
 import pytest
 
@@ -21,6 +22,13 @@ def until(what: str, holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
         time.sleep(0.005)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """What it says next."""
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], PATIENCE)[0], "it says nothing"
+    return process.stdout.readline()
 
 
 class Scene:
@@ -47,10 +55,10 @@ class Scene:
         out, err = process.communicate(timeout=PATIENCE)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def other(self, target: str = ".beads", lock_file: Optional[pathlib.Path] = None) -> subprocess.Popen[str]:
+    def other(self, target: str = ".beads") -> subprocess.Popen[str]:
         """``beadlock hold`` by somebody else, until its stdin ends."""
         process = self.start(BEADLOCK, "hold", target, "--", "sh", "-c", "echo held; cat")
-        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        assert line(process) == "held\n"
         return process
 
     def end(self) -> None:

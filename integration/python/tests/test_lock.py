@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import signal
 import subprocess
+import sys
 import threading
 import time
 from typing import Callable
@@ -16,7 +17,7 @@ from typing import Callable
 import pytest
 
 import beadlock
-from conftest import PATIENCE, Scene, let_go, until
+from conftest import PATIENCE, Scene, let_go, line, until
 
 CTRL_C = """
 import math, sys, threading, time
@@ -39,11 +40,10 @@ except KeyboardInterrupt:
 def interrupted(scene: Scene, lock: str, acquire: str = "acquire()") -> subprocess.Popen[str]:
     """One that waits for this lock, sees that its threads run meanwhile, and gets Ctrl-C."""
     waiting = scene.python(CTRL_C % (lock, acquire))
-    assert waiting.stdout is not None
-    assert waiting.stdout.readline() == "the interpreter runs\n"
+    assert line(waiting) == "the interpreter runs\n"
     begun = time.monotonic()
     waiting.send_signal(signal.SIGINT)
-    assert waiting.stdout.readline() == "interrupted\n"
+    assert line(waiting) == "interrupted\n"
     assert time.monotonic() - begun < 5
     return waiting
 
@@ -151,9 +151,11 @@ def test_a_handler_that_raises_ends_a_wait_too(scene: Scene) -> None:
     scene.other()
     before = signal.signal(signal.SIGALRM, ring)
     try:
+        begun = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(Alarm):
-            beadlock.Lock(".beads", wait=math.inf).acquire()
+            beadlock.Lock(".beads", wait=PATIENCE).acquire()
+        assert time.monotonic() - begun < PATIENCE / 2
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -249,8 +251,6 @@ def test_threads_take_turns_with_one_lock_and_with_many(scene: Scene) -> None:
 
 def test_inside_a_hold_it_is_nested(scene: Scene) -> None:
     script = "import beadlock\nwith beadlock.Lock('.beads', wait=0) as lock: print(lock.id)\nprint(lock.held)"
-    import sys
-
     ended = scene.beadlock("hold", ".beads", "--", sys.executable, "-c", script)
     assert ended.returncode == 0, ended
     assert len(ended.stdout.split()[0]) == 32 and ended.stdout.split()[1] == "False"

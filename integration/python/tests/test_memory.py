@@ -18,7 +18,7 @@ import pytest
 
 from beadlock import memory
 from beadlock.memory import LockError, MemoryLock, get_lock, with_lock
-from conftest import PATIENCE, Scene, let_go
+from conftest import PATIENCE, Scene, let_go, line
 from test_lock import in_a_fork, interrupted
 
 SHARED = pathlib.Path(os.environ.get("BEADLOCK_SHARED") or pathlib.Path(__file__).parents[4] / "shared")
@@ -128,7 +128,7 @@ def test_a_stale_one_is_broken_and_said(scene: Scene, capfd: pytest.CaptureFixtu
 def test_another_process_is_waited_for(scene: Scene) -> None:
     script = "import sys\nfrom beadlock.memory import get_lock\nwith get_lock().acquire('first'): print('held', flush=True); sys.stdin.read()"
     other = scene.python(script)
-    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    assert line(other) == "held\n"
     done = threading.Event()
 
     def second() -> None:
