@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
+use beadlock_tests::process::{dead_pid, this_host};
 use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -48,7 +49,51 @@ struct Case {
     claims: bool,
     /// It leaves a process behind that keeps the claim.
     keeper: bool,
+    /// Whose lock it is about.
+    kind: Kind,
 }
+
+/// Which lock of the directory `.beads`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The database's.
+    Beads,
+    /// The directory's own, which is judged by its age.
+    Memory,
+}
+
+impl Kind {
+    fn lock(self, scene: &Scene) -> PathBuf {
+        match self {
+            Self::Beads => scene.lock(),
+            Self::Memory => scene.beads().join(".lock"),
+        }
+    }
+
+    fn aside(self, scene: &Scene) -> PathBuf {
+        self.lock(scene).with_added_extension("aside")
+    }
+
+    /// What every record of it says.
+    fn keys(self) -> [&'static str; 4] {
+        match self {
+            Self::Beads => ["holder", "pid", "hostname", "started_at"],
+            Self::Memory => ["session_id", "pid", "hostname", "acquired_at"],
+        }
+    }
+
+    /// A command, and its target where that has to be named.
+    fn run(self, scene: &Scene, words: &[&str]) -> Ended {
+        let mut words = words.to_vec();
+        if self == Self::Memory {
+            words.insert(1, MEMORY);
+        }
+        scene.run(&words)
+    }
+}
+
+/// The directory's own lock.
+const MEMORY: &str = "memory:.beads";
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -62,6 +107,16 @@ fn stale(scene: &Scene) -> Vec<Running> {
     scene.write_stale_lock("long gone");
     Vec::new()
 }
+
+/// The same of the directory's own.
+fn stale_memory(scene: &Scene) -> Vec<Running> {
+    let record = serde_json::json!({ "pid": dead_pid(), "session_id": "long gone", "hostname": this_host(), "acquired_at": NEVER });
+    fs::write(Kind::Memory.lock(scene), record.to_string()).expect("write a lock");
+    Vec::new()
+}
+
+/// Later than any test: only the process tells.
+const NEVER: &str = "9999-01-01T00:00:00Z";
 
 /// A script that runs.
 fn script(scene: &Scene) -> Vec<Running> {
@@ -105,6 +160,7 @@ const HOLD: Case = Case {
     code: 0,
     claims: true,
     keeper: false,
+    kind: Kind::Beads,
 };
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {
@@ -120,6 +176,12 @@ const RELEASE: Case =
     Case { before: acquired, words: |scene, _| release(scene), again: Some(release), ..CHECK };
 const BREAK: Case =
     Case { before: elsewhere, words: |scene, _| break_it(scene), again: Some(break_it), ..CHECK };
+
+const MEMORY_HOLD: Case =
+    Case { words: |_, _| words(&["hold", MEMORY, "-q", "--", COMMAND, "0.1"]), kind: Kind::Memory, ..HOLD };
+const MEMORY_STALE: Case = Case { before: stale_memory, ..MEMORY_HOLD };
+const MEMORY_CHECK: Case =
+    Case { words: |_, _| words(&["check", MEMORY, "-q"]), claims: false, ..MEMORY_STALE };
 
 const CHECK_REFUSED: Case = Case { before: acquired, code: 4, ..CHECK };
 const CYCLE_REFUSED: Case = Case { words: CYCLE.words, ..CHECK_REFUSED };
@@ -144,9 +206,8 @@ fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
 }
 
 /// An orphan that has ended answers for its lock until somebody reaps it: here that is us.
-fn reap_holder(scene: &Scene) {
-    let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).unwrap_or_default();
-    if let Some(pid) = record["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()) {
+fn reap_holder(lock: &Path) {
+    if let Some(pid) = recorded(lock).and_then(|pid| i32::try_from(pid).ok()) {
         let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
     }
 }
@@ -164,9 +225,8 @@ fn recorded(path: &Path) -> Option<i64> {
 
 /// As long as the recorded process lives, its record is at the path, or aside until the next check has put it back; and
 /// a command that runs has one. `left` are the threads that stand still.
-fn still_claimed(scene: &Scene, left: &[Pid], at: &str) {
-    let aside = scene.beads().join(".exclusive-lock.aside");
-    let there = [scene.lock(), aside].iter().find_map(|path| recorded(path));
+fn still_claimed(kind: Kind, scene: &Scene, left: &[Pid], at: &str) {
+    let there = [kind.lock(scene), kind.aside(scene)].iter().find_map(|path| recorded(path));
     let runs = |pid: &&Pid| {
         let name = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         name.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("beadlock"))
@@ -177,9 +237,9 @@ fn still_claimed(scene: &Scene, left: &[Pid], at: &str) {
         assert!(there == Some(command.as_raw().into()), "{at}: {command} runs without a claim: {there:?}");
     }
     if let Some(pid) = there.filter(|pid| lives(*pid)) {
-        let ended = scene.run(&["check", "-q"]);
+        let ended = kind.run(scene, &["check", "-q"]);
         assert_eq!(ended.code, 4, "{at}: {ended:?}");
-        assert_eq!(recorded(&scene.lock()), Some(pid), "{at}: after a check beside {:?}", scene.names());
+        assert_eq!(recorded(&kind.lock(scene)), Some(pid), "{at}: after a check beside {:?}", scene.names());
     }
 }
 
@@ -193,20 +253,20 @@ impl Case {
 
     /// What must hold after the crash, whose place `at` names.
     fn recovers(&self, scene: &Scene, others: Vec<Running>, at: &str) {
-        let text = scene.lock_text();
+        let (kind, lock) = (self.kind, self.kind.lock(scene));
+        let text = fs::read_to_string(&lock).unwrap_or_default();
         let is_whole = |text: &str| {
             let record: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-            ["holder", "pid", "hostname", "started_at"].iter().all(|key| !record[key].is_null())
+            kind.keys().iter().all(|key| !record[key].is_null())
         };
-        assert!(!scene.lock().exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
+        assert!(!lock.exists() || is_whole(&text), "{at}: a lock that is not whole: {text:?}");
         let told = fs::read_to_string(scene.path().join("told")).unwrap_or_default();
         if let Some(id) = told.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")) {
             // Whoever was told the id has a claim, however the teller ended. (A keeper's goes with the keeper.)
-            let aside = scene.beads().join(".exclusive-lock.aside");
             let is_in = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(id));
-            let is_there = [scene.lock(), aside].iter().any(is_in);
+            let is_there = [lock.clone(), kind.aside(scene)].iter().any(is_in);
             assert!(self.keeper || is_there, "{at}: told of a claim that is not there: {:?}", scene.names());
-            let ended = scene.run(&["release", "-q", "--id", id]);
+            let ended = kind.run(scene, &["release", "-q", "--id", id]);
             assert_eq!(ended.code, 0, "{at}: {ended:?}");
         }
         if let Some(again) = self.again {
@@ -223,7 +283,7 @@ impl Case {
             drop(other);
         }
         let ended =
-            beside(|| reap_holder(scene), || scene.run(&["hold", "-q", "--wait", "5s", "--", "true"]));
+            beside(|| reap_holder(&lock), || kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]));
         assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
         let kept =
             |name: &String| name.starts_with(".exclusive-lock.broken-") || name.starts_with("daemon.log");
@@ -246,8 +306,9 @@ impl Case {
                         let others = (self.before)(&scene);
                         let command = self.command(&scene, &others, "kill -STOP $$;");
                         let what = format!("before change {at} of {:?}", command.get_args());
-                        match kill_at(command, at, Calls::Changes, |left| still_claimed(&scene, left, &what))
-                        {
+                        match kill_at(command, at, Calls::Changes, |left| {
+                            still_claimed(self.kind, &scene, left, &what)
+                        }) {
                             Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
                             Stepped::Ended(code, _) => {
                                 assert_eq!(code, self.code, "{what}: it ended by itself");
@@ -367,4 +428,22 @@ fn of_a_cycle() {
 fn of_a_check() {
     CHECK.killed_at_each_call();
     CHECK.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_hold_of_a_directory() {
+    MEMORY_HOLD.killed_at_each_call();
+    MEMORY_HOLD.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_hold_of_a_directory_that_takes_a_stale_lock_over() {
+    MEMORY_STALE.killed_at_each_call();
+    MEMORY_STALE.killed_at_any_moment();
+}
+
+#[test]
+fn of_a_check_of_a_directory() {
+    MEMORY_CHECK.killed_at_each_call();
+    MEMORY_CHECK.killed_at_any_moment();
 }

@@ -176,7 +176,7 @@ impl Case {
                 let lock = scene.lock_text();
                 let command = self.command(&scene, &others, "kill -STOP $$;");
                 let what = format!("before call {at} of {:?}", command.get_args());
-                match kill_at(command, at, Calls::All, |left| still_claimed(&scene, left, &what)) {
+                match kill_at(command, at, Calls::All, |left| still_claimed(self.kind, &scene, left, &what)) {
                     Stepped::Killed => killed += 1,
                     Stepped::Ended(code, _) => {
                         assert_eq!(code, self.code, "{what}: it ended by itself");
