@@ -71,7 +71,10 @@ impl Kind {
     }
 
     fn aside(self, scene: &Scene) -> PathBuf {
-        self.lock(scene).with_added_extension("aside")
+        scene.beads().join(match self {
+            Self::Beads => ".exclusive-lock.aside",
+            Self::Memory => ".lock.aside",
+        })
     }
 
     /// What every record of it says.
