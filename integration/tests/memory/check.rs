@@ -34,6 +34,8 @@ fn a_dead_process_is_logged_and_removed() {
 fn one_that_is_too_old_is_logged_and_removed_also_of_a_living_process() {
     let memory = Memory::new();
     memory.write(45_200);
+    let data = &memory.run(&["check", TARGET, "--dry-run", "--json"]).says(0, &[]).json()["data"][0];
+    assert_eq!((&data["verdict"], &data["reason"]), (&"stale".into(), &"age_exceeded".into()));
     let ended = memory.run(&["check", TARGET]).says(0, &[]);
     let age = ended.out.strip_prefix("[LOCK] Breaking stale lock: lock is ").unwrap();
     let (age, rest) = age.split_once('s').unwrap();
