@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::process::Stat;
 use beadlock_tests::process::marked_by;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{
@@ -212,9 +213,20 @@ impl Round<'_> {
     }
 
     /// Kills the command that is named in the lock. False: there is none of this round.
+    ///
+    /// With what it has started, and stands still meanwhile, so that nothing is born: a `grep` that outlives it has the flock
+    /// that says who is at work, and on a busy machine the next one may be there before that is gone.
     fn kill_holder(&self) -> bool {
         let holder = holder(self.scene).filter(|pid| marked_by(self.scene).contains(pid));
-        holder.is_some_and(|pid| kill(pid, Signal::SIGKILL).is_ok())
+        let Some(pid) = holder.filter(|pid| kill(*pid, Signal::SIGSTOP).is_ok()) else { return false };
+        wait_until(PATIENCE, "the command stands still", || {
+            Stat::read(pid.as_raw()).is_none_or(|stat| stat.state == 'T' || stat.is_zombie())
+        });
+        let is_its = |child: &Pid| Stat::read(child.as_raw()).is_some_and(|stat| stat.ppid == pid.as_raw());
+        for child in marked_by(self.scene).into_iter().filter(is_its) {
+            let _ = kill(child, Signal::SIGKILL);
+        }
+        kill(pid, Signal::SIGKILL).is_ok()
     }
 
     /// An orphan that has ended answers for its lock until somebody reaps it: here that is us. The control's claims are
