@@ -1,7 +1,8 @@
 //! A JSON Schema that content is checked by, read from a file once, before any lock.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -11,6 +12,9 @@ use serde_json::Value;
 
 use crate::failure::Error;
 
+/// More than this many bytes is no schema that anybody has written.
+const LIMIT: u64 = 16 << 20;
+
 /// A schema that is ready to check.
 pub struct Schema {
     name: String,
@@ -18,19 +22,25 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads the schema in a file. What it refers to elsewhere is never fetched.
+    /// Reads the schema in a file of at most 16 MiB, which may be a pipe, and is waited for then. What it refers to elsewhere is
+    /// never fetched.
     ///
     /// # Errors
     /// When the file cannot be read, or is no schema.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = escaped_path(path);
-        let bytes = fs::read(path).map_err(|error| {
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes));
+        let read = read.map_err(|error| {
             let why = system_words(&error);
             Error::io(format!("failed to read the schema {name}: {why}"), error.kind())
         })?;
         let no_schema = |why: &str| {
             Error::usage(format!("{name} is no JSON Schema that could be used: {}", escaped(why)))
         };
+        if read as u64 > LIMIT {
+            return Err(no_schema("it has more than 16 MiB"));
+        }
         let schema: Value = serde_json::from_slice(&bytes).map_err(|error| no_schema(&error.to_string()))?;
         let validator = jsonschema::validator_for(&schema).map_err(|error| no_schema(&error.to_string()))?;
         Ok(Self { name, validator })
@@ -51,5 +61,20 @@ impl Schema {
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_no_schema() {
+        let error = Schema::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("/dev/zero is no JSON Schema that could be used: it has more than 16 MiB")
+        );
     }
 }

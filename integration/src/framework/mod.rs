@@ -1,14 +1,19 @@
 //! A lock for a command of any command-line tool (REQ-F-033): the tool's author declares it, and the rest happens.
 //!
 //! ```no_run
-//! use beadlock::framework::CommandLock;
+//! use beadlock::framework::{CommandLock, Failure};
 //! use serde_json::json;
+//! use std::io::stderr;
 //! use std::process::{Command, ExitCode};
 //!
 //! fn main() -> ExitCode {
 //!     CommandLock::new("mytool", "deploy").run(|_| {
-//!         let status = Command::new("./roll-out.sh").status()?;
-//!         Ok(json!({ "deployed": status.success() }))
+//!         // stdout is for the envelope.
+//!         let status = Command::new("./roll-out.sh").stdout(stderr()).status()?;
+//!         match status.success() {
+//!             true => Ok(json!({ "deployed": true })),
+//!             false => Err(Failure::new(format!("the roll-out has failed: {status}"))),
+//!         }
 //!     })
 //! }
 //! ```
