@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::files::DISK;
 use super::plot;
 
 const BEGIN: &str = "<!-- a run: written by make bench BENCH_DOCS=docs -->";
@@ -44,21 +45,29 @@ fn machine(parts: &[String]) -> String {
     let gibibytes = after(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0)
         / f64::from(1 << 20);
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    let place = std::env::var("TMPDIR").map_or(String::new(), |place| format!("TMPDIR={place} "));
     let parts = if parts.is_empty() { String::new() } else { format!(" BENCH='{}'", parts.join(" ")) };
     let watches = read("/proc/sys/fs/inotify/max_user_watches");
     format!(
-        "{date}, `make bench{parts}`: {cores} cores ({}), {gibibytes:.0} GiB, Linux {}, databases on {}, \
+        "{date}, `{place}make bench{parts}`: {cores} cores ({}), {gibibytes:.0} GiB, Linux {}, databases on {}, \
+         the written file on {}, \
          fs.inotify.max_user_watches {}, load {} at the end.",
         after(&read("/proc/cpuinfo"), "model name"),
         read("/proc/sys/kernel/osrelease").trim(),
-        said_by(Command::new("stat").args(["--file-system", "--format=%T"]).arg(std::env::temp_dir())),
+        file_system(&std::env::temp_dir()),
+        file_system(Path::new(DISK)),
         watches.trim(),
         read("/proc/loadavg").split(' ').next().unwrap_or_default()
     )
 }
 
-fn said_by(command: &mut Command) -> String {
-    let output = command.output().map(|output| output.stdout).unwrap_or_default();
+fn file_system(place: &Path) -> String {
+    let output = Command::new("stat")
+        .args(["--file-system", "--format=%T"])
+        .arg(place)
+        .output()
+        .map(|output| output.stdout)
+        .unwrap_or_default();
     String::from_utf8_lossy(&output).trim().to_owned()
 }
 
