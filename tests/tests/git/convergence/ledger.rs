@@ -18,6 +18,8 @@ pub struct Ledger {
     pub pushed: BTreeMap<char, usize>,
     /// When somebody had a claim: clone, kind, span.
     pub claims: Vec<(char, &'static str, Span)>,
+    /// What somebody came upon that must not be: a lost claim, a git that fails where nobody disturbs it.
+    pub found: Vec<String>,
     /// What else is counted.
     pub counts: BTreeMap<String, usize>,
 }
@@ -35,4 +37,9 @@ impl Ledger {
 /// Nanoseconds of the wall clock, as `date +%s%N` has them.
 pub fn now() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the clock is right").as_nanos()
+}
+
+/// The words of a text with one space between them.
+pub fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,12 +10,16 @@ mod people;
 mod verdict;
 mod world;
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use beadlock_tests::Dice;
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Dice, lock_text, this_host, wait_until};
 
+use claims::KINDS;
 use daemons::Kind;
-use world::World;
+use world::{ALL, World};
 
 /// None in `make test`.
 fn soak() -> Option<Duration> {
@@ -54,4 +58,39 @@ fn a_naive_daemon_is_found_out() {
         in_claims > 0,
         "the naive daemon never worked in a time of claim: the check shows nothing\n{wrong:#?}"
     );
+}
+
+/// A claim that is lost, by what takes its lock away or puts another there, is in the verdict, whoever has made it.
+#[test]
+fn a_lost_claim_is_found() {
+    let world = World::new(Kind::Git, 0);
+    for other in ["", "somebody"] {
+        std::thread::scope(|threads| {
+            for (kind, clone) in KINDS.into_iter().zip(ALL) {
+                let world = &world;
+                threads.spawn(move || claims::claim(world, clone, kind, "{}", 1500));
+                threads.spawn(move || takes_the_place(&world.beads(clone).join(".exclusive-lock"), other));
+            }
+        });
+        let wrong = verdict::wrong(&world, true);
+        for (kind, clone) in KINDS.into_iter().zip(ALL) {
+            let is_found = |what: &&String| {
+                what.starts_with(&format!("claim by {kind} in {clone} is lost: ")) && what.contains(other)
+            };
+            assert_eq!(wrong.iter().filter(is_found).count(), 1, "{kind}: {wrong:#?}");
+            let _ = fs::remove_file(world.beads(clone).join(".exclusive-lock"));
+        }
+        world.ledger().found.clear();
+    }
+}
+
+/// Once there is a lock: none, or one of this holder's, in the place of it.
+fn takes_the_place(lock: &Path, holder: &str) {
+    let other = lock.with_extension("other");
+    fs::write(&other, lock_text(holder, std::process::id().into(), &this_host())).expect("write a lock");
+    wait_until(PATIENCE, "a claim", || lock.exists());
+    fs::rename(&other, lock).expect("put it there");
+    if holder.is_empty() {
+        fs::remove_file(lock).expect("remove it");
+    }
 }

@@ -2,6 +2,7 @@
 
 use beadlock_tests::{Ended, run};
 
+use super::ledger::in_one_line;
 use super::world::World;
 
 /// A tool that adds lines to a file of its own in the database, and never asks anybody.
@@ -98,11 +99,15 @@ pub fn syncs_by_hand(world: &World, clone: char) {
             ledger.lines.entry(lines.clone()).or_default().push(line);
             ledger.lines.entry(path.clone()).or_default().push(subject.clone());
         }
-        let ended = world.git(clone, &["add", "--", ".beads/*.jsonl", "src"]);
-        assert_eq!(ended.code, 0, "nobody else is in this clone: {ended:?}");
-        let ended = world.git(clone, &["commit", "--quiet", "--message", &subject]);
-        assert_eq!(ended.code, 0, "nobody else is in this clone: {ended:?}");
-        world.ledger().commits.entry(clone).or_default().push(subject);
+        let steps: [&[&str]; 2] =
+            [&["add", "--", ".beads/*.jsonl", "src"], &["commit", "--quiet", "--message", &subject]];
+        let failed = steps.into_iter().map(|args| world.git(clone, args)).find(|ended| ended.code != 0);
+        match failed {
+            Some(ended) => {
+                world.ledger().found.push(format!("git fails in {clone}, where nobody else is: {ended:?}"));
+            }
+            None => world.ledger().commits.entry(clone).or_default().push(subject),
+        }
         catches_up(world, clone);
     }
 }
@@ -124,6 +129,10 @@ pub fn catches_up(world: &World, clone: char) {
                 ledger.pushed.insert(clone, made);
                 ledger.count(format!("pushed by hand in {clone}"));
                 return;
+            }
+            9 => {
+                let words = in_one_line(&ended.err);
+                world.ledger().found.push(format!("claim by hold in {clone} is lost under a pull: {words}"));
             }
             40 => world.ledger().count(format!("conflicts by hand in {clone}: {}", ended.err.trim())),
             code => world.ledger().count(format!("pushes tried again in {clone}: exit code {code}")),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
+use super::claims::KINDS;
 use super::world::{ALL, SYNCED, World};
 
 /// The subject of an agent's commits begins so.
@@ -11,7 +12,7 @@ const OURS: &str = "chore: sync .beads";
 
 /// Everything that is not as it must be, in words.
 pub fn wrong(world: &World, settled: bool) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut wrong = world.ledger().found.clone();
     if !settled {
         wrong.push(unsettled(world));
     }
@@ -184,7 +185,7 @@ pub fn shows_something(world: &World) {
         let changes = world.daemons[usize::from(clone == 'b')].changes().len();
         assert!(changes > 0, "no change of {clone} was traced: the test shows nothing");
     }
-    for kind in ["hold", "acquire", "naive writer"] {
+    for kind in KINDS {
         assert!(world.ledger().counted(&format!("claims by {kind}")) > 0, "no claim by {kind}");
     }
 }
