@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
+use super::acl;
 use super::entry::{Beside, Entry};
 use crate::failure::Error;
 
@@ -76,13 +77,14 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
 /// The newest backup as a copy of the file: whole before it has its name.
 fn copy(entry: &Entry) -> Result<(), Error> {
     let Some(mut original) = entry.open_to_read()? else { return Ok(()) };
-    let stat = entry.stat(&original)?;
+    let (stat, acl) = (entry.stat(&original)?, entry.acl()?);
     let mut copy = entry.create(Beside::Copy, 0o600)?;
     let copied = (|| {
         io::copy(&mut original, &mut copy)?;
         // Where it cannot have the owner, it is for nobody else.
         let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
         if fchown(&copy, owner.0, owner.1).is_ok() {
+            acl::give(&copy, acl.as_ref())?;
             fchmod(&copy, Mode::from_bits_truncate(stat.st_mode & 0o7777))?;
         }
         copy.sync_all()

@@ -20,6 +20,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
+use super::acl::Acl;
 use super::lock::FileLock;
 use crate::failure::{Code, Error};
 
@@ -102,6 +103,14 @@ impl Entry {
             Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(self.failed("look at", which, errno)),
         }
+    }
+
+    /// The file's access control list; `None`: it has none, or is not there.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn acl(&self) -> Result<Option<Acl>, Error> {
+        Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
     }
 
     /// That this lock keeps others away from this very file: it still stands, and in this directory. To be asked before a

@@ -31,8 +31,8 @@
 //! # Limits
 //! An flock is advisory: who does not lock is not kept out. On network file systems it may keep out this machine only. Hard
 //! links to one file have a lock each. Who is killed leaves the lock to the next at once: what it was doing to the file must
-//! be undone or completed by whoever writes, not by the lock. A write makes a new file with mode and owner of the old one; ACLs
-//! and other extended attributes are not kept, and other hard links keep the old content.
+//! be undone or completed by whoever writes, not by the lock. A write makes a new file with mode, ACL and owner of the old one;
+//! other extended attributes are not kept, and other hard links keep the old content.
 //!
 //! ```text
 //! mod.rs        this page
@@ -53,6 +53,7 @@
 //! look.rs       whether somebody has it, and who: `check`, `status`, `list`
 //! breaking.rs   `beadlock break file:PATH`
 //! waiting.rs    `beadlock wait file:PATH`
+//! acl.rs        a file's access control list
 //! entry.rs      a file by its name in an open directory, and those beside it
 //! stage.rs      where new content is before it is the file's
 //! json.rs       what content has to be; schema.rs: a JSON Schema
@@ -63,6 +64,7 @@
 //! command/      `beadlock write`, `update`, `append`
 //! ```
 
+mod acl;
 pub(crate) mod acquire;
 mod append;
 mod backups;

@@ -10,11 +10,20 @@ use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
 
+use super::acl::{self, Acl};
 use super::entry::{Beside, Entry};
 use crate::failure::{Code, Error};
 
 /// The bits of a mode that `chmod` sets.
 const PERMISSIONS: u32 = 0o7777;
+
+/// What it has of the file that it is to replace.
+#[derive(Debug, PartialEq, Eq)]
+struct Given {
+    mode: u32,
+    owners: (u32, u32),
+    acl: Option<Acl>,
+}
 
 /// New content on its way. Dropped, nothing is left of it.
 #[derive(Debug)]
@@ -24,8 +33,7 @@ pub struct Stage<'e> {
     file: File,
     has_name: bool,
     is_synced: bool,
-    /// Mode and owners that it was given.
-    given: Option<(u32, u32, u32)>,
+    given: Option<Given>,
 }
 
 impl<'e> Stage<'e> {
@@ -70,7 +78,7 @@ impl<'e> Stage<'e> {
         self.entry.failed("write the new content of", Beside::Itself, error)
     }
 
-    /// All of it is there: it gets mode and owner of the file, and is put on the disk.
+    /// All of it is there: it gets mode, ACL and owner of the file, and is put on the disk.
     ///
     /// # Errors
     /// What the system said; [`Code::NotPermitted`] when the file belongs to somebody whom this user cannot give files to.
@@ -89,8 +97,9 @@ impl<'e> Stage<'e> {
 
     fn resemble(&mut self, original: &FileStat) -> Result<(), Error> {
         let mode = original.st_mode & PERMISSIONS;
-        let wanted = Some((mode, original.st_uid, original.st_gid));
-        if self.given == wanted {
+        let acl = self.entry.acl()?;
+        let wanted = Given { mode, owners: (original.st_uid, original.st_gid), acl };
+        if self.given.as_ref() == Some(&wanted) {
             return Ok(());
         }
         let now = self.entry.stat(&self.file)?;
@@ -100,13 +109,15 @@ impl<'e> Stage<'e> {
         if is_given {
             fchown(&self.file, uid, gid).map_err(|errno| self.not_given(original, errno))?;
         }
-        // Giving it away takes bits of the mode off.
-        if is_given || now.st_mode & PERMISSIONS != mode {
+        let is_listed = acl::give(&self.file, wanted.acl.as_ref())
+            .map_err(|error| self.entry.failed("keep the ACL of", Beside::Itself, error))?;
+        // Giving it away takes bits of the mode off, and an ACL has some of them.
+        if is_given || is_listed || now.st_mode & PERMISSIONS != mode {
             fchmod(&self.file, Mode::from_bits_truncate(mode))
                 .map_err(|errno| self.entry.failed("set the mode of", Beside::Stage, errno))?;
             self.is_synced = false;
         }
-        self.given = wanted;
+        self.given = Some(wanted);
         Ok(())
     }
 

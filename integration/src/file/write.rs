@@ -1,7 +1,7 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
 //! 1. The content is written to a stage that has no name, and checked on the way.
-//! 2. With the lock held: what a crash has left (`PATH.tmp`, `PATH.1.tmp`) is removed; the stage gets mode and owner of the file, is
+//! 2. With the lock held: what a crash has left (`PATH.tmp`, `PATH.1.tmp`) is removed; the stage gets mode, ACL and owner of the file, is
 //!    synced, and gets the name `PATH.tmp`.
 //! 3. The backups are moved by one, and the file gets a second name, `PATH.1`.
 //! 4. `PATH.tmp` is renamed over the file, and the directory is synced.
@@ -10,7 +10,7 @@
 //! is new. Content that is what it was before is written like any other.
 //!
 //! # Limits
-//! The file is a new one each time. Of the old one it has mode and owner, and no ACL or other extended attribute; whoever
+//! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
 //! has the old one open, or has another hard link to it, has the old content, which a warning says of links.
 
 use std::fmt;
@@ -18,7 +18,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::escaped_path;
-use nix::sys::stat::FileStat;
 
 use super::backups::{self, Kept};
 use super::entry::{Beside, Entry};
@@ -132,7 +131,7 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// It is put on the disk, with mode and owner of the file as that is now. Need not be under the lock, for the commit
+    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for the commit
     /// looks again: what can be done before is not done while others wait.
     ///
     /// # Errors
@@ -165,15 +164,14 @@ impl<'e> Draft<'e> {
             bytes: self.bytes,
             created: original.is_none(),
             backup: (kept != Kept::None).then(|| entry.path_of(Beside::Backup(1))),
-            other_links: original.as_ref().map_or(0, |original| other_links(original, kept)),
+            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, kept)),
         })
     }
 }
 
-/// Hard links beside the file's own name and its newest backup.
-fn other_links(original: &FileStat, kept: Kept) -> u64 {
-    let links: u64 = original.st_nlink;
-    links.saturating_sub(if kept == Kept::There { 2 } else { 1 })
+/// Of so many hard links, whose type is not the same on every processor, those beside the file's own name and its newest backup.
+fn other_links(links: impl Into<u64>, kept: Kept) -> u64 {
+    links.into().saturating_sub(if kept == Kept::There { 2 } else { 1 })
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.

@@ -182,12 +182,14 @@ fn an_append_that_is_killed_every_call() {
 }
 
 /// The calls, and with which errors they can fail.
-const FAULTS: [(&str, &[&str]); 12] = [
+const FAULTS: [(&str, &[&str]); 14] = [
     ("openat", &["EACCES", "EMFILE", "ENOSPC", "EIO", "EROFS", "EOPNOTSUPP"]),
     ("read", &["EIO", "EINTR"]),
     ("pread64", &["EIO"]),
     ("write", &["ENOSPC", "EDQUOT", "EIO", "EINTR"]),
     ("fchmod", &["EIO", "EROFS"]),
+    ("lgetxattr", &["EIO", "EACCES"]),
+    ("fgetxattr", &["EIO"]),
     ("fsync", &["EIO", "ENOSPC", "EDQUOT"]),
     ("fdatasync", &["EIO", "ENOSPC"]),
     ("linkat", &["ENOSPC", "EDQUOT", "EIO", "EPERM", "EMLINK"]),

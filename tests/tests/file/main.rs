@@ -1,5 +1,6 @@
 //! Files that several programs write: `file:PATH`.
 
+mod acl;
 mod append;
 mod crash;
 mod nested;

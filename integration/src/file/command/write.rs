@@ -33,8 +33,8 @@ pub const STDIN: &str = "standard input";
 const HELP: &str = "\
 The content is read to its end, checked and put on the disk before the lock is waited for, where the file system has files \
 without a name. Then, under the lock: what the file was is PATH.1, PATH.1 is PATH.2, and the new content is renamed over it. Content \
-that is what it was before is written like any other. Mode and owner of the file are kept, and a symbolic link stays one: the file behind it \
-is written. ACLs and other extended attributes are not kept. Other hard links keep the old content, which is warned of.
+that is what it was before is written like any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it \
+is written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
 Exit 0: written. Else the file is as it was, and 1: the content is not what it has to be, or there is no room. 2: usage. 8: the lock was not \
 obtained. 9: it was lost.";

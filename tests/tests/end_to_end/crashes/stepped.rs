@@ -11,12 +11,14 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, gettid};
 
 /// The calls that change something which others see. To be killed between any two of the others leaves the same.
-const CHANGES: [libc::c_long; 22] = [
+const CHANGES: [libc::c_long; 24] = [
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_execve,
     libc::SYS_exit_group,
     libc::SYS_fchmod,
+    libc::SYS_fsetxattr,
+    libc::SYS_fremovexattr,
     libc::SYS_fchown,
     libc::SYS_fcntl,
     libc::SYS_fdatasync,
