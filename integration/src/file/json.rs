@@ -14,7 +14,11 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::schema::Schema;
+use super::utf8::Utf8;
 use crate::failure::Error;
+
+/// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be said.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Bytes that are copied at once.
 const PIECE: usize = 64 * 1024;
@@ -174,6 +178,9 @@ impl Check<'_> {
     /// # Errors
     /// What a line is not.
     pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
+        if self.format != Format::Any && bytes.starts_with(BYTE_ORDER_MARK) {
+            return Err(marked());
+        }
         if bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
         }
@@ -191,6 +198,10 @@ impl Check<'_> {
         }
         Ok(count)
     }
+}
+
+fn marked() -> Spilled {
+    Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
 }
 
 /// What is read from it is written too.
@@ -223,6 +234,9 @@ impl<R: Read, W: Write> Tee<R, W> {
         let piece = bytes.get(..count).unwrap_or_default();
         self.is_blank &= piece.trim_ascii().is_empty();
         if let Some(text) = &mut self.text {
+            if self.count == 0 && piece.starts_with(BYTE_ORDER_MARK) {
+                return Err(marked());
+            }
             let before = self.count;
             let at = |within: usize| before + within as u64;
             text.hear(piece)
@@ -231,40 +245,6 @@ impl<R: Read, W: Write> Tee<R, W> {
         self.to.write_all(piece).map_err(Spilled::Write)?;
         self.count += count as u64;
         Ok(count)
-    }
-}
-
-/// UTF-8 that comes in pieces.
-#[derive(Debug, Default)]
-struct Utf8 {
-    /// The beginning of a character whose rest is to come: up to three bytes.
-    begun: Vec<u8>,
-}
-
-impl Utf8 {
-    /// `Err`: where in the piece it is none.
-    fn hear(&mut self, piece: &[u8]) -> Result<(), usize> {
-        let mut at = 0;
-        while !self.begun.is_empty()
-            && let Some(byte) = piece.get(at)
-        {
-            self.begun.push(*byte);
-            at += 1;
-            match std::str::from_utf8(&self.begun) {
-                Ok(_) => self.begun.clear(),
-                Err(error) if error.error_len().is_none() => {}
-                Err(_) => return Err(at - 1),
-            }
-        }
-        let rest = piece.get(at..).unwrap_or_default();
-        match std::str::from_utf8(rest) {
-            Ok(_) => Ok(()),
-            Err(error) if error.error_len().is_none() => {
-                self.begun.extend(rest.get(error.valid_up_to()..).unwrap_or_default());
-                Ok(())
-            }
-            Err(error) => Err(at + error.valid_up_to()),
-        }
     }
 }
 
@@ -320,7 +300,7 @@ mod tests {
             (b"[1,]", "not valid JSON: expected value at line 1 column 4"),
             (b"[01]", "not valid JSON: invalid number at line 1 column 3"),
             (b"NaN", "not valid JSON: expected value at line 1 column 1"),
-            (b"\xef\xbb\xbf{}", "not valid JSON: expected value at line 1 column 1"),
+            (b"\xef\xbb\xbf{}", "not valid JSON: it begins with a byte order mark"),
             (b"\"\xff\"", "not UTF-8 near byte 1"),
             (b"\"\xe2\x82\"", "not UTF-8 near byte 1"),
             (b"{}\0", "not valid JSON: trailing characters at line 1 column 3"),
@@ -333,24 +313,11 @@ mod tests {
             (b"1\n\n2\n", "not valid JSON Lines: line 2: it is empty"),
             (b"1 2\n", "not valid JSON Lines: line 1: trailing characters at column 3"),
             (b"\"\xff\"\n", "not UTF-8 near byte 1"),
+            (b"\xef\xbb\xbf{}\n", "not valid JSON: it begins with a byte order mark"),
         ] {
             let said = poured(Format::JsonLines, lines).unwrap_err();
             assert!(said.starts_with(why), "{}: {said}", String::from_utf8_lossy(lines));
         }
-    }
-
-    #[test]
-    fn a_character_may_come_in_pieces() {
-        for text in ["\u{e4}", "\u{20ac}", "\u{1f980}", "a\u{1f980}b"] {
-            for at in 0..=text.len() {
-                let mut utf8 = Utf8::default();
-                let (one, two) = text.as_bytes().split_at(at);
-                assert_eq!((utf8.hear(one), utf8.hear(two)), (Ok(()), Ok(())), "{text} at {at}");
-                assert!(utf8.begun.is_empty());
-            }
-        }
-        let mut utf8 = Utf8::default();
-        assert_eq!((utf8.hear(b"\xe2\x82"), utf8.hear(b"x")), (Ok(()), Err(0)));
     }
 
     #[test]
@@ -368,6 +335,8 @@ mod tests {
         assert_eq!(whole(Format::Any, b"a\n\n\xff").unwrap(), (3, b"a\n\n\xff\n".to_vec()));
         assert!(whole(Format::JsonLines, b"1\n\"\xff\"\n").unwrap_err().contains("line 2: not UTF-8"));
         assert!(whole(Format::JsonLines, b"1\nx\n").unwrap_err().contains("line 2: expected value"));
+        assert!(whole(Format::JsonLines, b"\xef\xbb\xbf1\n").unwrap_err().contains("a byte order mark"));
+        assert_eq!(whole(Format::Any, b"\xef\xbb\xbf\n").unwrap().0, 1);
     }
 
     #[test]
