@@ -2,7 +2,8 @@
 //!
 //! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts when
 //! it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does not
-//! outlive this program: the kernel and a warden end it, and all that it has started, when this is killed.
+//! outlive this program: the kernel and a warden end it, and all that it has started, when this is killed. Nor does it the
+//! lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,10 +21,12 @@ use beadlock_checker::warden::{self, Ward, Warden};
 use nix::sys::signal::Signal;
 
 use super::json::{Check, Spilled};
+use super::lock::FileLock;
+use super::watch::Watch;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::event::wait_for;
-use crate::claim::loss::OnLoss;
+use crate::claim::loss::{Loss, OnLoss};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};
@@ -103,15 +106,17 @@ impl Filter {
         self.running.pid
     }
 
-    /// Runs it from `input` to `stage`, and returns how many bytes there are when all of it is there and as `check` wants it.
+    /// Runs it from `input` to `stage` under the lock, and returns how many bytes there are when all of it is there and as
+    /// `check` wants it.
     ///
     /// # Errors
-    /// What was not as it should be; a signal that came.
+    /// What was not as it should be; the loss of the lock, within a second; a signal that came.
     pub fn run(
         self,
         input: Input,
         stage: &File,
         check: &Check<'_>,
+        lock: &FileLock,
         signals: &mut Signals,
         talk: &Talk,
     ) -> Result<Poured, Stopped> {
@@ -125,7 +130,7 @@ impl Filter {
                 drop(bell);
             })?;
             let course = Course { running: &running, limit, ended, told };
-            course.run(waiting, signals, talk)
+            course.run(waiting, Watch::over(lock), signals, talk)
         });
         // Nobody is to be ended any more, and the filter is reaped last.
         drop(warden);
@@ -137,7 +142,13 @@ impl Filter {
             // Whatever its end was then, it came of that.
             End::Ran(_) if matches!(poured, Err(Spilled::Write(_))) => Ok(poured),
             End::Ran(ending) => Err(failed(&name, ending).into()),
-            End::TooLong => Err(too_long(&name, limit).into()),
+            End::TooLong => Err(too_long(&format!("the filter {name} has not ended"), limit).into()),
+            End::LeftOpen => {
+                let still =
+                    format!("the filter {name} has ended, but what it has started has not closed its output");
+                Err(too_long(&still, limit).into())
+            }
+            End::Lost(loss) => Err(lock.lost(&loss).into()),
             End::Signalled(signal) => Err(Stopped::Signalled(signal)),
         }
     }
@@ -157,17 +168,27 @@ struct Course<'a> {
 enum End {
     Ran(Ending),
     TooLong,
+    /// It has ended itself, and somebody else has its output open.
+    LeftOpen,
+    Lost(Loss),
     Signalled(Signal),
 }
 
 impl Course<'_> {
-    fn run(&self, waiting: Waiting, signals: &mut Signals, talk: &Talk) -> io::Result<(End, Poured)> {
+    fn run(
+        &self,
+        waiting: Waiting,
+        mut watch: Watch<'_>,
+        signals: &mut Signals,
+        talk: &Talk,
+    ) -> io::Result<(End, Poured)> {
         let Self { running, limit, ended, told } = self;
         let mut starting = Some(waiting.go()?);
         let limit = Deadline::after(*limit);
         let mut came = Came::default();
         let mut poured: Option<Poured> = None;
         let mut stop: Option<End> = None;
+        let mut has_happened = false;
         loop {
             let ending = tree::ending(running.pid);
             let mut has_received = false;
@@ -204,19 +225,29 @@ impl Course<'_> {
             }
             // What cannot be written need not be made.
             let is_full = matches!(poured, Some(Err(Spilled::Write(_))));
-            if stop.is_none() && (limit.is_over() || is_full) {
-                stop = Some(if is_full { End::Ran(Ending::Exited(0)) } else { End::TooLong });
-                running.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
-                came.deadline = Some(Deadline::after(running.kill_after));
+            if stop.is_none() {
+                stop = if is_full {
+                    Some(End::Ran(Ending::Exited(0)))
+                } else if let Some(loss) = watch.look(has_happened) {
+                    Some(End::Lost(loss))
+                } else {
+                    limit.is_over().then_some(if ending.is_some() { End::LeftOpen } else { End::TooLong })
+                };
+                if stop.is_some() {
+                    running.end_tree(&[Signal::SIGTERM, Signal::SIGCONT]);
+                    came.deadline = Some(Deadline::after(running.kill_after));
+                }
             }
             if came.deadline.is_some_and(Deadline::is_over) {
                 running.kill_all(&mut came, talk);
             }
             let next = came.deadline.map_or(NET, |deadline| deadline.left().min(NET));
-            let next = if stop.is_none() { limit.left().min(next) } else { next };
+            let next = if stop.is_none() { limit.left().min(watch.left()).min(next) } else { next };
             let ends = poured.is_none().then(|| ended.as_fd());
             let starts = starting.as_ref().map(AsFd::as_fd);
-            let [_, has_started, _] = wait_for([Some(signals.as_fd()), starts, ends], next);
+            let events = watch.fd().filter(|_| stop.is_none());
+            let [_, has_started, _, woken] = wait_for([Some(signals.as_fd()), starts, ends, events], next);
+            has_happened = woken;
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
             }
@@ -249,11 +280,10 @@ fn failed(name: &str, ending: Ending) -> Error {
     Error::new(Code::Io, format!("the filter {name} {how}; the file stays as it was")).ending(exit)
 }
 
-fn too_long(name: &str, limit: Duration) -> Error {
+fn too_long(what: &str, limit: Duration) -> Error {
     let limit = shown(limit);
     let message = format!(
-        "the filter {name} has not ended within {limit}, and was ended; the file stays as it was; give it more \
-         with --filter-timeout DUR"
+        "{what} within {limit}, and was ended; the file stays as it was; give it more with --filter-timeout DUR"
     );
     Error::new(Code::Io, message).ending(Exit::TimedOut)
 }

@@ -94,17 +94,18 @@ fn a_file_that_is_not_there() {
 fn a_filter_that_takes_too_long_is_ended_with_all_it_has_started() {
     become_subreaper();
     let scene = scene();
-    for (script, bound) in [
-        ("cat; exec sleep 300", 5),
-        ("cat; sleep 300 & exit 0", 5),
-        ("trap '' TERM; sleep 300 & while :; do sleep 0.1; done", 10),
+    let (runs, is_open) = ("has not ended within", "what it has started has not closed its output within");
+    for (script, words, bound) in [
+        ("cat; exec sleep 300", runs, 5),
+        ("cat; sleep 300 & exit 0", is_open, 5),
+        ("trap '' TERM; sleep 300 & while :; do sleep 0.1; done", runs, 10),
     ] {
         let begun = std::time::Instant::now();
         let options = ["update", "file:todo.json", "--filter-timeout", "200ms", "--kill-after", "300ms"];
         let ended = scene.run(&[&options[..], &["--", "sh", "-c", script]].concat());
         assert_eq!(ended.code, 124, "{script}: {ended:?}");
         assert!(
-            ended.err.contains("has not ended within 200ms") && ended.err.contains("--filter-timeout"),
+            ended.err.contains(&format!("{words} 200ms")) && ended.err.contains("--filter-timeout"),
             "{ended:?}"
         );
         assert!(begun.elapsed() < Duration::from_secs(bound), "{script}: {:?}", begun.elapsed());
@@ -112,6 +113,22 @@ fn a_filter_that_takes_too_long_is_ended_with_all_it_has_started() {
         assert_eq!(scene.files(), ["todo.json", "todo.json.lock"]);
     }
     assert_eq!(scene.text("todo.json"), "{\"n\":0}\n");
+}
+
+#[test]
+fn a_filter_whose_lock_is_lost_is_ended_within_a_second() {
+    become_subreaper();
+    let scene = scene();
+    let begun = std::time::Instant::now();
+    let ended = update(&scene, "rm todo.json.lock; cat; sleep 300 & exec sleep 300");
+    assert_eq!(ended.code, 9, "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "noticed in 1 s, ended at once: {:?}", begun.elapsed());
+    assert!(ended.err.contains("todo.json.lock vanished; `git clean -x`"), "{ended:?}");
+    wait_until(PATIENCE, "nothing is left", || marked_by(&scene).is_empty());
+    assert_eq!(
+        (scene.text("todo.json").as_str(), scene.files()),
+        ("{\"n\":0}\n", vec!["todo.json".to_owned()])
+    );
 }
 
 #[test]
