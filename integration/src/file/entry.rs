@@ -210,7 +210,19 @@ impl Entry {
             Ok(fd) => Ok(Some(File::from(fd))),
             // The file system or the kernel has none.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => Ok(None),
-            Err(errno) => Err(self.failed("create", Beside::Stage, errno)),
+            Err(errno) => Err(self.not_created(Beside::Stage, errno)),
+        }
+    }
+
+    fn not_created(&self, which: Beside, errno: Errno) -> Error {
+        let error = self.failed("create", which, errno);
+        match errno {
+            Errno::EACCES | Errno::EROFS => {
+                let message =
+                    format!("{error}; its directory must be writable, for a write makes a new file");
+                Error { message, ..error }
+            }
+            _ => error,
         }
     }
 
@@ -222,7 +234,7 @@ impl Entry {
         self.remove(which)?;
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
         let file = self.open_at(self.name_of(which).as_os_str(), flags, mode);
-        file.map_err(|errno| self.failed("create", which, errno))
+        file.map_err(|errno| self.not_created(which, errno))
     }
 
     /// Gives a file without a name this one, which nothing has.
@@ -268,8 +280,15 @@ impl Entry {
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
         match unlinkat(&self.dir, self.name_of(which).as_os_str(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) => Ok(true),
-            Err(Errno::ENOENT) => Ok(false),
-            Err(errno) => Err(self.failed("remove", which, errno)),
+            // Nothing has a name that is too long.
+            Err(Errno::ENOENT | Errno::ENAMETOOLONG) => Ok(false),
+            Err(errno) => {
+                // A better word than the system's for what is no file.
+                if errno == Errno::EISDIR {
+                    self.look(which)?;
+                }
+                Err(self.failed("remove", which, errno))
+            }
         }
     }
 

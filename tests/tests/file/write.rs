@@ -196,7 +196,7 @@ fn in_the_way() {
     fs::create_dir(scene.path().join("b.json.1")).expect("mkdir");
     fs::create_dir(scene.path().join("c.json")).expect("mkdir");
     for (name, code, words) in [
-        ("a.json", 1, "a.json.tmp"),
+        ("a.json", 1, "a.json.tmp is a directory; move it out of the way"),
         ("b.json", 1, "b.json.1 is a directory; move it out of the way"),
         ("c.json", 2, "is a directory"),
         ("nowhere/x.json", 1, "does not exist"),
@@ -207,6 +207,33 @@ fn in_the_way() {
     }
     assert_eq!((scene.text("a.json").as_str(), scene.text("b.json").as_str()), ("1", "1"));
     assert_eq!(scene.text("b.json.tmp"), "(none)");
+}
+
+#[test]
+fn a_name_that_is_as_long_as_a_name_can_be_with_its_lock_file() {
+    let scene = Scene::new();
+    let name = "n".repeat(255 - ".lock".len());
+    for number in ["1", "2"] {
+        let ended = scene.given(number, &["write", "-q", &format!("file:{name}")]);
+        assert_eq!((ended.code, scene.text(&name).as_str()), (0, number), "{ended:?}");
+    }
+    assert_eq!(scene.text(&format!("{name}.1")), "1");
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_named_as_the_reason() {
+    let scene = Scene::new();
+    scene.put("todo.json", "1");
+    scene.put("todo.json.lock", "");
+    let Some(command) = scene.beadlock_as_mortal(&["write", "file:todo.json"]) else { return };
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o555)).expect("chmod");
+    let ended = with_input(command, b"2");
+    assert_eq!((ended.code, scene.text("todo.json").as_str()), (1, "1"), "{ended:?}");
+    assert!(
+        ended.err.contains("todo.json.tmp: permission denied; its directory must be writable"),
+        "{ended:?}"
+    );
+    fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
 }
 
 #[test]
