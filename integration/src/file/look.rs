@@ -6,7 +6,7 @@ use beadlock_checker::{GateHolder, Gates, Reason, Verdict, flock_of};
 use serde_json::{Value, json};
 
 use super::open::{LockFile, Patience, failed};
-use super::refused::{names, without_wardens};
+use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
 use crate::exit::Exit;
 use crate::failure::Error;
@@ -33,7 +33,7 @@ pub struct Look {
 impl Look {
     /// At the lock of `target`, among all flocks of this machine.
     pub fn at(target: FileTarget, gates: &Gates) -> Self {
-        let holders = without_wardens(gates.holders(target.lock()));
+        let holders = as_they_are_known(gates.holders(target.lock()));
         let waiters = gates.waiters(target.lock());
         let (verdict, detail) = match holders.is_empty() {
             false => (Verdict::Held(Reason::FlockHeld), String::new()),

@@ -8,6 +8,7 @@ use beadlock_checker::escape::{escaped_path, quoted_path};
 use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
+use super::keeper;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
 use crate::claim::wait::Wait;
@@ -16,16 +17,19 @@ use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::words;
 
-/// Who has the flock, as far as `/proc` shows. The warden of a hold shares it, and is named only where it is alone.
+/// Who has the flock, as far as `/proc` shows.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
-    without_wardens(Gates::now().holders(target.lock()))
+    as_they_are_known(Gates::now().holders(target.lock()))
 }
 
-/// The holders but wardens, unless there is nobody else.
-pub fn without_wardens(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
-    let is_warden = |holder: &GateHolder| holder.command.split(' ').nth(1) == Some(warden::ARGUMENT);
-    if !holders.iter().all(is_warden) {
-        holders.retain(|holder| !is_warden(holder));
+/// The warden of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
+pub fn as_they_are_known(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
+    let is = |holder: &GateHolder, argument| holder.command.split(' ').nth(1) == Some(argument);
+    if !holders.iter().all(|holder| is(holder, warden::ARGUMENT)) {
+        holders.retain(|holder| !is(holder, warden::ARGUMENT));
+    }
+    for keeper in holders.iter_mut().filter(|holder| is(holder, keeper::ARGUMENT)) {
+        keeper.command = "beadlock acquire".to_owned();
     }
     holders
 }

@@ -33,6 +33,8 @@ fn a_claim_is_kept_until_it_is_released_by_its_id() {
     assert!(claim["BEADLOCK_TARGET"].ends_with("/todo.json"), "{claim:?}");
     assert!(claim["BEADLOCK_ID"].ends_with(&format!(":{keeper}")), "{claim:?}");
     assert!(!files.is_free());
+    let shown = files.scene.run(&["status", TARGET]);
+    assert!(shown.out.contains(&format!("held by PID {keeper} (beadlock acquire), exclusive")), "{shown:?}");
     let ended = with(&files, &claim, &["hold", "-q", "--no-wait", "--", "echo", "in"]);
     assert_eq!((ended.code, ended.out.as_str()), (0, "in\n"), "nested: {ended:?}");
     let nested = with(&files, &claim, &["acquire", "-q"]);
