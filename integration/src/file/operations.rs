@@ -33,26 +33,29 @@ const CONTENT: &str = "the content";
 /// # Errors
 /// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
 pub fn atomic_write(path: impl Into<PathBuf>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
-    let lock = FileLock::exclusive(path)?;
-    let entry = Entry::open(lock.path())?;
-    let written = lock.alone(|| write::write(&entry, &lock, content.as_ref(), CONTENT, &Rules::default()))?;
-    lock.release()?;
-    Ok(written)
+    under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), CONTENT, &Rules::default()))
 }
 
 /// Gives the file at `path` this value as JSON, indented by two spaces, as [`atomic_write`] does.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("todo.json");
+/// let written = beadlock::file::save_json(&path, &["tea", "coffee"])?;
+/// assert!(written.created);
+/// assert_eq!(std::fs::read_to_string(&path)?, "[\n  \"tea\",\n  \"coffee\"\n]\n");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// As [`atomic_write`]; also when the value is none that JSON has.
 pub fn save_json(path: impl Into<PathBuf>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
     let path = path.into();
     let content = json(&path, value)?;
-    let lock = FileLock::exclusive(path)?;
     let rules = Rules::default().format(Format::Json);
-    let entry = Entry::open(lock.path())?;
-    let written = lock.alone(|| write::write(&entry, &lock, content.as_slice(), CONTENT, &rules))?;
-    lock.release()?;
-    Ok(written)
+    under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), CONTENT, &rules))
 }
 
 /// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what `change`
@@ -73,26 +76,43 @@ pub fn save_json(path: impl Into<PathBuf>, value: &(impl Serialize + ?Sized)) ->
 /// # Errors
 /// As [`atomic_write`]; also when what is there is no JSON.
 pub fn update_json<R>(path: impl Into<PathBuf>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
-    let lock = FileLock::exclusive(path)?;
-    let entry = Entry::open(lock.path())?;
-    let result = lock.alone(|| update(&entry, &lock, change))?;
-    lock.release()?;
-    Ok(result)
+    under_lock(path, |entry, lock| update(entry, lock, change))
 }
 
 /// Adds whole lines to the end of the file at `path`, each a JSON value, under its lock: never in the middle of somebody
 /// else's, all of them or none.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("log.jsonl");
+/// # std::fs::write(&path, "{\"did\": \"te")?;
+/// // Somebody was cut off in the middle of a line: {"did": "te
+/// let appended = beadlock::file::append(&path, r#"{"did": "coffee"}"#)?;
+/// assert_eq!(appended.torn.map(|torn| torn.length), Some(11));
+/// assert_eq!(std::fs::read_to_string(&path)?, "{\"did\": \"te\n{\"did\": \"coffee\"}\n");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
 pub fn append(path: impl Into<PathBuf>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
     let path = path.into();
     let lines = checked(&path, lines.as_ref())?;
+    under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
+}
+
+/// One operation under a lock of its own.
+fn under_lock<T>(
+    path: impl Into<PathBuf>,
+    work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>,
+) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
     let entry = Entry::open(lock.path())?;
-    let appended = lock.alone(|| append_lines(&entry, &lock, &lines))?;
+    let done = lock.alone(|| work(&entry, &lock))?;
     lock.release()?;
-    Ok(appended)
+    Ok(done)
 }
 
 impl FileLock {

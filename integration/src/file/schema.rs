@@ -16,6 +16,21 @@ use crate::failure::Error;
 const LIMIT: u64 = 16 << 20;
 
 /// A schema that is ready to check.
+///
+/// ```
+/// use beadlock::file::{FileLock, Rules, Schema};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let (schema, path) = (dir.path().join("schema.json"), dir.path().join("todo.json"));
+/// std::fs::write(&schema, r#"{"required": ["n"]}"#)?;
+/// let rules = Rules::default().schema(Schema::read(&schema)?);
+/// let lock = FileLock::exclusive(&path)?;
+/// assert!(lock.write_with(&b"{}"[..], &rules).is_err());
+/// lock.write_with(&br#"{"n": 1}"#[..], &rules)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Schema {
     name: String,
     validator: Validator,
