@@ -48,7 +48,7 @@ impl Rules {
         Self { schema: Some(schema), ..self }
     }
 
-    /// How many backups are kept, 5 unless told otherwise; 0 makes none, and leaves those that are there.
+    /// How many backups are kept, 5 unless told otherwise; 0 makes none. Those that are there beyond it are left alone.
     #[must_use]
     pub fn backups(self, count: u32) -> Self {
         Self { backups: Some(count), ..self }

@@ -135,7 +135,7 @@ impl Checked {
 /// The backups of a write.
 #[derive(Debug, Args)]
 pub struct Backups {
-    /// How many backups to keep, PATH.1 the newest; 0 makes none [env: BEADLOCK_BACKUPS] [default: 5]
+    /// How many backups to keep, PATH.1 the newest; 0 makes none; older ones beyond N are left alone [env: BEADLOCK_BACKUPS] [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9999))]
     pub backups: Option<u32>,
 }
