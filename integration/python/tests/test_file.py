@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 import os
 import pathlib
 import threading
+import time
 
 import pytest
 
 import beadlock
-from conftest import PATIENCE, Scene, let_go
+from conftest import PATIENCE, Scene, let_go, until
 from test_lock import in_a_fork, interrupted
 
 
@@ -61,6 +63,44 @@ def test_a_fork_releases_nothing(scene: Scene) -> None:
         in_a_fork(lambda: lock.__exit__(None, None, None))
         assert not flock_is_free()
     assert flock_is_free()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_locks_for_itself(scene: Scene) -> None:
+    def wait_for_the_parent() -> None:
+        with pytest.raises(beadlock.LockHeld) as held:
+            beadlock.FileLock("todo.json", wait=0).acquire()
+        assert held.value.pid == os.getppid()
+        pathlib.Path("refused").touch()
+        with lock:
+            assert not flock_is_free()
+
+    lock = beadlock.FileLock("todo.json", wait=PATIENCE)
+    with lock, concurrent.futures.ThreadPoolExecutor() as threads:
+        child = threads.submit(in_a_fork, wait_for_the_parent)
+        until("the fork is refused", lambda: child.done() or pathlib.Path("refused").exists())
+        lock.release()
+        child.result(PATIENCE)
+        lock.acquire()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_waits_for_itself(scene: Scene) -> None:
+    """Its parent's thread, which has begun to wait, is not there."""
+    other = scene.other("file:todo.json")
+    lock = beadlock.FileLock("todo.json", wait=0.01)
+    with pytest.raises(beadlock.LockHeld):
+        lock.acquire()
+    lock = beadlock.FileLock("todo.json", wait=PATIENCE)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        child = threads.submit(in_a_fork, lock.acquire)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            child.result(0.2)
+        begun = time.monotonic()
+        # The fork has its standard input open, too.
+        other.terminate()
+        child.result(PATIENCE)
+        assert time.monotonic() - begun < PATIENCE / 2
 
 
 def test_twice_in_a_process_fails_at_once(scene: Scene) -> None:

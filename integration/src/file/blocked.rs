@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::open::{Flocked, Inode, LockFile, Patience, failed};
+use super::own::Own;
 use super::target::FileTarget;
 use super::turn::{InTurn, lost_meanwhile};
 use crate::failure::Error;
@@ -36,7 +37,7 @@ pub enum Got {
 }
 
 /// Threads that nobody waits for any more.
-static LATE: Mutex<Vec<Arc<Slot>>> = Mutex::new(Vec::new());
+static LATE: Own<Vec<Arc<Slot>>> = Own::new(Vec::new());
 
 /// Where a thread puts what it got.
 #[derive(Debug)]
@@ -66,12 +67,14 @@ impl Blocked {
     /// # Errors
     /// When the system has no descriptor or no thread to give.
     pub fn on(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
-        let mut late = locked(&LATE);
-        late.retain(|slot| !slot.state().has_ended);
         let is_it = |slot: &Arc<Slot>| {
             slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
         };
-        if let Some(slot) = late.iter().position(is_it).map(|at| late.swap_remove(at)) {
+        let late = LATE.with(|late| {
+            late.retain(|slot| !slot.state().has_ended);
+            late.iter().position(is_it).map(|at| late.swap_remove(at))
+        });
+        if let Some(slot) = late {
             let mut state = slot.state();
             if !state.has_ended {
                 state.is_awaited = true;
@@ -79,7 +82,6 @@ impl Blocked {
                 return Ok(Self(slot));
             }
         }
-        drop(late);
         Self::start(target, what, inode)
     }
 
@@ -116,23 +118,23 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        let mut late = locked(&LATE);
-        let mut state = self.0.state();
-        state.is_awaited = false;
-        let got = state.got.take();
-        if !state.has_ended {
-            late.push(Arc::clone(&self.0));
-        }
-        drop(state);
-        drop(late);
+        let got = LATE.with(|late| {
+            let mut state = self.0.state();
+            state.is_awaited = false;
+            if !state.has_ended {
+                late.push(Arc::clone(&self.0));
+            }
+            state.got.take()
+        });
         // What came in the last moment is let go.
         drop(got);
     }
 }
 
 impl Slot {
+    /// Nobody panics with it; and what is there counts, should somebody.
     fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The thread's whole life.
@@ -180,9 +182,4 @@ impl Slot {
             let _ = self.bell.write(1);
         }
     }
-}
-
-/// Nobody panics with it; and what is there counts, should somebody.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

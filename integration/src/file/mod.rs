@@ -40,6 +40,7 @@
 //! lock.rs       FileLock, and how it is taken
 //! open.rs       the lock file, open; the flock on it
 //! registry.rs   what this process has locked
+//! own.rs        what is this process's, and no fork's
 //! blocked.rs    the wait: a thread blocked in the kernel
 //! turn.rs       several under one lock, one after the other
 //! nested.rs     inside another hold
@@ -83,6 +84,7 @@ mod nested;
 mod open;
 mod operations;
 pub(crate) mod options;
+mod own;
 pub(crate) mod refused;
 mod registry;
 pub(crate) mod release;

@@ -2,15 +2,11 @@
 //! leads around it. A second lock of the same file would wait for the first for ever.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use super::open::Inode;
+use super::own::Own;
 
-static TAKEN: Mutex<BTreeSet<Inode>> = Mutex::new(BTreeSet::new());
-
-fn taken() -> std::sync::MutexGuard<'static, BTreeSet<Inode>> {
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static TAKEN: Own<BTreeSet<Inode>> = Own::new(BTreeSet::new());
 
 /// A lock file that is this one's in this process until this is dropped. The lock file must stay open for as long: that
 /// keeps its number taken.
@@ -20,13 +16,13 @@ pub struct Registered(Inode);
 impl Registered {
     /// `None`: another has it.
     pub fn enter(inode: Inode) -> Option<Self> {
-        let is_new = taken().insert(inode);
+        let is_new = TAKEN.with(|taken| taken.insert(inode));
         is_new.then(|| Self(inode))
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        taken().remove(&self.0);
+        TAKEN.with(|taken| taken.remove(&self.0));
     }
 }

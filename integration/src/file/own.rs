@@ -1,0 +1,41 @@
+//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks nor the
+//! threads. So it begins with nothing.
+
+use std::process;
+use std::sync::{Mutex, PoisonError};
+
+/// Something of this process, empty at first and in each fork.
+#[derive(Debug)]
+pub struct Own<T>(Mutex<(u32, T)>);
+
+impl<T: Default> Own<T> {
+    /// Of the process that looks first.
+    pub const fn new(empty: T) -> Self {
+        Self(Mutex::new((0, empty)))
+    }
+
+    /// What `work` makes of it; nobody else works on it meanwhile.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        // Nobody panics with it; and what is there counts, should somebody.
+        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let me = process::id();
+        if own.0 != me {
+            *own = (me, T::default());
+        }
+        work(&mut own.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_another_process_s_is_not_there() {
+        let own = Own::new(Vec::new());
+        own.with(|words| words.push("mine"));
+        assert_eq!(own.with(|words| words.len()), 1);
+        own.0.lock().unwrap().0 += 1;
+        assert_eq!(own.with(|words| words.len()), 0);
+    }
+}
