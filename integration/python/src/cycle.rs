@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use beadlock_checker::Entered;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::decision::Decision;
 use crate::raised;
@@ -32,7 +33,7 @@ impl Cycle {
                 Ok(())
             }
             Entered::Skipped(decision) => {
-                Err(raised::skipped(py, Bound::new(py, Decision(decision))?.into_any()))
+                Err(raised::skipped(py, Bound::new(py, Decision::of(py, &decision))?.into_any()))
             }
         }
     }
@@ -48,7 +49,8 @@ impl Cycle {
     /// Why it may run; its str() is a line for the log when a stale lock was removed. None when it does not run.
     #[getter]
     fn decision(&self, py: Python<'_>) -> Option<Decision> {
-        self.entered.last(py, |cycle| Decision(cycle.decision().clone()))
+        let decision = self.entered.last(py, |cycle| cycle.decision().clone());
+        decision.map(|decision| Decision::of(py, &decision))
     }
 
     /// Why there is no gate, where there can be none: claims do not wait for this cycle then. To be said once.
@@ -62,14 +64,8 @@ impl Cycle {
         Ok(slf)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let _ = (kind, value, traceback);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.leave(py)
     }
 }

@@ -6,7 +6,7 @@ use beadlock::Error;
 use beadlock::file::{self, Format, Locking, Rules, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::lock::{exit, not_held};
 use crate::raised;
@@ -117,15 +117,9 @@ impl FileLock {
         Ok(slf)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let _ = (value, traceback);
-        exit(py, kind.is_none(), self.end(py))
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        exit(py, raised, self.end(py))
     }
 }
 

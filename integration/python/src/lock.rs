@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use beadlock::{Claim, Error, Hold};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::raised;
 use crate::stack::{Popped, Stack};
@@ -78,15 +79,9 @@ impl Lock {
         Ok(slf)
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let _ = (value, traceback);
-        exit(py, kind.is_none(), self.end(py))
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        exit(py, raised, self.end(py))
     }
 }
 
@@ -115,13 +110,13 @@ pub fn not_held() -> PyErr {
 }
 
 /// The end of a `with` block. What the block has raised goes first: a loss is a warning then.
-pub fn exit(py: Python<'_>, is_quiet: bool, ended: PyResult<Option<Error>>) -> PyResult<()> {
+pub fn exit(py: Python<'_>, raised: &Bound<'_, PyTuple>, ended: PyResult<Option<Error>>) -> PyResult<()> {
     let wrong = match ended {
         Ok(None) => return Ok(()),
         Ok(Some(lost)) => raised::of(py, &lost),
         Err(error) => error,
     };
-    if is_quiet {
+    if raised.iter().all(|nothing| nothing.is_none()) {
         return Err(wrong);
     }
     let words = std::ffi::CString::new(wrong.value(py).to_string().replace('\0', "\\0"))?;

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import os
+import pickle
 import socket
 import subprocess
 
@@ -86,6 +87,18 @@ def test_a_cycle_of_a_claimed_database_is_not_entered(scene: Scene) -> None:
     with beadlock.Cycle(".beads"):
         entered = True
     assert entered
+
+
+def test_why_it_is_not_entered_goes_to_another_process(scene: Scene) -> None:
+    scene.lock_file.write_text(record(os.getpid()))
+    with pytest.raises(beadlock.Skipped) as skipped:
+        beadlock.Cycle(".beads").enter()
+    there = pickle.loads(pickle.dumps(skipped.value))
+    assert str(there) == str(skipped.value) == str(there.decision) == there.decision.message
+    fields = [name for name in dir(beadlock.Decision) if not name.startswith("_")]
+    for field in fields:
+        assert getattr(there.decision, field) == getattr(skipped.value.decision, field), field
+    assert len(fields) == 9 and there.decision.since is not None and there.decision
 
 
 def test_a_fork_of_a_cycle_leaves_its_gate_alone(scene: Scene) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from . import _beadlock, _threads
+
+C = TypeVar("C", bound="Cycle")
 
 
 class Cycle(_beadlock.Cycle):
@@ -27,11 +31,11 @@ class Cycle(_beadlock.Cycle):
     The gate is let go when this process ends. Work that commands do, which may outlive it, is for ``beadlock cycle -- CMD``.
     """
 
-    async def __aenter__(self) -> Cycle:
+    async def __aenter__(self: C) -> C:
         await _threads.acquire(self._enter_unless, self.leave)
         return self
 
-    async def __aexit__(self, kind: object, value: object, traceback: object) -> None:
+    async def __aexit__(self, *_raised: object) -> None:
         self.leave()
 
     def _enter_unless(self, _is_over: object) -> bool:

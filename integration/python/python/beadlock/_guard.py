@@ -24,7 +24,7 @@ class Guard:
     def __enter__(self: S) -> S:
         raise NotImplementedError
 
-    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         raise NotImplementedError
 
     async def acquire_async(self) -> None:
