@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Callable
+from typing import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -226,6 +226,18 @@ def test_a_decorated_function_has_it(scene: Scene) -> None:
     with pytest.raises(ZeroDivisionError):
         report(True)
     assert not scene.lock_file.exists()
+
+
+def test_what_would_run_without_the_lock_is_not_decorated(scene: Scene) -> None:
+    def lines() -> Iterator[int]:
+        yield 1
+
+    async def async_lines() -> AsyncIterator[int]:
+        yield 1
+
+    for generator in (lines, async_lines):
+        with pytest.raises(TypeError, match="take the lock inside it"):
+            beadlock.Lock(".beads")(generator)
 
 
 def test_threads_take_turns_with_one_lock_and_with_many(scene: Scene) -> None:

@@ -39,11 +39,13 @@ class Guard:
         await self.acquire_async()
         return self
 
-    async def __aexit__(self, kind: object, value: object, traceback: object) -> None:
-        await _threads.finish(lambda: self.__exit__(kind, value, traceback))
+    async def __aexit__(self, *raised: object) -> None:
+        await _threads.finish(lambda: self.__exit__(*raised))
 
     def __call__(self, function: F) -> F:
-        """The function, which has the lock whenever it runs; ``async def`` too."""
+        """The function, which has the lock whenever it runs; ``async def`` too. Not a generator: that runs after its call."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function!r} is a generator, which runs after its call: take the lock inside it")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
