@@ -130,6 +130,37 @@ def test_a_file_is_written_whole_with_backups(scene: Scene) -> None:
     assert [json.loads(pathlib.Path(f"todo.json.{i}").read_text())["n"] for i in (1, 2)] == [2, 1]
 
 
+def test_an_update_is_one_under_the_lock(scene: Scene) -> None:
+    path = pathlib.Path("todo.json")
+    for n in range(2):
+        with beadlock.update_json(path, default={"n": 0}) as todo:
+            assert not flock_is_free() and todo == {"n": n}
+            todo["n"] += 1
+    with pytest.raises(KeyError):
+        with beadlock.update_json(path) as todo:
+            todo["n"] = 7
+            raise KeyError
+    with pytest.raises(ValueError):
+        with beadlock.update_json(path) as todo:
+            todo["n"] = float("inf")
+    assert json.loads(path.read_text()) == {"n": 2} and flock_is_free()
+    path.write_text("{")
+    with pytest.raises(beadlock.BeadlockError, match="todo.json is not valid JSON: "):
+        with beadlock.update_json(path):
+            pass
+    assert path.read_text() == "{"
+
+    async def run() -> None:
+        async with beadlock.update_json_async("new.json", default=[], backups=0) as new:
+            new.append(1)
+            assert not pathlib.Path("new.json").exists()
+        async with beadlock.update_json_async("new.json", backups=0) as new:
+            new.append(2)
+
+    asyncio.run(run())
+    assert json.loads(pathlib.Path("new.json").read_text()) == [1, 2] and not pathlib.Path("new.json.1").exists()
+
+
 def test_what_is_no_json_or_not_of_the_schema_changes_nothing(scene: Scene) -> None:
     path = pathlib.Path("todo.json")
     beadlock.save_json(path, {"n": 1})

@@ -13,7 +13,7 @@ Waiting lets other threads run, and Ctrl-C ends it with nothing claimed. ``async
 
 from ._beadlock import Decision, should_skip_database
 from ._cycle import Cycle
-from ._file import FileLock, save_json, save_json_async
+from ._file import FileLock, save_json, save_json_async, update_json, update_json_async
 from ._lock import Lock
 from .errors import (
     BeadlockError,
@@ -46,4 +46,6 @@ __all__ = [
     "save_json",
     "save_json_async",
     "should_skip_database",
+    "update_json",
+    "update_json_async",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, AsyncIterator, Iterator, Optional, TypeVar, Union
 
 from . import _beadlock, _threads
 from ._guard import Guard
+from .errors import BeadlockError
 
 L = TypeVar("L", bound="FileLock")
 StrPath = Union[str, "os.PathLike[str]"]
@@ -76,6 +78,58 @@ async def save_json_async(
     text = _text(value)
     async with FileLock(path, wait=wait) as lock:
         await _threads.finish(lambda: lock._write_json(text, schema, backups))
+
+
+@contextlib.contextmanager
+def update_json(
+    path: StrPath,
+    *,
+    default: Any = None,
+    schema: Optional[StrPath] = None,
+    backups: int = 5,
+    wait: float = 30.0,
+) -> Iterator[Any]:
+    """The JSON in the file at ``path``, to be changed in a ``with`` block, all under its lock; ``default`` where there is no file.
+
+    At the end of the block it is written as ``save_json`` writes it; not when the block raises.
+
+    >>> with update_json("counts.json", default={}) as counts:
+    ...     counts["n"] = counts.get("n", 0) + 1
+    >>> with open("counts.json") as file:
+    ...     json.load(file)
+    {'n': 1}
+    """
+    with FileLock(path, wait=wait) as lock:
+        value = _value(lock, default)
+        yield value
+        lock.save_json(value, schema=schema, backups=backups)
+
+
+@contextlib.asynccontextmanager
+async def update_json_async(
+    path: StrPath,
+    *,
+    default: Any = None,
+    schema: Optional[StrPath] = None,
+    backups: int = 5,
+    wait: float = 30.0,
+) -> AsyncIterator[Any]:
+    """``update_json`` without blocking the event loop."""
+    async with FileLock(path, wait=wait) as lock:
+        value = await _threads.finish(lambda: _value(lock, default))
+        yield value
+        text = _text(value)
+        await _threads.finish(lambda: lock._write_json(text, schema, backups))
+
+
+def _value(lock: FileLock, default: Any) -> Any:
+    text = lock.read()
+    if text is None:
+        return default
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BeadlockError(f"{lock.path} is not valid JSON: {error}") from error
 
 
 def _text(value: Any) -> bytes:
