@@ -19,10 +19,14 @@
 # What is written under a lock that this shell has runs under it: lock_file, read, save_json, unlock_file. The same in a
 # pipeline or another subshell, for which the shell then has to wait before it unlocks.
 #
-# Limits. A lock ends with the shell: on its exit, on `set -e`, on a signal. It goes on where a trap of the script's own for INT
-# or TERM does, and where a command fails and the script goes on. There is no ERR trap: a function that sets one replaces the
-# script's, which it cannot see; `trap 'unlock_file "$fd"' ERR` does it. bash cannot close a descriptor on exec:
-# what a script leaves in the background keeps the lock when the script is killed with KILL, unless it was started by without_locks.
+# Traps for EXIT, ERR, INT and TERM, behind the script's own, see to it that a lock ends with its shell. It goes on where the shell
+# does: after a trap of the script's own for INT or TERM, and after a command that fails without `set -e`, because a script that
+# goes on relies on its lock; `trap 'unlock_file "$fd"' ERR` is for one that does not. The ERR trap is set by `source`, and does
+# nothing without a lock. One that the script sets later takes its place; under `set -E` lock_file puts ours behind that.
+#
+# Limits. bash cannot close a descriptor on exec: what a script leaves in the background keeps the lock when the script is killed
+# with KILL, or ends by `exit` in its own EXIT trap, unless it was started by without_locks. Names that begin with _file_ops_,
+# _fo_ or _FILE_OPS_ are ours.
 
 if [[ -z "${BASH_VERSINFO[0]-}" || "${BASH_VERSINFO[0]}" -lt 4 ]]; then
   echo "file-ops: needs bash 4 or later" >&2
@@ -30,16 +34,19 @@ if [[ -z "${BASH_VERSINFO[0]-}" || "${BASH_VERSINFO[0]}" -lt 4 ]]; then
   return 1 2>/dev/null || exit 1
 fi
 
-# Sourced twice, it forgets no lock.
-if [[ -z "${_FILE_OPS_LOADED-}" ]]; then
+# Sourced twice, it forgets no lock. A script that this one starts has none of them, whatever is exported.
+if [[ "${_FILE_OPS_LOADED-}" != "$$" ]]; then
   _FILE_OPS_LOADED="$$"
   # By descriptor: the file that it locks, and the process that did.
   _FILE_OPS_PATH=()
   _FILE_OPS_OWNER=()
+  # And the lock file of a wait that has not ended.
+  _FILE_OPS_OPENED=()
   LOCK_FD=""
-  # The codes are the document's, and are not settings.
+  # The codes are the document's, and are not settings; the script may have made them readonly.
   # shellcheck disable=SC2034 # for scripts
-  E_SUCCESS=0 E_LOCK_FAILED=8
+  [[ "${E_SUCCESS-}" == 0 ]] || E_SUCCESS=0
+  [[ "${E_LOCK_FAILED-}" == 8 ]] || E_LOCK_FAILED=8
 fi
 
 lock_file() {
@@ -47,12 +54,12 @@ lock_file() {
     echo "file-ops: usage: lock_file FILE FD_VAR [SECONDS]" >&2
     return 8
   fi
-  # No name here may be that of the caller's variable.
   local _file_ops_path _file_ops_fd _file_ops_wait="${3:-${FILE_OPS_TIMEOUT:-30}}"
   if ! _file_ops_resolve "$1" || ! _file_ops_acquire "$_file_ops_path" "$_file_ops_wait"; then
     return 8
   fi
-  if ! printf -v "$2" '%s' "$_file_ops_fd"; then
+  # A readonly one is an error to newer bash alone.
+  if ! printf -v "$2" '%s' "$_file_ops_fd" || [[ "${!2}" != "$_file_ops_fd" ]]; then
     unlock_file "$_file_ops_fd"
     return 8
   fi
@@ -60,17 +67,17 @@ lock_file() {
 }
 
 unlock_file() {
-  local fd="${1-}"
+  local _fo_fd="${1-}"
   if [[ "$#" -eq 0 ]]; then
-    fd="${LOCK_FD-}"
+    _fo_fd="${LOCK_FD-}"
   fi
-  if [[ ! "$fd" =~ ^2(0[0-9]|10)$ || -z "${_FILE_OPS_PATH[fd]-}" ]]; then
+  if [[ ! "$_fo_fd" =~ ^2(0[0-9]|10)$ || -z "${_FILE_OPS_PATH[_fo_fd]-}" ]]; then
     return 0
   fi
-  if [[ "${LOCK_FD-}" == "$fd" ]]; then
+  if [[ "${LOCK_FD-}" == "$_fo_fd" ]]; then
     LOCK_FD=""
   fi
-  _file_ops_release "$fd"
+  _file_ops_release "$_fo_fd"
   _file_ops_untrap
 }
 
@@ -79,10 +86,12 @@ save_json() {
     echo "file-ops: usage: save_json FILE [JSON]" >&2
     return 2
   fi
+  # In front of a call it would outlive the call, in the posix mode of older bash.
+  local FILE_OPS_FORMAT=json
   if [[ "$#" -eq 1 ]]; then
-    FILE_OPS_FORMAT=json atomic_write "$1"
+    atomic_write "$1"
   else
-    printf '%s\n' "$2" 2>/dev/null | FILE_OPS_FORMAT=json atomic_write "$1"
+    printf '%s\n' "$2" 2>/dev/null | atomic_write "$1"
   fi
 }
 
@@ -92,11 +101,11 @@ atomic_write() {
 }
 
 without_locks() {
-  local fd
+  local _fo_fd
   # In the background the process around CMD is a copy of this shell. Its own locks it keeps.
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ -n "${_FILE_OPS_PATH[fd]-}" && "${_FILE_OPS_OWNER[fd]}" != "$BASHPID" ]]; then
-      unlock_file "$fd"
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ -n "${_FILE_OPS_PATH[_fo_fd]-}" && "${_FILE_OPS_OWNER[_fo_fd]}" != "$BASHPID" ]]; then
+      unlock_file "$_fo_fd"
     fi
   done
   _file_ops_apart "$@"
@@ -104,9 +113,9 @@ without_locks() {
 
 # Runs these words without the descriptors of any lock.
 _file_ops_apart() (
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ -n "${_FILE_OPS_PATH[fd]-}" ]]; then
-      _file_ops_close "$fd"
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ -n "${_FILE_OPS_PATH[_fo_fd]-}" ]]; then
+      _file_ops_close "$_fo_fd"
     fi
   done
   if [[ "$(type -t -- "${1-}")" == file ]]; then
@@ -119,6 +128,7 @@ _file_ops_apart() (
 
 _file_ops_write() {
   set +e +u +f
+  shopt -u nocasematch
   IFS=$' \t\n'
   trap - ERR DEBUG RETURN
   if [[ "$#" -ne 1 ]]; then
@@ -126,17 +136,17 @@ _file_ops_write() {
     exit 2
   fi
   _file_ops_resolve "$1" || exit 1
-  path="$_file_ops_path" tmp="$_file_ops_path.tmp" staged="" mask=$(umask)
-  [[ ! -e "$path" || -f "$path" ]] || _file_ops_fail "it is no regular file"
-  backups="${FILE_OPS_BACKUPS:-5}" format="${FILE_OPS_FORMAT:-}"
-  if [[ -z "$format" ]]; then
-    case "$path" in
-      *.json) format=json ;;
-      *.jsonl | *.ndjson) format=jsonl ;;
-      *) format=any ;;
+  _fo_path="$_file_ops_path" _fo_tmp="$_file_ops_path.tmp" _fo_staged="" _fo_mask=$(umask)
+  [[ ! -e "$_fo_path" || -f "$_fo_path" ]] || _file_ops_fail "it is no regular file"
+  _fo_backups="${FILE_OPS_BACKUPS:-5}" _fo_format="${FILE_OPS_FORMAT:-}"
+  if [[ -z "$_fo_format" ]]; then
+    case "$_fo_path" in
+      *.json) _fo_format=json ;;
+      *.jsonl | *.ndjson) _fo_format=jsonl ;;
+      *) _fo_format=any ;;
     esac
   fi
-  if [[ ! "$backups" =~ ^[0-9]{1,3}$ || ! "$format" =~ ^(json|jsonl|any)$ ]]; then
+  if [[ ! "$_fo_backups" =~ ^[0-9]{1,3}$ || ! "$_fo_format" =~ ^(json|jsonl|any)$ ]]; then
     echo "file-ops: FILE_OPS_BACKUPS is a number, FILE_OPS_FORMAT is json, jsonl or any" >&2
     exit 2
   fi
@@ -149,44 +159,44 @@ _file_ops_write() {
   _file_ops_stage
   _file_ops_validate
   _file_ops_attributes
-  sync "$tmp" || _file_ops_fail "$tmp could not be synced"
-  _file_ops_is_held "$held" "$path.lock" || _file_ops_fail "its lock was lost: $path.lock was deleted, replaced or let go"
+  command sync "$_fo_tmp" || _file_ops_fail "$_fo_tmp could not be synced"
+  _file_ops_is_held "$_fo_held" "$_fo_path.lock" || _file_ops_fail "its lock was lost: $_fo_path.lock was deleted, replaced or let go"
   _file_ops_backup
   # It has the lock's descriptor: should this shell be killed now, nobody else begins before it has ended.
-  command mv -f -- "$tmp" "$path" || _file_ops_fail "$tmp could not be renamed"
-  staged=""
-  if ! sync "${path%/*}/"; then
-    echo "file-ops: $path is written, but its directory could not be synced" >&2
+  command mv -f -- "$_fo_tmp" "$_fo_path" || _file_ops_fail "$_fo_tmp could not be renamed"
+  _fo_staged=""
+  if ! command sync "${_fo_path%/*}/"; then
+    echo "file-ops: $_fo_path is written, but its directory could not be synced" >&2
     exit 1
   fi
 }
 
 # The lock within $1 seconds, in `held`. Under a lock of the shell around this one: that, and a turn among its other children.
 _file_ops_enter() {
-  local fd
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ "${_FILE_OPS_PATH[fd]-}" == "$path" && "$path.lock" -ef "/dev/fd/$fd" ]]; then
+  local _fo_fd
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ "${_FILE_OPS_PATH[_fo_fd]-}" == "$_fo_path" && "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
       # Somebody has it; and by this descriptor, which is still locked then.
-      if ! flock -x -n "$path.lock" true && flock -x -n "$fd"; then
-        held="$fd"
+      if ! command flock -x -n "$_fo_path.lock" true && command flock -x -n "$_fo_fd"; then
+        _fo_held="$_fo_fd"
         umask 077
-        _file_ops_flock "$tmp" "$tmp" "$1"
-        return
+        _file_ops_flock "$_fo_tmp" "$_fo_tmp" "$1" || return 8
+        return 0
       fi
     fi
   done
-  _file_ops_acquire "$path" "$1" || return 8
-  held="$_file_ops_fd"
+  _file_ops_acquire "$_fo_path" "$1" || return 8
+  _fo_held="$_file_ops_fd"
 }
 
 _file_ops_fail() {
-  echo "file-ops: $path is unchanged: $1" >&2
+  echo "file-ops: $_fo_path is unchanged: $1" >&2
   exit 1
 }
 
 _file_ops_discard() {
-  if [[ -n "$staged" ]]; then
-    command rm -f -- "$tmp"
+  if [[ -n "$_fo_staged" ]]; then
+    command rm -f -- "$_fo_tmp"
   fi
 }
 
@@ -199,40 +209,40 @@ _file_ops_interrupted() {
 # Standard input, whole, in the temporary file, which nobody else may read as yet.
 _file_ops_stage() {
   umask 077
-  if [[ "${_FILE_OPS_PATH[held]-}" == "$path" && "${_FILE_OPS_OWNER[held]-}" == "$BASHPID" ]]; then
+  if [[ "${_FILE_OPS_PATH[_fo_held]-}" == "$_fo_path" && "${_FILE_OPS_OWNER[_fo_held]-}" == "$BASHPID" ]]; then
     # Left by somebody who was killed.
-    command rm -f -- "$tmp"
+    command rm -f -- "$_fo_tmp"
     set -C
-    : 2>/dev/null >"$tmp" || _file_ops_fail "$tmp cannot be made"
-    staged=1
+    : 2>/dev/null >"$_fo_tmp" || _file_ops_fail "$_fo_tmp cannot be made"
+    _fo_staged=1
     set +C
   else
     # Made, or found, when it was our turn.
-    staged=1
-    command chmod 600 "$tmp"
-    : >|"$tmp"
+    _fo_staged=1
+    command chmod 600 "$_fo_tmp"
+    : >|"$_fo_tmp"
   fi
   # What it comes from may hang, or outlive us: it is not to keep the lock.
-  _file_ops_apart cat >>"$tmp" || _file_ops_fail "not all of it could be written to $tmp"
+  _file_ops_apart "$(type -P cat)" >>"$_fo_tmp" || _file_ops_fail "not all of it could be written to $_fo_tmp"
 }
 
 _file_ops_validate() {
-  local why
-  case "$format" in
+  local _fo_why
+  case "$_fo_format" in
     any)
       # What a command before a pipe that has failed leaves.
-      [[ -s "$tmp" ]] || _file_ops_fail "there is nothing on stdin"
+      [[ -s "$_fo_tmp" ]] || _file_ops_fail "there is nothing on stdin"
       ;;
     *)
-      why=$("_file_ops_$format" 2>&1 >/dev/null) || _file_ops_fail "this is no valid ${format^^}: ${why:-not one value}"
+      _fo_why=$("_file_ops_$_fo_format" 2>&1 >/dev/null) || _file_ops_fail "this is no valid ${_fo_format^^}: ${_fo_why:-not one value}"
       ;;
   esac
 }
 
 # One JSON value in UTF-8, of numbers that JSON has.
 _file_ops_json() {
-  if type -P jq >/dev/null; then
-    iconv -f UTF-8 -t UTF-8 "$tmp" && jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$tmp"
+  if _file_ops_has_jq; then
+    command iconv -f UTF-8 -t UTF-8 "$_fo_tmp" && command jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$_fo_tmp"
   else
     _file_ops_python 'json.loads(text, parse_constant=int)'
   fi
@@ -240,74 +250,79 @@ _file_ops_json() {
 
 # One such value in each line.
 _file_ops_jsonl() {
-  if type -P jq >/dev/null; then
+  if _file_ops_has_jq; then
     # In one piece: for a line of many jq 1.6 has no exit code.
-    iconv -f UTF-8 -t UTF-8 "$tmp" && jq -esR 'rtrimstr("\n") | split("\n")
+    command iconv -f UTF-8 -t UTF-8 "$_fo_tmp" && command jq -esR 'rtrimstr("\n") | split("\n")
       | map(if test("\\S") then fromjson else error("an empty line") end)
-      | if [.. | numbers | isnan or isinfinite] | any then error("no number") else true end' "$tmp"
+      | if [.. | numbers | isnan or isinfinite] | any then error("no number") else true end' "$_fo_tmp"
   else
-    _file_ops_python '[json.loads(line, parse_constant=int) for line in text.removesuffix("\n").split("\n") if text]'
+    _file_ops_python '[json.loads(line, parse_constant=int) for line in text[:-1 if text[-1:] == "\n" else None].split("\n") if text]'
   fi
+}
+
+# jq alone would mend what is no UTF-8.
+_file_ops_has_jq() {
+  type -P jq >/dev/null && type -P iconv >/dev/null
 }
 
 _file_ops_python() {
   if ! type -P python3 >/dev/null; then
-    echo "it cannot be told without jq or python3" >&2
+    echo "it cannot be told without jq and iconv, or python3" >&2
     return 1
   fi
-  python3 -c 'import json, sys
+  command python3 -c 'import json, sys
 try:
     text = open(sys.argv[1], encoding="utf-8", newline="\n").read()
     '"$1"'
 except ValueError as e:
-    sys.exit(str(e))' "$tmp"
+    sys.exit(str(e))' "$_fo_tmp"
 }
 
 # Mode and owner of the file that it replaces; those of any new file where there is none.
 _file_ops_attributes() {
-  if [[ ! -e "$path" ]]; then
-    umask "$mask"
+  if [[ ! -e "$_fo_path" ]]; then
+    umask "$_fo_mask"
     # Without a who, it heeds the umask.
-    command chmod =rw "$tmp" || _file_ops_fail "the mode of $tmp cannot be set"
-    return
+    command chmod =rw "$_fo_tmp" || _file_ops_fail "the mode of $_fo_tmp cannot be set"
+    return 0
   fi
-  if ! command cp --attributes-only --preserve=mode,ownership -- "$path" "$tmp" 2>/dev/null; then
+  if ! command cp --attributes-only --preserve=mode,ownership -- "$_fo_path" "$_fo_tmp" 2>/dev/null; then
     # Not GNU's.
-    command chmod "$(stat -f %Lp "$path")" "$tmp" || _file_ops_fail "its mode cannot be kept"
+    command chmod "$(command stat -f %Lp "$_fo_path")" "$_fo_tmp" || _file_ops_fail "its mode cannot be kept"
   fi
   # Whoever may not give files away has made his own, and says nothing.
-  [[ "$(_file_ops_owner "$path")" == "$(_file_ops_owner "$tmp")" ]] || _file_ops_fail "its owner and group cannot be kept"
+  [[ "$(_file_ops_owner "$_fo_path")" == "$(_file_ops_owner "$_fo_tmp")" ]] || _file_ops_fail "its owner and group cannot be kept"
 }
 
 _file_ops_owner() {
-  stat -c %u:%g "$1" 2>/dev/null || stat -f %u:%g "$1"
+  command stat -c %u:%g "$1" 2>/dev/null || command stat -f %u:%g "$1"
 }
 
 # The file as it is becomes $path.1, and what was that $path.2, up to the first that is missing.
 _file_ops_backup() {
-  local last each
+  local _fo_last _fo_each
   # The last one, too: whoever made it was killed before he renamed.
-  if [[ "$backups" -eq 0 || ! -e "$path" || "$path" -ef "$path.1" ]]; then
+  if [[ "$_fo_backups" -eq 0 || ! -e "$_fo_path" || "$_fo_path" -ef "$_fo_path.1" ]]; then
     return 0
   fi
-  for ((last = 1; last < backups; last++)); do
-    [[ -e "$path.$last" || -L "$path.$last" ]] || break
+  for ((_fo_last = 1; _fo_last < _fo_backups; _fo_last++)); do
+    [[ -e "$_fo_path.$_fo_last" || -L "$_fo_path.$_fo_last" ]] || break
   done
-  for ((each = last; each > 0; each--)); do
-    [[ ! -d "$path.$each" ]] || _file_ops_fail "$path.$each is a directory, and no backup"
+  for ((_fo_each = _fo_last; _fo_each > 0; _fo_each--)); do
+    [[ ! -d "$_fo_path.$_fo_each" ]] || _file_ops_fail "$_fo_path.$_fo_each is a directory, and no backup"
   done
-  for ((each = last; each > 1; each--)); do
-    command mv -f -- "$path.$((each - 1))" "$path.$each" || _file_ops_fail "$path.$((each - 1)) cannot be moved"
+  for ((_fo_each = _fo_last; _fo_each > 1; _fo_each--)); do
+    command mv -f -- "$_fo_path.$((_fo_each - 1))" "$_fo_path.$_fo_each" || _file_ops_fail "$_fo_path.$((_fo_each - 1)) cannot be moved"
   done
   # A link, which cannot be half there; a copy only where links are refused.
-  command ln -f -- "$path" "$path.1" 2>/dev/null ||
-    { command cp -p -- "$path" "$path.1.tmp" && command mv -f -- "$path.1.tmp" "$path.1"; } ||
-    _file_ops_fail "$path.1 cannot be made"
+  command ln -f -- "$_fo_path" "$_fo_path.1" 2>/dev/null ||
+    { command cp -p -- "$_fo_path" "$_fo_path.1.tmp" && command mv -f -- "$_fo_path.1.tmp" "$_fo_path.1"; } ||
+    _file_ops_fail "$_fo_path.1 cannot be made"
 }
 
 # Descriptor $1 is still that of the file named $2, and still locked.
 _file_ops_is_held() {
-  [[ "$2" -ef "/dev/fd/$1" ]] && flock -x -n "$1"
+  [[ "$2" -ef "/dev/fd/$1" ]] && command flock -x -n "$1"
 }
 
 # --- The lock.
@@ -329,11 +344,11 @@ _file_ops_resolve() {
 
 # The lock on $1, a resolved name, within $2 seconds: its descriptor is in _file_ops_fd.
 _file_ops_acquire() {
-  local fd
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ "${_FILE_OPS_OWNER[fd]-}" == "$BASHPID" ]] &&
-      [[ "${_FILE_OPS_PATH[fd]}" == "$1" || "$1.lock" -ef "/dev/fd/$fd" ]]; then
-      echo "Cannot acquire lock on $1 (this shell has it already, on descriptor $fd; unlock_file $fd first)" >&2
+  local _fo_fd
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ "${_FILE_OPS_OWNER[_fo_fd]-}" == "$BASHPID" ]] &&
+      { [ "${_FILE_OPS_PATH[_fo_fd]}" = "$1" ] || [[ "$1.lock" -ef "/dev/fd/$_fo_fd" ]]; }; then
+      echo "Cannot acquire lock on $1 (this shell has it already, on descriptor $_fo_fd; unlock_file $_fo_fd first)" >&2
       return 8
     fi
   done
@@ -343,83 +358,93 @@ _file_ops_acquire() {
 
 # An flock on file $1, made when it is missing, for $2 as it is called and entered, within $3 seconds.
 _file_ops_flock() {
-  local name="$1" path="$2" wait="$3" began="$SECONDS" left fd code why
-  if [[ ! "$wait" =~ ^[0-9]{1,9}$ ]]; then
-    echo "Cannot acquire lock on $path (a timeout is whole seconds, and not $wait)" >&2
+  local _fo_name="$1" _fo_path="$2" _fo_wait="$3" _fo_began="$SECONDS" _fo_left _fo_fd _fo_code _fo_why
+  # Those of the waits whose traps this is in.
+  local _fo_opened="${_fo_opened-} "
+  if [[ ! "$_fo_wait" =~ ^[0-9]{1,9}$ ]]; then
+    echo "Cannot acquire lock on $_fo_path (a timeout is whole seconds, and not $_fo_wait)" >&2
     return 8
   fi
-  wait=$((10#$wait))
+  _fo_wait=$((10#$_fo_wait))
   if ! type -P flock >/dev/null; then
-    echo "Cannot acquire lock on $path (there is no flock here; it is part of util-linux)" >&2
+    echo "Cannot acquire lock on $_fo_path (there is no flock here; it is part of util-linux)" >&2
     return 8
   fi
-  for ((fd = 200; fd <= 210; fd++)); do
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    # Left by Ctrl-C in an interactive shell, which ends its functions where they are.
+    if [[ "$_fo_opened" != *" $_fo_fd "* && "${_FILE_OPS_OPENED[_fo_fd]-}" -ef "/dev/fd/$_fo_fd" ]]; then
+      _file_ops_close "$_fo_fd"
+    fi
     # Whoever has opened it: somebody else's is never closed.
-    if ! { true >&"$fd"; } 2>/dev/null; then
+    if ! { true >&"$_fo_fd"; } 2>/dev/null; then
       break
     fi
   done
-  if [[ "$fd" -gt 210 ]]; then
+  if [[ "$_fo_fd" -gt 210 ]]; then
     echo "File descriptor 210 already in use (as 200 to 209 are; unlock a file first)" >&2
     return 8
   fi
 
+  _fo_opened+="$_fo_fd "
   while true; do
-    if ! _file_ops_open "$fd" "$name" 2>/dev/null; then
+    _FILE_OPS_OPENED[_fo_fd]="$_fo_name"
+    if ! _file_ops_open "$_fo_fd" "$_fo_name" 2>/dev/null; then
+      unset "_FILE_OPS_OPENED[$_fo_fd]"
       # Once more, for its words.
-      why=$(_file_ops_open "$fd" "$name" 2>&1) || true
-      why="${why%%$'\n'*}" why="${why##*: }"
-      if [[ "$(ulimit -n)" != unlimited && "$(ulimit -n)" -le "$fd" ]]; then
-        why="descriptor $fd cannot be opened: ulimit -n is $(ulimit -n), and 211 is needed"
+      _fo_why=$(_file_ops_open "$_fo_fd" "$_fo_name" 2>&1) || true
+      _fo_why="${_fo_why%%$'\n'*}" _fo_why="${_fo_why##*: }"
+      if [[ "$(ulimit -n)" != unlimited && "$(ulimit -n)" -le "$_fo_fd" ]]; then
+        _fo_why="descriptor $_fo_fd cannot be opened: ulimit -n is $(ulimit -n), and 211 is needed"
       fi
-      echo "Cannot acquire lock on $path ($name: $why)" >&2
+      echo "Cannot acquire lock on $_fo_path ($_fo_name: $_fo_why)" >&2
       return 8
     fi
-    code=0
-    flock -x -n "$fd" || code=$?
-    if [[ "$code" -eq 1 ]] && _file_ops_is_inside "$name"; then
-      _file_ops_close "$fd"
-      echo "Cannot acquire lock on $path (the beadlock hold that this runs in has it; in there: beadlock write)" >&2
+    _fo_code=0
+    command flock -x -n "$_fo_fd" || _fo_code=$?
+    if [[ "$_fo_code" -eq 1 ]] && _file_ops_is_inside "$_fo_name"; then
+      _file_ops_close "$_fo_fd"
+      echo "Cannot acquire lock on $_fo_path (the beadlock hold that this runs in has it; in there: beadlock write)" >&2
       return 8
     fi
-    while [[ "$code" -eq 1 ]]; do
-      left=$((wait - (SECONDS - began)))
-      if [[ "$left" -le 0 ]]; then
-        _file_ops_say_held "$name" "$path" "$wait"
-        _file_ops_close "$fd"
+    while [[ "$_fo_code" -eq 1 ]]; do
+      _fo_left=$((_fo_wait - (SECONDS - _fo_began)))
+      if [[ "$_fo_left" -le 0 ]]; then
+        _file_ops_say_held "$_fo_name" "$_fo_path" "$_fo_wait"
+        _file_ops_close "$_fo_fd"
         return 8
       fi
       # bash runs a trap when the command in front of it has ended: within a second. Else it waits in one piece, in its turn.
       if [[ -n "$(trap -p HUP INT QUIT TERM)" ]]; then
-        left=1
+        _fo_left=1
       fi
-      code=0
-      flock -x -w "$left" "$fd" || code=$?
+      _fo_code=0
+      command flock -x -w "$_fo_left" "$_fo_fd" || _fo_code=$?
     done
-    if [[ "$code" -ne 0 ]]; then
-      _file_ops_close "$fd"
-      echo "Cannot acquire lock on $path (flock has failed, exit $code)" >&2
+    if [[ "$_fo_code" -ne 0 ]]; then
+      _file_ops_close "$_fo_fd"
+      echo "Cannot acquire lock on $_fo_path (flock has failed, exit $_fo_code)" >&2
       return 8
     fi
-    if [[ "$name" -ef "/dev/fd/$fd" ]]; then
+    if [[ "$_fo_name" -ef "/dev/fd/$_fo_fd" ]]; then
       break
     fi
     # Somebody has deleted or replaced it meanwhile: what is locked now is nobody's any more.
-    _file_ops_close "$fd"
+    _file_ops_close "$_fo_fd"
   done
-  _FILE_OPS_PATH[fd]="$path"
-  _FILE_OPS_OWNER[fd]="$BASHPID"
-  _file_ops_fd="$fd"
+  _FILE_OPS_PATH[_fo_fd]="$_fo_path"
+  _FILE_OPS_OWNER[_fo_fd]="$BASHPID"
+  unset "_FILE_OPS_OPENED[$_fo_fd]"
+  _file_ops_fd="$_fo_fd"
 }
 
 # Lock file $1 is held by a `beadlock hold` that this shell runs in, and would wait for itself.
 _file_ops_is_inside() {
-  local id file
-  if [[ -z "${BEADLOCK_HELD_ID-}" ]] || ! file=$(stat -c %d:%i "$1" 2>/dev/null); then
+  local _fo_id _fo_file IFS=' '
+  if [[ -z "${BEADLOCK_HELD_ID-}" ]] || ! _fo_file=$(command stat -c %d:%i "$1" 2>/dev/null); then
     return 1
   fi
-  for id in "${BEADLOCK_HELD_ID}" ${BEADLOCK_HELD_IDS-}; do
-    if [[ "${id%:*}" == "$file" ]] && kill -0 "${id##*:}" 2>/dev/null; then
+  for _fo_id in "${BEADLOCK_HELD_ID}" ${BEADLOCK_HELD_IDS-}; do
+    if [[ "${_fo_id%:*}" == "$_fo_file" ]] && { [[ -d "/proc/${_fo_id##*:}" ]] || kill -0 "${_fo_id##*:}" 2>/dev/null; }; then
       return 0
     fi
   done
@@ -432,105 +457,135 @@ _file_ops_open() {
     echo "it is no regular file" >&2
     return 1
   fi
-  eval "command exec $1<>\"\$2\"" || eval "command exec $1<\"\$2\""
+  local _fo_how
+  for _fo_how in '<>' '<'; do
+    # In posix mode an exec that fails ends the shell. (Not by `command`; but by that bash 4.0 forgets what its functions were
+    # called with.)
+    if ! shopt -qo posix || (eval "exec $1$_fo_how\"\$2\""); then
+      eval "exec $1$_fo_how\"\$2\"" && return 0
+    fi
+  done
+  return 1
 }
 
 _file_ops_close() {
-  eval "command exec $1>&-"
+  unset "_FILE_OPS_OPENED[$1]"
+  eval "exec $1>&-"
 }
 
 # Lets go of descriptor $1. A lock of the shell around this subshell stays; only the copy of its descriptor goes.
 _file_ops_release() {
-  local fd="$1" path="${_FILE_OPS_PATH[$1]}" owner="${_FILE_OPS_OWNER[$1]}" now
-  unset "_FILE_OPS_PATH[$fd]" "_FILE_OPS_OWNER[$fd]"
-  if ! { true >&"$fd"; } 2>/dev/null; then
+  local _fo_fd="$1" _fo_path="${_FILE_OPS_PATH[$1]}" _fo_owner="${_FILE_OPS_OWNER[$1]}" _fo_now
+  unset "_FILE_OPS_PATH[$_fo_fd]" "_FILE_OPS_OWNER[$_fo_fd]"
+  if ! { true >&"$_fo_fd"; } 2>/dev/null; then
     return 0
   fi
-  if [[ "$owner" == "$BASHPID" && ! "$path.lock" -ef "/dev/fd/$fd" ]]; then
+  if [[ "$_fo_owner" == "$BASHPID" && ! "$_fo_path.lock" -ef "/dev/fd/$_fo_fd" ]]; then
     # The script may have closed it, and opened something of its own there.
-    now=$(command readlink "/proc/self/fd/$fd" 2>/dev/null) || now=""
-    now="${now##*/}"
-    if [[ -n "$now" && "${now% (deleted)}" != "${path##*/}.lock" ]]; then
+    _fo_now=$(command readlink "/proc/self/fd/$_fo_fd" 2>/dev/null) || _fo_now=""
+    _fo_now="${_fo_now##*/}"
+    if [[ -n "$_fo_now" && "${_fo_now% (deleted)}" != "${_fo_path##*/}.lock" ]]; then
       return 0
     fi
-    echo "file-ops: the lock on $path was lost: $path.lock was deleted or replaced while it was held" >&2
+    echo "file-ops: the lock on $_fo_path was lost: $_fo_path.lock was deleted or replaced while it was held" >&2
   fi
-  if [[ "$owner" == "$BASHPID" ]]; then
+  if [[ "$_fo_owner" == "$BASHPID" ]]; then
     # Not by closing alone: a child in the background has the descriptor too.
-    flock -u "$fd" 2>/dev/null || true
+    command flock -u "$_fo_fd" 2>/dev/null || true
   fi
-  _file_ops_close "$fd"
+  _file_ops_close "$_fo_fd"
 }
 
 _file_ops_release_all() {
-  local fd
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ "${_FILE_OPS_OWNER[fd]-}" == "$BASHPID" ]]; then
-      _file_ops_release "$fd"
+  local _fo_fd
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ "${_FILE_OPS_OWNER[_fo_fd]-}" == "$BASHPID" ]]; then
+      _file_ops_release "$_fo_fd"
     fi
   done
 }
 
 # File $1 is locked, for $2 as it is called; $3 seconds were waited.
 _file_ops_say_held() {
-  local holders
-  holders=$(_file_ops_holders "$1" "$BASHPID") || true
+  local _fo_holders
+  _fo_holders=$(_file_ops_holders "$1" "$BASHPID") || true
   {
     echo "Failed to acquire lock (timeout after ${3}s)"
-    echo "Cannot acquire lock on $2 (another process may be active)${holders:+: held by $holders};" \
+    echo "Cannot acquire lock on $2 (another process may be active)${_fo_holders:+: held by $_fo_holders};" \
       "wait for it, allow more time, or look for a stuck process: lsof +D ${2%/*}/"
   } >&2
 }
 
 # Who has an flock on $1, where /proc shows it: at most three. In a substitution, whose process, and $2, have only inherited it.
 _file_ops_holders() {
-  local entry pid name found=()
+  local _fo_entry _fo_pid _fo_name _fo_found=()
   set +e +u +f
   shopt -s nullglob
-  for entry in /proc/[0-9]*/fd/*; do
-    pid="${entry#/proc/}" pid="${pid%%/*}"
-    if [[ "$entry" -ef "$1" && "$pid" != "$2" && "$pid" != "$BASHPID" ]] &&
-      [[ "$(cat "/proc/$pid/fdinfo/${entry##*/}" 2>/dev/null)" == *FLOCK* ]]; then
-      read -r name 2>/dev/null <"/proc/$pid/comm"
-      found+=("PID $pid (${name//[^[:print:]]/?})")
+  for _fo_entry in /proc/[0-9]*/fd/*; do
+    _fo_pid="${_fo_entry#/proc/}" _fo_pid="${_fo_pid%%/*}"
+    if [[ "$_fo_entry" -ef "$1" && "$_fo_pid" != "$2" && "$_fo_pid" != "$BASHPID" ]] &&
+      [[ "$(command cat "/proc/$_fo_pid/fdinfo/${_fo_entry##*/}" 2>/dev/null)" == *FLOCK* ]]; then
+      read -r _fo_name 2>/dev/null <"/proc/$_fo_pid/comm"
+      _fo_found+=("PID $_fo_pid (${_fo_name//[^[:print:]]/?})")
     fi
-    [[ "${#found[@]}" -lt 3 ]] || break
+    [[ "${#_fo_found[@]}" -lt 3 ]] || break
   done
-  printf -v name ', %s' "${found[@]}"
-  [[ "${#found[@]}" -eq 0 ]] || echo "${name#, }"
+  printf -v _fo_name ', %s' "${_fo_found[@]}"
+  [[ "${#_fo_found[@]}" -eq 0 ]] || echo "${_fo_name#, }"
 }
 
 # --- Traps: the script's own stay, and run first.
 
-# Sets _file_ops_trap to what is to run on $1. False where nothing is.
-_file_ops_trap_of() {
-  # No effect but one: a subshell has only shown its parent's traps until now, and shows its own from here on.
-  trap - KILL
-  eval "set -- $(trap -p "$1")"
+# Sets _file_ops_trap to what runs by a trap that `trap -p` prints as $1. False where there is none.
+_file_ops_trap_in() {
+  eval "set -- $1"
   _file_ops_trap="${3-}"
   [[ "$#" -gt 0 ]]
 }
 
-_file_ops_trap() {
-  local _file_ops_trap signal
-  _file_ops_trap_of EXIT || true
-  if [[ "$_file_ops_trap" != *_file_ops_release_all ]]; then
-    trap -- "${_file_ops_trap:+$_file_ops_trap$'\n'}_file_ops_release_all" EXIT
+_file_ops_trap_of() {
+  local _fo_err=""
+  if [[ "$BASH_SUBSHELL" -gt 0 && "$-" == *E* ]]; then
+    _fo_err=$(trap -p ERR)
   fi
+  # No effect but one: a subshell has only shown its parent's traps until now, and shows its own from here on.
+  trap - KILL
+  # Which then has lost the one that it has from its parent, in bash 4.2 and 4.3.
+  eval "$_fo_err"
+  _file_ops_trap_in "$(trap -p "$1")"
+}
+
+# Puts $1 behind what is in _file_ops_trap, once.
+_file_ops_behind() {
+  if [[ "$_file_ops_trap" != *"$1" ]]; then
+    _file_ops_trap="${_file_ops_trap:+$_file_ops_trap$'\n'}$1"
+  fi
+}
+
+_file_ops_trap() {
+  local _file_ops_trap _fo_signal
+  _file_ops_trap_of EXIT || true
+  _file_ops_behind _file_ops_release_all
+  trap -- "$_file_ops_trap" EXIT
   # Where the script has one, it says whether the shell goes on, and then so does the lock.
-  for signal in INT TERM; do
-    if ! _file_ops_trap_of "$signal"; then
+  for _fo_signal in INT TERM; do
+    if ! _file_ops_trap_of "$_fo_signal"; then
       # shellcheck disable=SC2064 # now is when the name is known
-      trap "_file_ops_signalled $signal" "$signal"
+      trap "_file_ops_signalled $_fo_signal" "$_fo_signal"
     fi
   done
+  # One that the script has set after ours is seen here under errtrace. Without, nothing is, and one set here would replace it.
+  if [[ "$-" == *E* ]] && _file_ops_trap_of ERR; then
+    _file_ops_behind _file_ops_failed
+    trap -- "$_file_ops_trap" ERR
+  fi
 }
 
 # With the last lock of this shell, ours go.
 _file_ops_untrap() {
-  local fd _file_ops_trap signal
-  for ((fd = 200; fd <= 210; fd++)); do
-    if [[ "${_FILE_OPS_OWNER[fd]-}" == "$BASHPID" ]]; then
+  local _fo_fd _file_ops_trap _fo_signal
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ "${_FILE_OPS_OWNER[_fo_fd]-}" == "$BASHPID" ]]; then
       return 0
     fi
   done
@@ -540,9 +595,9 @@ _file_ops_untrap() {
       *$'\n'_file_ops_release_all) trap -- "${_file_ops_trap%$'\n'_file_ops_release_all}" EXIT ;;
     esac
   fi
-  for signal in INT TERM; do
-    if _file_ops_trap_of "$signal" && [[ "$_file_ops_trap" == "_file_ops_signalled $signal" ]]; then
-      trap - "$signal"
+  for _fo_signal in INT TERM; do
+    if _file_ops_trap_of "$_fo_signal" && [[ "$_file_ops_trap" == "_file_ops_signalled $_fo_signal" ]]; then
+      trap - "$_fo_signal"
     fi
   done
 }
@@ -552,3 +607,26 @@ _file_ops_signalled() {
   trap - "$1"
   kill -s "$1" "$BASHPID"
 }
+
+# A command has failed. Where that ends the shell it ends its locks, on its exit, also if the script has set a trap of its own for
+# that after lock_file. Where the script goes on, it does so with the locks that it relies on.
+_file_ops_failed() {
+  local _fo_fd
+  for ((_fo_fd = 200; _fo_fd <= 210; _fo_fd++)); do
+    if [[ "${_FILE_OPS_OWNER[_fo_fd]-}" == "$BASHPID" ]]; then
+      _file_ops_trap
+      return 0
+    fi
+  done
+}
+
+# Set here, outside of any function, where the script's own is seen. In a function that sources this it is not, but under errtrace.
+# shellcheck disable=SC2168 # which fails outside of a function
+if [[ "$-" == *E* ]] || ! local _fo_none 2>/dev/null; then
+  trap - KILL
+  # In bash 4.0 and 4.1 a script with a trap for ERR has no PIPESTATUS: there only behind one of its own.
+  if _file_ops_trap_in "$(trap -p ERR)" || [[ "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" != 4.[01] ]]; then
+    _file_ops_behind _file_ops_failed
+    trap -- "$_file_ops_trap" ERR
+  fi
+fi

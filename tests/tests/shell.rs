@@ -15,7 +15,7 @@ fn the_lock_manager_is_the_documents() {
 /// `file-ops.sh`: of each function by itself.
 #[test]
 fn the_file_functions_are_the_documents() {
-    every_test_passes("tests/unit", 60);
+    every_test_passes("tests/unit", 75);
 }
 
 /// `file-ops.sh`: of many at once.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016,SC2154 # what is quoted is for another shell; bats sets stderr
+# shellcheck disable=SC2030,SC2031 # each test has its own STARTED
 # integration/shell/file-ops.sh by itself: `bats tests/unit`. Each test has a directory of its own.
 
 bats_require_minimum_version 1.5.0
@@ -14,13 +15,15 @@ setup() {
   LOCK="$FILE.lock"
   mkdir "$DIR"
   STARTED=()
+  # A child in the background that outlives its shell, and keeps none of what bats waits for: its PID is $child.
+  LINGER='linger() { "$@" sleep 1000 </dev/null >/dev/null 2>&1 3>&- & child=$!; echo "$child" >>'"'$BATS_TEST_TMPDIR/children'; }"
 }
 
 teardown() {
   local pid
   # For those that wait for it.
   : >"$DIR/go"
-  for pid in ${STARTED[@]+"${STARTED[@]}"}; do
+  for pid in ${STARTED[@]+"${STARTED[@]}"} $(cat "$BATS_TEST_TMPDIR/children" 2>/dev/null); do
     kill -KILL "$pid" 2>/dev/null || true
   done
 }
@@ -34,9 +37,6 @@ alone() {
 sourced() {
   run --separate-stderr alone "$BASH" -c "$LINGER; source '$LIBRARY'; $1" script
 }
-
-# A child in the background that outlives its shell, and keeps none of what bats waits for: its PID is $child.
-LINGER='linger() { "$@" sleep 1000 </dev/null >/dev/null 2>&1 3>&- & child=$!; }'
 
 # The same in the background, its PID in $PID.
 start() {
@@ -72,6 +72,7 @@ is_free() { flock -n "$LOCK" true; }
 is_held() { ! is_free; }
 is_gone() { [ ! -e "$1" ]; }
 # Somebody is blocked in flock.
+is_not_awaited() { ! is_awaited; }
 is_awaited() { grep -q -- "-> FLOCK .*:$(stat -c %i "$LOCK") " /proc/locks; }
 
 # A PATH with the programs named, and nothing else.
@@ -131,7 +132,7 @@ stub() {
   only
   stub flock 'exit 1'
   # A clock that has run out by the second look.
-  local clock='SECONDS=0; flock() { command flock "$@"; local code=$?; SECONDS=1000; return $code; };'
+  local clock='SECONDS=0; _file_ops_is_inside() { SECONDS=1000; return 1; };'
   local wait
   for wait in "" 7; do
     sourced "${clock} lock_file todo.json fd $wait"
@@ -189,6 +190,44 @@ stub() {
   [ "$code" -eq 3 ]
   [ "$((SECONDS - began))" -le 4 ]
   [ "$(cat "$DIR/said")" = "trapped" ]
+}
+
+@test "lock_file: Ctrl-C in an interactive shell leaves no descriptor behind" {
+  hold
+  mkfifo "$BATS_TEST_TMPDIR/typed"
+  # A group of its own, as a terminal's Ctrl-C finds one.
+  (cd "$DIR" && exec env -i PATH="$PATH" HOME="$DIR" setsid "$BASH" --norc --noprofile -i) <"$BATS_TEST_TMPDIR/typed" >"$DIR/said" 2>&1 3>&- &
+  STARTED+=("$!")
+  exec 5>"$BATS_TEST_TMPDIR/typed"
+  echo "source '$LIBRARY'; echo \"\$\$\" >pid" >&5
+  until_true test -s "$DIR/pid"
+  local i
+  for i in 1 2 3; do
+    echo 'lock_file todo.json fd 60' >&5
+    until_true is_awaited
+    kill -INT -- "-$(cat "$DIR/pid")"
+    until_true is_not_awaited
+  done
+  echo 'lock_file other.json fd; echo "$fd" >fd; exit' >&5
+  exec 5>&-
+  until_true test -s "$DIR/fd"
+  [ "$(cat "$DIR/fd")" = "200" ]
+}
+
+@test "lock_file: in a trap of the script's own during a wait for another, and on its exit" {
+  hold
+  background "trap 'lock_file other.json other; echo \"\$? \$other\"; unlock_file; (exit 3)' USR1; trap : TERM
+    : >ready; lock_file todo.json fd 60; echo \"\$fd\"; go"
+  until_true is_awaited
+  kill -USR1 "$PID"
+  until_true test -s "$DIR/said"
+  kill -KILL "${STARTED[0]}"
+  until_true grep -qx 200 "$DIR/said"
+  [ "$(grep -v Killed "$DIR/said")" = $'0 201\n200' ]
+  touch "$DIR/go"
+
+  sourced 'trap '\''lock_file todo.json fd && save_json todo.json "$fd" && save_json other.json 1; echo "$?"'\'' EXIT; exit 3'
+  [ "$status $output $stderr $(cat "$FILE")" = "3 0  200" ]
 }
 
 @test "lock_file: the same file twice is an error at once, by any name of it" {
@@ -425,10 +464,88 @@ nobody() {
 }
 
 @test "traps: ours are gone after the last lock, and the script's are as they were" {
-  sourced 'trap -p; lock_file a fd; lock_file b other; unlock_file "$fd"; [[ -n $(trap -p EXIT) ]] && echo there; unlock_file "$other"; trap -p'
+  sourced 'trap - ERR; trap -p; lock_file a fd; lock_file b other; unlock_file "$fd"; [[ -n $(trap -p EXIT) ]] && echo there; unlock_file "$other"; trap -p'
   [ "$output" = "there" ]
   sourced $'trap \'echo "it\'"\'"\'s"\' EXIT; trap "" INT; trap "echo t" TERM; before=$(trap -p); lock_file a fd; save_json a 1; unlock_file; [[ "$before" == "$(trap -p)" ]] && echo same'
   [ "$output" = $'same\nit\'s' ]
+}
+
+# $1, then the library, then $2, in a shell of its own.
+around() {
+  run --separate-stderr alone "$BASH" -c "$LINGER; $1; source '$LIBRARY'; $2" script
+}
+
+@test "traps: the script's own for ERR runs once, with the exit code, whenever it was set" {
+  local own='trap '\''echo "own $?" # comment'\'' ERR' fail='linger; echo "$child"; set +e; (exit 7); echo "$?"; flock -n todo.json.lock true || echo held; set -e; (exit 8); echo not here'
+  local options
+  for options in ':' 'set -e' 'set -E' 'set -eE' 'set -eu -o pipefail; IFS='; do
+    around "$options; $own" "lock_file todo.json fd; $fail"
+    [ "$status ${output#*$'\n'} $stderr" = $'8 own 7\n7\nheld\nown 8 ' ]
+    kill "${lines[0]}"
+    is_free
+    around "$options" "$own; lock_file todo.json fd; $fail"
+    [ "$status ${output#*$'\n'} $stderr" = $'8 own 7\n7\nheld\nown 8 ' ]
+    kill "${lines[0]}"
+    around "$options" "lock_file todo.json fd; $own; $fail"
+    [ "$status ${output#*$'\n'} $stderr" = $'8 own 7\n7\nheld\nown 8 ' ]
+    kill "${lines[0]}"
+    around "$options" "lock_file todo.json fd; $fail"
+    [ "$status ${output#*$'\n'} $stderr" = $'8 7\nheld ' ]
+    kill "${lines[0]}"
+  done
+}
+
+@test "traps: an error that ends the shell ends its locks, behind a trap for EXIT of the script's own" {
+  local exit='linger; trap '\''echo "$? $child"; flock -n todo.json.lock true || echo held'\'' EXIT'
+  # Set later than ours, and in its place.
+  local work
+  for work in "trap ERRED ERR; source '$LIBRARY'; lock_file todo.json fd; $exit; set -e; (exit 7)" \
+    "source '$LIBRARY'; lock_file todo.json fd; $exit; set -e; (exit 7)" \
+    "source '$LIBRARY'; work() { lock_file todo.json fd; $exit; set -e; (exit 7); }; set -E; work" \
+    "set -E; source '$LIBRARY'; trap ERRED ERR; work() { lock_file todo.json fd; $exit; set -e; inner; }; inner() { (exit 7); }; work" \
+    "load() { source '$LIBRARY'; }; set -E; load; lock_file todo.json fd; $exit; set -e; (exit 7)" \
+    "source '$LIBRARY'; set -E; (lock_file todo.json fd; $exit; set -e; (exit 7))"; do
+    run --separate-stderr alone "$BASH" -c "$LINGER; ERRED() { :; }; $work" script
+    [ "$status" -ne 0 ]
+    [ "${lines[0]%% *} ${lines[1]}" = "$status held" ]
+    is_free
+    kill "${lines[0]#* }"
+  done
+}
+
+@test "traps: no function puts the script's own for ERR away, nor sets one behind its back" {
+  local work
+  for work in 'work() { lock_file todo.json fd; unlock_file; save_json todo.json 1; }' 'work() { set -E; lock_file todo.json fd; set +E; }' \
+    "work() { source '$LIBRARY'; lock_file todo.json fd; }" 'work() { work() { lock_file todo.json fd; }; work; }'; do
+    sourced "trap 'echo own' ERR; $work; work; trap -p ERR; false"
+    [ "$output" = $'trap -- \'echo own\' ERR\nown' ]
+    sourced "trap - ERR; $work; work; trap -p ERR"
+    [ "$output" = "" ]
+  done
+  around "f() { source '$LIBRARY'; }; trap 'echo own' ERR; f" "source '$LIBRARY'; false"
+  [ "$output" = "own" ]
+}
+
+@test "traps: an error in a subshell ends no lock of the shell around it" {
+  local options
+  for options in : 'set -E' 'set -E; trap : ERR'; do
+    sourced "$options; lock_file todo.json fd; (false); (set -e; false); x=\$(set -e; false); false | true; flock -n todo.json.lock true || echo held; trap -p EXIT"
+    [ "$output" = $'held\ntrap -- \'_file_ops_release_all\' EXIT' ]
+  done
+}
+
+@test "traps: unlock_file in traps of the script's own, as its document has it" {
+  local set
+  for set in "$(printf 'trap %q EXIT ERR INT TERM; lock_file todo.json fd' 'echo own; unlock_file "$fd"')" \
+    "$(printf 'lock_file todo.json fd; trap %q EXIT ERR INT TERM' 'echo own; unlock_file "$fd"')"; do
+    sourced "$set; linger; echo \"\$child\"; exit 3"
+    [ "$status ${lines[1]} ${#lines[@]}" = "3 own 2" ]
+    is_free
+    kill "${lines[0]}"
+    sourced "$set; linger; echo \"\$child\"; false; flock -n todo.json.lock true && echo free; trap - EXIT"
+    [ "${lines[1]} ${lines[2]}" = "own free" ]
+    kill "${lines[0]}"
+  done
 }
 
 @test "traps: a subshell does not run the script's own for EXIT" {
@@ -465,24 +582,24 @@ nobody() {
   [ "$output" = "ours waits" ]
 }
 
-# The program, and PATH as it is for what runs below it.
-beadlock() {
-  local program="${BEADLOCK_BIN:-$(command -v beadlock || true)}"
-  if [ -d "$program" ]; then program="$program/beadlock"; fi
-  [ -x "$program" ] || skip "needs beadlock"
-  alone "$program" "$@"
+# The program, for `alone "$PROGRAM"`.
+needs_beadlock() {
+  PROGRAM="${BEADLOCK_BIN:-$(type -P beadlock || true)}"
+  if [ -d "$PROGRAM" ]; then PROGRAM="$PROGRAM/beadlock"; fi
+  [ -x "$PROGRAM" ] || skip "needs beadlock"
 }
 
 @test "beadlock and lock_file keep each other out, and say who has it" {
+  needs_beadlock
   background 'lock_file todo.json fd; go'
-  run --separate-stderr beadlock hold --no-wait file:todo.json -- echo not here
+  run --separate-stderr alone "$PROGRAM" hold --no-wait file:todo.json -- echo not here
   [ "$status $output" = "8 " ]
   [[ "$stderr" == *"Cannot acquire lock on todo.json (another process may be active)"*"PID $PID ("* ]]
   touch "$DIR/go"
   wait "$PID"
 
   rm "$DIR/go"
-  beadlock hold -q file:todo.json -- sh -c ': >held; until [ -e go ]; do sleep 0.02; done' 3>&- &
+  alone "$PROGRAM" hold -q file:todo.json -- sh -c ': >held; until [ -e go ]; do sleep 0.02; done' 3>&- &
   STARTED+=("$!")
   until_true test -e "$DIR/held"
   sourced 'lock_file todo.json fd 0'
@@ -495,10 +612,14 @@ beadlock() {
 }
 
 @test "beadlock: inside a hold of the file it is an error at once, not a wait" {
-  run --separate-stderr beadlock hold -q file:todo.json -- "$BASH" -c "source '$LIBRARY'; lock_file todo.json fd 600; echo \$?; lock_file other.json fd 600; echo \$?"
+  needs_beadlock
+  run --separate-stderr alone "$PROGRAM" hold -q file:todo.json -- "$BASH" -c "source '$LIBRARY'; lock_file todo.json fd 600; echo \$?; lock_file other.json fd 600; echo \$?"
   [ "$status" -eq 0 ]
   [ "$output" = $'8\n0' ]
   [ "$stderr" = "Cannot acquire lock on $FILE (the beadlock hold that this runs in has it; in there: beadlock write)" ]
+  # The outer one of two.
+  run --separate-stderr alone "$PROGRAM" hold -q file:todo.json -- "$PROGRAM" hold -q file:other.json -- "$BASH" -c "IFS=\$'\\n\\t'; source '$LIBRARY'; lock_file todo.json fd 2"
+  [[ "$status $stderr" == "8 Cannot acquire lock on $FILE (the beadlock hold that this runs in has it"* ]]
 }
 
 @test "atomic_write: the file is what came on stdin, whole" {
@@ -570,9 +691,14 @@ beadlock() {
   only
   sourced 'save_json todo.json "[1]"'
   [ "$status" -eq 1 ]
-  [[ "$stderr" == *"it cannot be told without jq or python3" ]]
+  [[ "$stderr" == *"it cannot be told without jq and iconv, or python3" ]]
   is_gone "$FILE"
   stub python3 "PATH='$PATH' exec '$(type -P python3)' \"\$@\""
+  sourced 'save_json todo.json "[1]"'
+  [ "$status" -eq 0 ]
+  # Nor by jq, without what finds broken UTF-8.
+  ln -s "$(type -P jq)" "$ONLY/jq"
+  rm "$ONLY/iconv"
   sourced 'save_json todo.json "[1]"'
   [ "$status" -eq 0 ]
   for text in '{' '[1,]' '1 2' NaN '"\xff"' ''; do
@@ -804,9 +930,33 @@ beadlock() {
   [ "$output" = "closed" ]
 }
 
+@test "sourced where its variables are exported, a script below has no lock of its parent's" {
+  run --separate-stderr alone "$BASH" -ac "source '$LIBRARY'; lock_file todo.json fd; bash -uc 'source \"\$0\"; echo \"<\$LOCK_FD>\"; lock_file todo.json mine 0' '$LIBRARY'; echo \"\$? \$LOCK_FD\""
+  [ "$output" = $'<>\n8 200' ]
+}
+
+@test "names: whatever the script calls its own, read-only or not" {
+  sourced 'for name in fd path tmp staged mask backups format held why last each wait began left code id file owner now holders entry pid found signal mode; do readonly "$name=5"; done; readonly name
+    lock_file todo.json lock; echo "$lock"; save_json todo.json 1; unlock_file; save_json todo.json 2 && lock_file todo.json lock && flock -n todo.json.lock true || echo held'
+  [ "$output $stderr" = $'200\nheld ' ]
+  [ "$(cat "$FILE" "$FILE.1" | tr '\n' ' ')" = "2 1 " ]
+  sourced 'declare -i tmp path; declare -u format; declare -A held; save_json todo.json 3; cat todo.json'
+  [ "$output $stderr" = "3 " ]
+  sourced 'for name in cat sync stat flock iconv jq python3 mv rm ln cp chmod readlink; do eval "$name() { echo \"not $name\" >&2; return 1; }"; done
+    lock_file todo.json lock 0 && save_json todo.json 4 && unlock_file && save_json todo.json 5'
+  [ "$status $(cat "$FILE") $stderr" = "0 5 " ]
+}
+
+@test "names: files that differ in case are two" {
+  sourced 'shopt -s nocasematch; lock_file a.json fd && lock_file A.json other && save_json A.json 1 && echo x | atomic_write text.JSON; echo "$?"'
+  [ "$output $stderr" = "0 " ]
+}
+
 @test "codes: they are the document's" {
   sourced 'echo "$E_SUCCESS $E_LOCK_FAILED"'
   [ "$output" = "0 8" ]
+  run --separate-stderr alone "$BASH" -ec "readonly E_SUCCESS=0 E_LOCK_FAILED=8; source '$LIBRARY'; lock_file todo.json fd; echo \$E_LOCK_FAILED"
+  [ "$output $stderr" = "8 " ]
   run alone E_LOCK_FAILED=0 "$BASH" -c "source '$LIBRARY'; echo \$E_LOCK_FAILED"
   [ "$output" = "8" ]
 }
