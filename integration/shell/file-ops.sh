@@ -154,8 +154,10 @@ _file_ops_write() {
   # Before that of the lock, which is put behind it: the temporary file goes while the lock is there.
   trap _file_ops_discard EXIT
   _file_ops_enter "${FILE_OPS_TIMEOUT:-30}" || exit 8
+  # On HUP bash runs the one for EXIT; not on QUIT.
   trap '_file_ops_interrupted INT' INT
   trap '_file_ops_interrupted TERM' TERM
+  trap '_file_ops_interrupted QUIT' QUIT
   _file_ops_stage
   _file_ops_validate
   _file_ops_attributes

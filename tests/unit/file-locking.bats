@@ -836,7 +836,7 @@ needs_beadlock() {
 @test "atomic_write: INT and TERM change nothing and leave nothing" {
   echo 0 >"$FILE"
   local signal
-  for signal in INT TERM; do
+  for signal in INT TERM QUIT HUP; do
     # A group of its own, as a terminal's Ctrl-C finds one.
     run --separate-stderr alone setsid -w "$BASH" -c "source '$LIBRARY'
       { until [ -e todo.json.tmp ]; do sleep 0.02; done; kill -$signal -- -\$\$; sleep 5; echo 1; } | atomic_write todo.json" script
