@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pathlib
+import signal
 import threading
 
 import pytest
 
 import beadlock
-from conftest import PATIENCE, Scene, let_go, until
+from conftest import PATIENCE, Scene, let_go, line, until
 
 
 def test_the_loop_runs_on_while_it_waits(scene: Scene) -> None:
@@ -50,6 +52,60 @@ def test_a_cancelled_wait_claims_nothing(scene: Scene, lock: str) -> None:
     again = eval(f"beadlock.{lock}")
     again.acquire()
     again.release()
+
+
+CTRL_C = """
+import asyncio, sys
+import beadlock
+
+ends = []
+
+async def run():
+    try:
+        async with beadlock.Lock(".beads", wait=600):
+            ends.append("claimed")
+    finally:
+        ends.append("cleaned up")
+
+print("begins", flush=True)
+try:
+    asyncio.run(run())
+except KeyboardInterrupt:
+    print(*ends, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_ctrl_c_ends_a_task_s_wait(scene: Scene) -> None:
+    other = scene.other()
+    waiting = scene.python(CTRL_C)
+    assert line(waiting) == "begins\n"
+    until("a thread of its waits", lambda: len(os.listdir(f"/proc/{waiting.pid}/task")) > 1)
+    waiting.send_signal(signal.SIGINT)
+    assert line(waiting) == "cleaned up\n"
+    let_go(other)
+    with beadlock.Lock(".beads", wait=0):
+        pass
+    let_go(waiting)
+
+
+AT_THE_END = """
+import threading, time
+import beadlock
+
+for lock in (beadlock.Lock(".beads", wait=600), beadlock.FileLock("todo.json", wait=600)):
+    threading.Thread(target=lock.acquire, daemon=True).start()
+# Longer than it takes until they ask.
+time.sleep(0.12)
+"""
+
+
+def test_a_process_ends_while_its_threads_wait(scene: Scene) -> None:
+    scene.other()
+    scene.other("file:todo.json")
+    ends = scene.python(AT_THE_END)
+    said = ends.communicate(timeout=PATIENCE)
+    assert (ends.returncode, *said) == (0, "", "")
 
 
 def test_a_task_cancelled_at_any_moment_leaves_nothing(scene: Scene) -> None:
