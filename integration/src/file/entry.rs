@@ -282,13 +282,12 @@ impl Entry {
             Ok(()) => Ok(true),
             // Nothing has a name that is too long.
             Err(Errno::ENOENT | Errno::ENAMETOOLONG) => Ok(false),
-            Err(errno) => {
-                // A better word than the system's for what is no file.
-                if errno == Errno::EISDIR {
-                    self.look(which)?;
-                }
-                Err(self.failed("remove", which, errno))
-            }
+            // A file system that is read-only says so before it has looked; and there is a better word than the system's for
+            // what is no file.
+            Err(errno) => match self.look(which)? {
+                None => Ok(false),
+                Some(_) => Err(self.failed("remove", which, errno)),
+            },
         }
     }
 

@@ -237,6 +237,24 @@ fn a_directory_that_may_not_be_written_is_named_as_the_reason() {
 }
 
 #[test]
+fn a_file_system_that_may_not_be_written_is_named_as_the_reason() {
+    let scene = Scene::new();
+    scene.put("todo.json", "1\n");
+    scene.put("todo.json.lock", "");
+    let script = "mount --bind . . && cd \"$PWD\" && mount -o remount,bind,ro . || exit 99
+        echo 2 | $BEADLOCK write file:todo.json; echo $?; echo 2 | $BEADLOCK append file:todo.json; echo $?
+        $BEADLOCK hold -q file:todo.json -- cat todo.json";
+    let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
+    let ended = beadlock_tests::Ended::from(beadlock_tests::run(command));
+    assert_eq!(ended.out, "1\n1\n1\n", "{ended:?}");
+    assert!(
+        ended.err.contains("todo.json.tmp: read-only file system; its directory must be writable"),
+        "{ended:?}"
+    );
+    assert!(ended.err.contains("failed to open") && ended.err.contains("todo.json: read-only"), "{ended:?}");
+}
+
+#[test]
 fn usage() {
     let scene = Scene::new();
     for (words, code, said) in [
