@@ -36,7 +36,7 @@ without a name. Then, under the lock: what the file was is PATH.1, PATH.1 is PAT
 that is what it was before is written like any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it \
 is written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
-Exit 0: written. Else the file is as it was, and 1: the content is not what it has to be, or there is no room. 2: usage. 8: the lock was not \
+Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it has to be, or there is no room. 2: usage. 8: the lock was not \
 obtained. 9: it was lost.";
 
 /// `beadlock write file:PATH`
