@@ -22,6 +22,7 @@ impl Running {
     /// Starts a command with both streams collected and nothing on stdin, unless a stdin was given.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
+        heed_signals();
         let name = format!("{command:?}");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
@@ -94,6 +95,13 @@ fn collect(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 
 fn join(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
     reader.join().unwrap_or_default()
+}
+
+/// Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
+pub fn heed_signals() {
+    use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+        .expect("default signals");
 }
 
 /// Runs a command to its end, at most 60 seconds.

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
-use crate::process::{Running, run, sweep};
+use crate::process::{Running, heed_signals, run, sweep};
 use crate::{binaries, skip, this_host, wait_until};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
@@ -52,10 +52,7 @@ impl Scene {
 
     /// A fresh one in this directory: on the file system there.
     pub fn below(dir: &Path) -> Self {
-        // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
-        use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
-            .expect("default signals");
+        heed_signals();
         let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir_in(dir);
         let top = top.expect("a temporary directory");
         let scene = Self { top };
