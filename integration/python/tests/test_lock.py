@@ -77,6 +77,15 @@ def test_the_target_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> N
         assert lock.path == scene.lock_file
 
 
+def test_the_holder_is_the_program(scene: Scene) -> None:
+    prints = "import beadlock, json\nwith beadlock.Lock('.beads') as lock: print(json.loads(lock.path.read_text())['holder'])"
+    for path in ("nightly.py", "importer/__main__.py"):
+        pathlib.Path(path).parent.mkdir(exist_ok=True)
+        pathlib.Path(path).write_text(prints)
+    for words, holder in ((["nightly.py"], "nightly.py"), (["-m", "importer"], "importer"), (["-c", prints], "python")):
+        assert line(scene.start(sys.executable, *words)) == f"{holder}\n"
+
+
 def test_who_holds_it_is_in_the_exception(scene: Scene) -> None:
     scene.other("lock:build.lock")
     with pytest.raises(beadlock.LockHeld) as refused:

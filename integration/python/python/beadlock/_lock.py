@@ -55,6 +55,9 @@ class Lock(_beadlock.Lock, Guard):
 
 def _program() -> str:
     """What a lock file calls this program."""
-    name = os.environ.get("BEADLOCK_HOLDER") or os.path.basename(sys.argv[0] if sys.argv else "")
+    directory, script = os.path.split(sys.argv[0] if sys.argv else "")
+    # python -m PACKAGE
+    program = os.path.basename(directory) if script == "__main__.py" else script
+    name = os.environ.get("BEADLOCK_HOLDER") or program
     printable = "".join(c if c.isprintable() else "?" for c in name)[:128]
     return "python" if printable.strip() in ("", "-c", "-m", "-") else printable
