@@ -57,7 +57,7 @@
 //! acl.rs        a file's access control list
 //! entry.rs      a file by its name in an open directory, and those beside it
 //! stage.rs      where new content is before it is the file's
-//! json.rs       what content has to be, in utf8.rs; schema.rs: a JSON Schema
+//! json.rs       what content has to be; utf8.rs: its text; schema.rs: a JSON Schema
 //! write.rs      the one way in which a file gets new content; backups.rs: what it was before
 //! append.rs     whole lines at its end
 //! operations.rs all of that from Rust
