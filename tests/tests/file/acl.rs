@@ -4,11 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use beadlock_tests::{Scene, skip};
+use beadlock_tests::{Scene, binaries, skip, tool};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 
-use crate::support::Files;
+use crate::support::{Files, with_input};
 
 /// The list of a file, and the one that a directory gives to what is made in it.
 const ACCESS: &str = "system.posix_acl_access";
@@ -59,6 +59,24 @@ fn a_list_is_kept_and_the_group_is_given_nothing() {
     assert_eq!(before, (0o660, Some(for_4711())), "what the mode says of the group is the list's mask");
     assert_eq!(scene.given("2", &["write", "-q", "file:secret.json"]).code, 0);
     assert_eq!((rights(&path), scene.text("secret.json").as_str()), (before, "2"));
+}
+
+#[test]
+fn where_there_are_no_hard_links_the_backup_has_the_list_too() {
+    let Some(strace) = tool("strace") else { return };
+    let scene = Scene::new();
+    scene.put("secret.json", "1");
+    let path = scene.path().join("secret.json");
+    if !give(&path, ACCESS) {
+        return;
+    }
+    let mut command = scene.command(strace);
+    command.args(["-f", "-o", "/dev/null", "-e", "inject=linkat:error=EPERM"]);
+    command.arg(binaries::beadlock()).args(["write", "-q", "file:secret.json"]);
+    assert_eq!(with_input(command, b"2").code, 0);
+    let backup = scene.path().join("secret.json.1");
+    assert_eq!((rights(&path), rights(&backup)), ((0o660, Some(for_4711())), (0o660, Some(for_4711()))));
+    assert_eq!(fs::metadata(&backup).expect("a backup").nlink(), 1, "a copy");
 }
 
 #[test]
