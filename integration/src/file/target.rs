@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::dialect::file::{lock_of, locked_by};
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::escape::{escaped_path, quoted_path};
 use beadlock_checker::system_words;
 use beadlock_checker::target::Target;
 use nix::sys::stat::{SFlag, lstat};
@@ -162,10 +162,16 @@ fn without_links(mut file: PathBuf, shown: &str) -> Result<PathBuf, Error> {
 
 /// Why the directory of `file` is of no use.
 pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
-    let dir = escaped_path(file.parent().unwrap_or(Path::new("/")));
+    let path = file.parent().unwrap_or(Path::new("/"));
+    let dir = escaped_path(path);
     match error.kind() {
+        ErrorKind::NotFound if path.iter().any(|part| part == "~") => Error::new(
+            Code::NoTarget,
+            format!("{dir} does not exist; a shell leaves a ~ as it is there, so type $HOME for it"),
+        ),
         ErrorKind::NotFound => {
-            Error::new(Code::NoTarget, format!("{dir} does not exist; make it first: mkdir -p"))
+            let then = format!("make it first: mkdir -p {}", quoted_path(path));
+            Error::new(Code::NoTarget, format!("{dir} does not exist; {then}"))
         }
         ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),
         kind => Error::io(format!("cannot reach {dir}: {}", system_words(error)), kind),

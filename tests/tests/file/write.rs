@@ -199,7 +199,8 @@ fn in_the_way() {
         ("a.json", 1, "a.json.tmp is a directory; move it out of the way"),
         ("b.json", 1, "b.json.1 is a directory; move it out of the way"),
         ("c.json", 2, "is a directory"),
-        ("nowhere/x.json", 1, "does not exist"),
+        ("nowhere/x.json", 1, "/nowhere does not exist; make it first: mkdir -p /"),
+        ("~/x.json", 1, "/~ does not exist; a shell leaves a ~ as it is there, so type $HOME for it"),
     ] {
         let ended = scene.given("2", &["write", &format!("file:{name}")]);
         assert_eq!(ended.code, code, "{name}: {ended:?}");
