@@ -277,6 +277,16 @@ def test_inside_a_hold_it_is_nested(scene: Scene) -> None:
     assert len(ended.stdout.split()[0]) == 32 and ended.stdout.split()[1] == "False"
 
 
+def test_a_command_inside_the_block_is_nested_by_its_id(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = ("hold", "--no-wait", ".beads", "--", "true")
+    with beadlock.Lock(".beads") as lock:
+        assert lock.id is not None and scene.beadlock(*hold).returncode == 4
+        monkeypatch.setenv("BEADLOCK_ID", lock.id)
+        assert scene.beadlock(*hold).returncode == 0
+        lock.still_held()
+    assert not scene.lock_file.exists()
+
+
 def test_what_makes_no_sense(scene: Scene) -> None:
     for wait in (-1.0, math.nan):
         with pytest.raises(ValueError, match="wait is a number of seconds"):
