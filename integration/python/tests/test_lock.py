@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from typing import AsyncIterator, Callable, Iterator
 
 import pytest
@@ -176,6 +177,9 @@ def in_a_fork(work: Callable[[], object]) -> None:
         try:
             work()
             code = 0
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0

@@ -17,9 +17,14 @@ use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::words;
 
-/// Who has the flock, as far as `/proc` shows.
+/// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
-    as_they_are_known(Gates::now().holders(target.lock()))
+    let mut holders = as_they_are_known(Gates::now().holders(target.lock()));
+    let is_other = |holder: &GateHolder| holder.pid.unsigned_abs() != std::process::id();
+    if holders.iter().any(is_other) {
+        holders.retain(is_other);
+    }
+    holders
 }
 
 /// The warden of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
