@@ -2,9 +2,9 @@
 //! index changes.
 //!
 //! The tree is built in an index of our own, from the last commit and the changes. Then, under `index.lock`, a copy of
-//! the real index learns of the same paths, the branch moves by compare-and-swap, and the copy becomes the index. A
-//! commit that somebody else makes meanwhile wins; a crash between the last two leaves paths that look staged, which the
-//! next sync puts right.
+//! the real index learns of the same paths, the copy becomes the index, and the branch moves by compare-and-swap. A
+//! commit that somebody else makes meanwhile wins, and the index is put back; a crash between the last two leaves paths
+//! that are staged, which the next sync commits.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -45,12 +45,14 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let scratch = lock.copy()?;
     changes.stage(&repository.git, &scratch)?;
     as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
-    if let Some(new) = &new {
-        let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: new.clone() };
-        move_branch(repository, &way, "commit (beadlock-agent)")?;
-    }
     lock.replace()?;
     let Some(commit) = new else { return Ok(head) };
+    let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: commit.clone() };
+    if let Err(stop) = move_branch(repository, &way, "commit (beadlock-agent)") {
+        lock.put_back()?;
+        return Err(stop);
+    }
+    drop(lock);
     say(&Word::Committed(format!("Committed {} ({})", counted(changes.count(), "file"), short(&commit))));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })

@@ -1,4 +1,8 @@
 //! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
+//!
+//! It is replaced before the branch moves. `git commit` reads the branch, then the index, and only then takes `index.lock`:
+//! with the branch first, a commit by hand in between would be one on the new commit with what the old index has, and so
+//! take back what the new one brings. In this order it finds that the branch has moved, and fails.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,22 +46,38 @@ impl<'a> IndexLock<'a> {
         }
     }
 
-    /// A copy of the index to work on, as old as the index: by its age git tells which files it must look into.
+    /// A copy of the index to work on.
     pub(super) fn copy(&self) -> Result<PathBuf, Stop> {
-        let (index, scratch) = (self.repository.index(), scratch(self.repository));
-        let copy = || {
-            fs::copy(&index, &scratch)?;
-            let copy = File::options().write(true).open(&scratch)?;
-            copy.set_modified(fs::metadata(&index)?.modified()?)
-        };
-        copy().map_err(|error| Stop::io("cannot copy", &index, &error))?;
+        let scratch = scratch(self.repository);
+        self.copy_to(&scratch)?;
         Ok(scratch)
     }
 
-    /// The copy becomes the index, and the lock goes.
-    pub(super) fn replace(self) -> Result<(), Stop> {
-        let (index, scratch) = (self.repository.index(), scratch(self.repository));
-        rename(&scratch, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
+    /// As old as the index: by its age git tells which files it must look into.
+    fn copy_to(&self, path: &Path) -> Result<(), Stop> {
+        let index = self.repository.index();
+        let copy = || {
+            fs::copy(&index, path)?;
+            let copy = File::options().write(true).open(path)?;
+            copy.set_modified(fs::metadata(&index)?.modified()?)
+        };
+        copy().map_err(|error| Stop::io("cannot copy", &index, &error))
+    }
+
+    /// The copy becomes the index; what the index was is kept for as long as the lock is held.
+    pub(super) fn replace(&self) -> Result<(), Stop> {
+        self.copy_to(&before(self.repository))?;
+        self.become_index(&scratch(self.repository))
+    }
+
+    /// The index is what it was before it was replaced.
+    pub(super) fn put_back(&self) -> Result<(), Stop> {
+        self.become_index(&before(self.repository))
+    }
+
+    fn become_index(&self, path: &Path) -> Result<(), Stop> {
+        let index = self.repository.index();
+        rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
     }
 }
 
@@ -65,6 +85,7 @@ impl Drop for IndexLock<'_> {
     fn drop(&mut self) {
         remove(&self.repository.index_lock());
         remove(&scratch(self.repository));
+        remove(&before(self.repository));
     }
 }
 
@@ -103,6 +124,11 @@ pub(super) fn set(
 /// An index of our own.
 pub(super) fn scratch(repository: &Repository) -> PathBuf {
     turn::own(repository, "index")
+}
+
+/// What the index was, until it is known that it need not be that again.
+fn before(repository: &Repository) -> PathBuf {
+    turn::own(repository, "index.before")
 }
 
 #[expect(

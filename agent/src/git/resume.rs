@@ -61,11 +61,16 @@ pub(super) fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     if is_there(&way.to) {
         // The working tree came before the branch: whatever is different by now was changed since.
         go(repository, &lock, Way::Onwards, &way.to, &[], &all)?;
+        lock.replace()?;
     } else if is_there(&way.from) && any(Now::Unknown) {
         return Err(unknown(repository, way, &states));
     } else if is_there(&way.from) && !any(Now::OldAndMore) {
         go(repository, &lock, Way::Onwards, &way.to, &states, &all)?;
-        move_branch(repository, way, "pull (beadlock-agent)")?;
+        lock.replace()?;
+        if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
+            lock.put_back()?;
+            return Err(stop);
+        }
     } else {
         let elsewhere: BTreeSet<_> = differing(repository, &way.from, &head.commit)?.into_iter().collect();
         let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
@@ -75,7 +80,7 @@ pub(super) fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
         turn.forget();
         return Ok(());
     }
-    lock.replace()?;
+    drop(lock);
     turn.forget();
     let (from, to) = (short(&way.from), short(&way.to));
     say(&Word::Pulled(format!("Pulled what a sync that was killed had begun to ({from}..{to})")));

@@ -2,7 +2,7 @@
 //!
 //! Order: the gates of other databases whose files change; `index.lock`; everything that could hinder it is looked at
 //! before anything changes; a note of the move; the working tree and a copy of the index (`read-tree -m -u`, which leaves
-//! alone what somebody has changed); the branch, by compare-and-swap; the index.
+//! alone what somebody has changed); the index; the branch, by compare-and-swap.
 //! Ended in between, by a kill or a full disk: the next sync finds the note, and [resumes](super::resume).
 
 use std::ffi::OsStr;
@@ -48,16 +48,18 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
         moved.show();
         return Err(unfinished(&moved));
     }
+    lock.replace()?;
     if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
-        let back = read_tree(repository, scratch, &["-u", &way.to, &way.from])?;
+        let scratch = lock.copy()?;
+        let back = read_tree(repository, &scratch, &["-u", &way.to, &way.from])?;
         if !back.status.success() {
             back.show();
             return Err(unfinished(&back));
         }
+        lock.put_back()?;
         turn.forget();
         return Err(stop);
     }
-    lock.replace()?;
     turn.forget();
     Ok(())
 }

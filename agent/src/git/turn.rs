@@ -76,7 +76,7 @@ impl<'a> Turn<'a> {
         if fs::symlink_metadata(&lock).is_ok_and(|lock| is_ours(&lock)) {
             remove(&lock);
         }
-        for name in ["index", "index.lock", "message"] {
+        for name in ["index", "index.lock", "index.before", "message"] {
             remove(&own(self.repository, name));
         }
     }

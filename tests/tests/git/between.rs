@@ -236,8 +236,50 @@ fn a_branch_that_cannot_move() {
             told.says(if hook.is_empty() { words } else { hook }, "git's words");
             bench.write(".beads/mine.jsonl", "mine\n");
             bench.refuses("the branch main cannot move: ", "a commit");
+            let staged = bench.git(bench.here(), &["diff", "--cached", "--name-only"]);
+            assert!(is_naive() || staged.is_empty(), "harm: left staged: {staged}");
             std::fs::remove_file(bench.here().join(path)).expect("remove it");
             bench.syncs("it can again");
+        },
+    );
+}
+
+/// `git commit` by hand reads the branch, then the index, and locks it only then. An index that is behind the branch for a
+/// moment would be committed so, and take back what the agent has committed or pulled.
+#[test]
+fn the_index_is_never_behind_the_branch() {
+    if is_naive() {
+        return;
+    }
+    let bench = Bench::new();
+    let hook = bench.here().join(".git/hooks/reference-transaction");
+    let moved = "[ \"$1\" = committed ] && grep -q refs/heads/main$ || exit 0";
+    let look = format!("{moved}; echo moved >>../moved; git diff --cached --name-only HEAD >>../behind");
+    let theirs = [("src/x.rs", "theirs\n"), (".beads/theirs.jsonl", "theirs\n")];
+    each(
+        &[("a commit", 1), ("a pull", 1), ("a pull that was killed", 1)],
+        |row| row.0.to_owned(),
+        |(case, moves)| {
+            match *case {
+                "a commit" => bench.write(".beads/mine.jsonl", "mine\n"),
+                "a pull" => bench.pushed_there(&theirs),
+                _ => {
+                    bench.pushed_there(&theirs.map(|(path, _)| (path, "theirs again\n")));
+                    bench.once_before("read-tree -m -u", KILL_ALL).ends_with(1, case);
+                }
+            }
+            script(&hook, &look);
+            let told = bench.once();
+            std::fs::remove_file(&hook).expect("remove the hook");
+            let take = |name: &str| {
+                let path = bench.path().join(name);
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let _ = std::fs::remove_file(&path);
+                text
+            };
+            assert_eq!(take("moved").lines().count(), *moves, "{case}: {}", told.log);
+            assert_eq!(take("behind"), "", "harm, {case}: the index is not where the branch is");
+            bench.is_synced(case);
         },
     );
 }

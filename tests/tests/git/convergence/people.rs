@@ -67,9 +67,23 @@ fn commits(world: &World, clone: char, path: &str, subject: &str, staged_first: 
             return;
         }
         world.ledger().count(format!("git commit tried again in {clone}"));
+        if ended.err.contains("but expected") {
+            takes_the_index_of_the_branch(world, clone);
+        }
         std::thread::sleep(std::time::Duration::from_millis(30));
     }
     world.ledger().count(format!("commits given up in {clone}"));
+}
+
+/// The branch has moved while git had the index in hand, which it has then written as it was before.
+fn takes_the_index_of_the_branch(world: &World, clone: char) {
+    world.ledger().count(format!("commits that the branch has moved under in {clone}"));
+    for _ in 0..200 {
+        if world.git(clone, &["reset", "--quiet", "--", ".beads"]).code == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
 }
 
 /// Rejected, it is for the daemon to pull first.
