@@ -244,7 +244,7 @@ _file_ops_validate() {
 # One JSON value in UTF-8, of numbers that JSON has.
 _file_ops_json() {
   if _file_ops_has_jq; then
-    command iconv -f UTF-8 -t UTF-8 "$_fo_tmp" && command jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$_fo_tmp"
+    _file_ops_is_text && command jq -es 'length == 1 and ([.. | numbers | isnan or isinfinite] | any | not)' "$_fo_tmp"
   else
     _file_ops_python 'json.loads(text, parse_constant=int)'
   fi
@@ -254,7 +254,7 @@ _file_ops_json() {
 _file_ops_jsonl() {
   if _file_ops_has_jq; then
     # In one piece: for a line of many jq 1.6 has no exit code.
-    command iconv -f UTF-8 -t UTF-8 "$_fo_tmp" && command jq -esR 'rtrimstr("\n") | split("\n")
+    _file_ops_is_text && command jq -esR 'if . == "" then [] else (rtrimstr("\n") + "\n" | split("\n") | .[:-1]) end
       | map(if test("\\S") then fromjson else error("an empty line") end)
       | if [.. | numbers | isnan or isinfinite] | any then error("no number") else true end' "$_fo_tmp"
   else
@@ -262,9 +262,22 @@ _file_ops_jsonl() {
   fi
 }
 
-# jq alone would mend what is no UTF-8.
 _file_ops_has_jq() {
   type -P jq >/dev/null && type -P iconv >/dev/null
+}
+
+# What jq would mend, skip or take for the end.
+_file_ops_is_text() {
+  local LC_ALL=C _fo_text
+  if IFS= read -r -d '' _fo_text <"$_fo_tmp"; then
+    echo "there is a NUL in it" >&2
+    return 1
+  fi
+  if [[ "$_fo_text" == $'\xef\xbb\xbf'* ]]; then
+    echo "it begins with a byte order mark" >&2
+    return 1
+  fi
+  command iconv -f UTF-8 -t UTF-8 "$_fo_tmp"
 }
 
 _file_ops_python() {

@@ -15,6 +15,9 @@ setup() {
   LOCK="$FILE.lock"
   mkdir "$DIR"
   STARTED=()
+  # Whoever starts us in the background may have us ignore some signals, which bash then could not trap.
+  CLEAN=(env -i)
+  if env --default-signal true 2>/dev/null; then CLEAN+=(--default-signal); fi
   # A child in the background that outlives its shell, and keeps none of what bats waits for: its PID is $child.
   LINGER='linger() { "$@" sleep 1000 </dev/null >/dev/null 2>&1 3>&- & child=$!; echo "$child" >>'"'$BATS_TEST_TMPDIR/children'; }"
 }
@@ -30,7 +33,7 @@ teardown() {
 
 # A command in an environment of its own, in the directory.
 alone() {
-  (cd "$DIR" && exec env -i PATH="${ONLY:-$PATH}" HOME="$DIR" "$@")
+  (cd "$DIR" && exec "${CLEAN[@]}" PATH="${ONLY:-$PATH}" HOME="$DIR" "$@")
 }
 
 # Runs $1 in a shell that has sourced the library; stdout is in $output, stderr in $stderr.
@@ -40,7 +43,7 @@ sourced() {
 
 # The same in the background, its PID in $PID.
 start() {
-  (cd "$DIR" && exec env -i PATH="$PATH" HOME="$DIR" "$BASH" -c "$LINGER; source '$LIBRARY'; $1" script) >"$DIR/said" 2>&1 3>&- &
+  (cd "$DIR" && exec "${CLEAN[@]}" PATH="$PATH" HOME="$DIR" "$BASH" -c "$LINGER; source '$LIBRARY'; $1" script) >"$DIR/said" 2>&1 3>&- &
   PID="$!"
   STARTED+=("$PID")
 }
@@ -196,7 +199,7 @@ stub() {
   hold
   mkfifo "$BATS_TEST_TMPDIR/typed"
   # A group of its own, as a terminal's Ctrl-C finds one.
-  (cd "$DIR" && exec env -i PATH="$PATH" HOME="$DIR" setsid "$BASH" --norc --noprofile -i) <"$BATS_TEST_TMPDIR/typed" >"$DIR/said" 2>&1 3>&- &
+  (cd "$DIR" && exec "${CLEAN[@]}" PATH="$PATH" HOME="$DIR" setsid "$BASH" --norc --noprofile -i) <"$BATS_TEST_TMPDIR/typed" >"$DIR/said" 2>&1 3>&- &
   STARTED+=("$!")
   exec 5>"$BATS_TEST_TMPDIR/typed"
   echo "source '$LIBRARY'; echo \"\$\$\" >pid" >&5
@@ -358,6 +361,19 @@ nobody() {
   rm -r "$open"
   [ "$status $output" = "8 0 200" ]
   [[ "$stderr" == *"new.json.lock: Permission denied)" ]]
+}
+
+@test "lock_file: inside a hold that is another user's it is an error at once, too" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  local open
+  open=$(mktemp -d "${TMPDIR:-/tmp}/file-locking.XXXXXX")
+  LOCK="$open/todo.json.lock"
+  touch "$LOCK"
+  chmod 644 "$LOCK"
+  hold
+  nobody "$open" "export BEADLOCK_HELD_ID='$(stat -c %d:%i "$LOCK"):${STARTED[0]}'; lock_file todo.json fd 1"
+  rm -r "$open"
+  [ "$status $stderr" = "8 Cannot acquire lock on $open/todo.json (the beadlock hold that this runs in has it; in there: beadlock write)" ]
 }
 
 @test "lock_file: works under set -eu, posix mode and noclobber" {
@@ -662,7 +678,7 @@ needs_beadlock() {
   echo '{"a": 1}' >"$FILE"
   local inode text
   inode=$(stat -c %i "$FILE")
-  for text in '' '{' '[1,]' '1 2' 'NaN' '[-Infinity]' '{} x' '"\xff"' "{'a': 1}"; do
+  for text in '' '{' '[1,]' '1 2' 'NaN' '[-Infinity]' '{} x' '"\xff"' "{'a': 1}" '{}\n\0' '{}\0{' '\xef\xbb\xbf{}'; do
     run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '%b' \"\$1\" | atomic_write todo.json" script "$text"
     [ "$status" -eq 1 ]
     [[ "$stderr" == "file-ops: $FILE is unchanged: this is no valid JSON: "?* ]]
@@ -675,7 +691,7 @@ needs_beadlock() {
 @test "atomic_write: a format goes by the name, or is said" {
   sourced 'printf "{\"a\":1}\n[2]\n" | atomic_write log.jsonl && printf "1\n2\n" | FILE_OPS_FORMAT=jsonl atomic_write log && echo x | atomic_write text && echo x | FILE_OPS_FORMAT=any atomic_write text.json'
   [ "$status" -eq 0 ]
-  for text in '1\n{\n' '1\n\n2\n' '1 2\n' 'NaN\n'; do
+  for text in '1\n{\n' '1\n\n2\n' '1 2\n' 'NaN\n' '\n' '1\n\n' '1\n\0' '\xef\xbb\xbf1\n'; do
     run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '$text' | atomic_write log.jsonl"
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"no valid JSONL: "* ]]
@@ -701,7 +717,7 @@ needs_beadlock() {
   rm "$ONLY/iconv"
   sourced 'save_json todo.json "[1]"'
   [ "$status" -eq 0 ]
-  for text in '{' '[1,]' '1 2' NaN '"\xff"' ''; do
+  for text in '{' '[1,]' '1 2' NaN '"\xff"' '' '{}\n\0' '\xef\xbb\xbf{}'; do
     run --separate-stderr alone "$BASH" -c "source '$LIBRARY'; printf '%b' '$text' | save_json todo.json"
     [ "$status" -eq 1 ]
     [[ "$stderr" == "file-ops: $FILE is unchanged: this is no valid JSON: "?* ]]
