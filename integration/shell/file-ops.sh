@@ -429,7 +429,7 @@ _file_ops_flock() {
         return 8
       fi
       # bash runs a trap when the command in front of it has ended: within a second. Else it waits in one piece, in its turn.
-      if [[ -n "$(trap -p HUP INT QUIT TERM)" ]]; then
+      if [[ "$(trap -p HUP INT QUIT TERM)" == *"trap -- '"* ]]; then
         _fo_left=1
       fi
       _fo_code=0
@@ -551,11 +551,14 @@ _file_ops_holders() {
 
 # --- Traps: the script's own stay, and run first.
 
-# Sets _file_ops_trap to what runs by a trap that `trap -p` prints as $1. False where there is none.
+# Sets _file_ops_trap to what runs by a trap that `trap -p` prints as $1. False where there is none, printed as - in posix mode.
 _file_ops_trap_in() {
   eval "set -- $1"
   _file_ops_trap="${3-}"
-  [[ "$#" -gt 0 ]]
+  if [[ "$#" -eq 0 || "$_file_ops_trap" == - ]]; then
+    _file_ops_trap=""
+    return 1
+  fi
 }
 
 _file_ops_trap_of() {

@@ -529,6 +529,22 @@ around() {
   done
 }
 
+@test "traps: in posix mode, where those that are not set are printed too" {
+  local signal
+  for signal in INT TERM; do
+    around 'set -o posix' "lock_file todo.json fd; linger; echo \$child; kill -$signal \$\$; echo not here"
+    [ "$status $stderr" = "$((128 + $(kill -l "$signal"))) " ]
+    is_free
+    kill "$output"
+  done
+  around 'set -o posix' 'lock_file todo.json fd; (exit 7); linger; echo "$child"; exit 3'
+  [ "$status $stderr" = "3 " ]
+  is_free
+  kill "$output"
+  around 'set -o posix' 'before=$(trap -p); lock_file todo.json fd; unlock_file; [[ "$(trap -p)" == "$before" ]] && echo same'
+  [ "$output" = "same" ]
+}
+
 @test "traps: no function puts the script's own for ERR away, nor sets one behind its back" {
   local work
   for work in 'work() { lock_file todo.json fd; unlock_file; save_json todo.json 1; }' 'work() { set -E; lock_file todo.json fd; set +E; }' \
