@@ -145,7 +145,12 @@ impl<'e> Draft<'e> {
     ///
     /// # Errors
     /// What the system said, or that the lock is lost. The file is as it was then, unless the words say that it is new.
-    pub fn commit(mut self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
+    pub fn commit(self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
+        // Without the lock others are at work here: that is why it failed then.
+        self.place(entry, lock, rules).map_err(|error| entry.guarded_by(lock).err().unwrap_or(error))
+    }
+
+    fn place(mut self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
         let original = entry.look(Beside::Itself)?;
         self.stage.seal(original.as_ref())?;
         let stage = self.stage.name()?;

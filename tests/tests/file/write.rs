@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
-use beadlock_tests::{Running, Scene, may_be_root, wait_until};
+use beadlock_tests::{Running, Scene, may_be_root, tool, wait_until};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::support::{Files, with_input};
@@ -381,4 +381,27 @@ fn a_lock_that_is_lost_meanwhile_is_no_lock() {
         assert_eq!((scene.text("todo.json").as_str(), scene.text("todo.json.1").as_str()), ("1", "(none)"));
         assert_eq!(scene.text("todo.json.tmp"), "(none)");
     }
+    let others = "rm todo.json.lock; echo 3 > todo.json.tmp; echo 2";
+    let ended = scene.run(&["update", "file:todo.json", "--", "sh", "-c", others]);
+    assert_eq!(ended.code, 9, "whose work is in the way is not the reason: {ended:?}");
+    assert_eq!((scene.text("todo.json").as_str(), scene.text("todo.json.tmp").as_str()), ("1", "3\n"));
+}
+
+#[test]
+fn a_lock_that_is_lost_while_it_is_written_is_said() {
+    let Some(strace) = tool("strace") else { return };
+    let scene = Scene::new();
+    scene.put("todo.json", "1");
+    scene.put("new", "2");
+    let mut command = scene.command(strace);
+    // It is long on its way back from the rename.
+    command.args(["-f", "-o", "/dev/null", "-e", "inject=renameat:delay_exit=2000000:when=1"]);
+    command.arg(beadlock_tests::binaries::beadlock()).args(["write", "file:todo.json"]);
+    command.stdin(fs::File::open(scene.path().join("new")).expect("there"));
+    let writing = Running::start(command);
+    wait_until(PATIENCE, "it is renamed", || scene.text("todo.json") == "2");
+    fs::remove_file(scene.path().join("todo.json.lock")).expect("it is there");
+    let ended = beadlock_tests::Ended::from(writing.finish(PATIENCE));
+    assert_eq!(ended.code, 9, "{ended:?}");
+    assert!(ended.err.contains("error: wrote ") && ended.err.contains(".lock vanished"), "{ended:?}");
 }

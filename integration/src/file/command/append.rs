@@ -68,8 +68,7 @@ fn append(
     let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
     let added = Entry::open(target.file())
         .and_then(|entry| locked.lock.alone(|| append_lines(&entry, &locked.lock, &lines)));
-    let times = locked.end(&added);
-    let added = added?;
+    let (added, times) = locked.end(added)?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }

@@ -5,6 +5,7 @@ pub mod update;
 pub mod write;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -203,13 +204,20 @@ impl<'t> Locked<'t> {
     }
 
     /// Ends the lock, after what was done under it.
-    pub fn end<T>(self, done: &Result<T, Error>) -> Times {
+    ///
+    /// # Errors
+    /// Why it was not done; or that it was, and the lock is lost by now: somebody else may have done the like on what was before.
+    pub fn end<T: fmt::Display>(self, done: Result<T, Error>) -> Result<(T, Times), Error> {
         let Self { lock, waited, trail } = self;
         let held = lock.age();
+        let done = done.and_then(|done| match lock.still_held() {
+            Ok(()) => Ok(done),
+            Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }),
+        });
         let (is_ours, record) = (!lock.is_nested(), record(&lock, &lock.id().to_string()));
         drop(lock);
         let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
-        match done {
+        match &done {
             _ if !is_ours => {}
             Err(error) if error.code() == Code::LockLost => trail.write(Event::LockLost, |entry| {
                 entry.detail(error).held_for(held).lock(&record).result(why.result)
@@ -218,7 +226,7 @@ impl<'t> Locked<'t> {
                 entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
             }),
         }
-        Times { waited, held }
+        done.map(|done| (done, Times { waited, held }))
     }
 }
 

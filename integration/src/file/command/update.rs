@@ -105,11 +105,11 @@ fn update(typed: Typed, environment: &Environment, talk: &Talk, request: &Reques
             })
         })
     });
-    let times = locked.end(&written);
+    let ended = locked.end(written);
     if let Some(signal) = stopped {
         return Err(Stopped::Signalled(signal));
     }
-    let written = written?;
+    let (written, times) = ended?;
     super::tell(&written, talk);
     Ok(super::answer_of_write(&target, &written, times))
 }

@@ -83,11 +83,11 @@ fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Reques
         };
         draft.commit(&entry, &locked.lock, &rules)
     });
-    let times = locked.end(&written);
+    let ended = locked.end(written);
     if let Some(signal) = heard.stopped {
         return Err(Stopped::Signalled(signal));
     }
-    let written = written?;
+    let (written, times) = ended?;
     super::tell(&written, talk);
     Ok(super::answer_of_write(&target, &written, times))
 }
