@@ -54,6 +54,8 @@ pub(super) struct Heard {
     silence: Option<Duration>,
     /// Where there is none to be had the waits are short.
     timer: Option<TimerFd>,
+    /// So many reads in a row have failed.
+    failures: u32,
 }
 
 /// What has come of a wait.
@@ -70,7 +72,7 @@ impl Heard {
     pub fn new(silence: Option<Duration>) -> Self {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = silence.and_then(|_| TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).ok());
-        Self { last: boottime(), silence, timer }
+        Self { last: boottime(), silence, timer, failures: 0 }
     }
 
     /// There was none for too long.
@@ -114,10 +116,17 @@ impl Heard {
         match read(pipe, &mut bytes) {
             Ok(0) => Came::End,
             Ok(read) => {
+                self.failures = 0;
                 self.heard(bytes.get(..read).unwrap_or_default());
                 Came::Time
             }
             Err(Errno::EINTR | Errno::EAGAIN) => Came::Time,
+            // Once, it tells nothing of the parent, and a living one's work is not to be ended for it.
+            Err(_) if self.failures < FAILURES => {
+                self.failures += 1;
+                std::thread::sleep(SHORT);
+                Came::Time
+            }
             Err(_) => Came::End,
         }
     }
@@ -131,6 +140,9 @@ impl Heard {
         }
     }
 }
+
+/// So many reads in a row may fail before the pipe is taken as ended: it can tell of nothing any more.
+const FAILURES: u32 = 3;
 
 /// How often it is looked where no timer does it.
 const SHORT: Duration = Duration::from_millis(50);
@@ -161,6 +173,24 @@ mod tests {
         assert!(!heard.is_late(), "nobody waits for one any more");
         drop(pulse);
         assert_eq!(heard.wait(reader.as_fd(), None), Came::End);
+    }
+
+    #[test]
+    fn what_cannot_be_read_once_is_no_end_and_what_never_can_is() {
+        // It is always readable, and no read of it succeeds.
+        let dir = std::fs::File::open("/").unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        let mut pulse = Pulse::on(writer).unwrap();
+        let mut heard = Heard::new(None);
+        for _ in 0..2 {
+            for _ in 0..FAILURES {
+                assert_eq!(heard.wait(dir.as_fd(), None), Came::Time);
+            }
+            pulse.beat(boottime());
+            assert_eq!(heard.wait(reader.as_fd(), None), Came::Time);
+        }
+        let last = (0..=FAILURES).map(|_| heard.wait(dir.as_fd(), None)).last();
+        assert_eq!(last, Some(Came::End));
     }
 
     #[test]
