@@ -216,8 +216,11 @@ pub(crate) fn directory_with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, No
     match fs::canonicalize(&absolute) {
         Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&shown, &error))? => Ok(dir),
         Ok(_) => Err(wrong()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(absolute),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(wrong()),
+        // A directory of the lock's own name would be in everybody's way.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.ends_with(".lock") => Ok(absolute),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(wrong())
+        }
         Err(error) => Err(unreachable(&shown, &error)),
     }
 }

@@ -105,6 +105,12 @@ impl Next {
             }
             Situation::Beating => (wait, "waits until it is free".to_owned()),
             Situation::Recent => (wait, "waits until it is free, or too old".to_owned()),
+            Situation::Ageless if *pid <= 0 => {
+                (format!("beadlock status --raw {target}"), format!("shows it; when nobody works: {by_hand}"))
+            }
+            Situation::Ageless if witnesses.look.verdict.reason() == Reason::OtherHost => {
+                (format!("ssh -- {host} ps -p {pid}"), once_gone)
+            }
             Situation::Ageless => (see(*pid), once_gone),
             Situation::Old => (check, "removes it".to_owned()),
             Situation::Silent => (

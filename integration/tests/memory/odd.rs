@@ -37,6 +37,7 @@ fn a_missing_or_odd_field_is_no_reason() {
     for held in [
         "{}".to_owned(),
         format!(r#"{{"pid": {pid}}}"#),
+        format!(r#"{{"pid": {pid}, "acquired_at": NaN}}"#),
         format!(r#"{{"pid": "{pid}", "acquired_at": 5, "hostname": [], "session_id": {{}}}}"#),
         r#"{"pid": 4194304, "acquired_at": "long ago"}"#.to_owned(),
     ] {
@@ -49,9 +50,26 @@ fn a_missing_or_odd_field_is_no_reason() {
     }
 }
 
+/// `ps -p 0` would say nothing, and a PID of another host is somebody else's here.
+#[test]
+fn what_to_type_of_a_process_that_is_not_known_is_to_look_at_the_lock() {
+    let memory = Memory::new();
+    memory.put(r#"{"pid": -1, "acquired_at": "soon"}"#);
+    memory.run(&["status", TARGET]).says(
+        0,
+        &["next: beadlock status --raw memory:memory   # shows it; when nobody works: beadlock break"],
+    );
+    memory.put(r#"{"pid": 77, "hostname": "H"}"#);
+    memory.run(&["status", TARGET]).says(0, &["next: ssh -- H ps -p 77   # once it is gone: beadlock break"]);
+}
+
 #[test]
 fn what_cannot_be_read_is_exit_5() {
     let memory = Memory::new();
+    nix::unistd::mkfifo(&memory.lock(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    memory.run(&["check", TARGET]).says(5, &["it is a FIFO"]);
+    memory.hold(&["--no-wait"], "true").expect(5, &["it is a FIFO", "was not touched"]);
+    fs::remove_file(memory.lock()).unwrap();
     fs::create_dir(memory.lock()).unwrap();
     memory.run(&["check", TARGET]).says(5, &["it is a directory"]);
     memory.hold(&["--no-wait"], "true").expect(5, &["it is a directory", "was not touched"]);
@@ -83,6 +101,11 @@ fn a_target_that_is_none_is_refused() {
     let memory = Memory::new();
     fs::write(memory.scene.file("file"), "").unwrap();
     memory.run(&["check", "memory:file"]).expect(1, &["memory:file is not a directory"]);
+    // The lock itself, which is not there: a directory of that name would be in everybody's way.
+    memory
+        .run(&["hold", "memory:memory/.lock", "--", "true"])
+        .expect(1, &["memory:memory/.lock is not a directory; name the one that .lock is, or will be, in"]);
+    assert!(memory.names().is_empty());
     memory.run(&["check", "memory:"]).expect(2, &["the target is empty", "memory:path/memory"]);
     memory.run(&["cycle", TARGET, "--", "true"]).expect(2, &[]);
 }

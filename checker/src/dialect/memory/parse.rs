@@ -1,5 +1,6 @@
 //! Reading a record: any JSON object is one. A byte order mark before it, as PowerShell may write, is passed over; what is
-//! not UTF-8 reads as U+FFFD; the last duplicate wins.
+//! not UTF-8 reads as U+FFFD; the last duplicate wins. What Python's JSON has besides, NaN and the infinities, stands for
+//! nothing: to the document's program such a lock is one too.
 
 use serde_json::Value;
 
@@ -18,11 +19,18 @@ impl Record {
         if nests_too_deeply(&text) {
             return Err(Rejected::Invalid("nested too deeply".to_owned()));
         }
+        Self::of_object(&text).or_else(|rejected| match without_infinities(&text) {
+            Some(text) => Self::of_object(&text).map_err(|_| rejected),
+            None => Err(rejected),
+        })
+    }
+
+    fn of_object(text: &str) -> Result<Self, Rejected> {
         if text.trim_ascii() == "null" {
             return Err(malformed("must be an object, not null"));
         }
         let mut record = Self::of_nobody();
-        object(&text, |key, value| {
+        object(text, |key, value| {
             record.set(key, value);
             Ok(())
         })?;
@@ -43,6 +51,25 @@ impl Record {
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         self.fields.insert(key.to_owned(), value);
     }
+}
+
+/// The text with `null` for the numbers that JSON has not; `None`: there is none of them.
+fn without_infinities(text: &str) -> Option<String> {
+    const THEIRS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !THEIRS.iter().any(|number| text.contains(number)) {
+        return None;
+    }
+    let mut in_string = false;
+    let part = |part: &str| {
+        let is_escaped = part.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+        let was_in_string = in_string;
+        in_string = !was_in_string || is_escaped;
+        match was_in_string {
+            true => part.to_owned(),
+            false => THEIRS.iter().fold(part.to_owned(), |text, number| text.replace(number, "null")),
+        }
+    };
+    Some(text.split('"').map(part).collect::<Vec<_>>().join("\""))
 }
 
 fn string(value: &str) -> Option<String> {

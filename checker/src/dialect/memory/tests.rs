@@ -110,6 +110,12 @@ fn what_is_missing_or_odd_is_no_reason() {
         assert_eq!((record.session(), record.operation()), ("unknown", "unknown"));
         assert!(!record.is_typical());
     }
+    // As Python writes and reads them.
+    let numbers = parsed(
+        r#"{"pid":-Infinity,"acquired_at":NaN,"session_id":"NaN \" NaN\\","hostname":"there","x":[Infinity,{"y":NaN}]}"#,
+    );
+    assert_eq!((numbers.pid, numbers.acquired_at, numbers.session()), (None, None, "NaN \" NaN\\"));
+    assert_eq!(serde_json::to_value(&numbers).unwrap()["x"], serde_json::json!([null, {"y": null}]));
     let alive = parsed(r#"{"pid":12345,"hostname":"Here"}"#);
     assert_eq!(judge(&alive, &facts(Liveness::Alive), &Limits::default()), Verdict::Held(Reason::PidAlive));
 }
@@ -145,6 +151,9 @@ fn what_is_no_object_is_no_lock() {
         "\"x\"",
         r#"{"pid":7} x"#,
         r#"{"pid":7"#,
+        "NaN",
+        r#"{"pid":NaN7}"#,
+        r#"{"pid":7,"x":nan}"#,
         "\u{feff}",
     ] {
         let rejected = Record::parse(none.as_bytes()).unwrap_err();
