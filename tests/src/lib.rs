@@ -9,6 +9,7 @@ pub mod alone;
 pub mod binaries;
 pub mod dice;
 pub mod hostile;
+pub mod kind;
 pub mod over;
 pub mod process;
 pub mod protocol;
@@ -21,6 +22,7 @@ pub mod stepwise;
 pub mod wait;
 
 pub use dice::Dice;
+pub use kind::Kind;
 pub use over::OverAtLast;
 pub use process::{Running, become_subreaper, dead_pid, reap, reap_all, run, this_host};
 pub use pulse::Pulse;

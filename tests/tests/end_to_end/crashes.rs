@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
 use beadlock_tests::process::{dead_pid, this_host};
-use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
+use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -51,48 +51,16 @@ struct Case {
     keeper: bool,
     /// Whose lock it is about.
     kind: Kind,
+    /// Before which of its calls it is killed.
+    part: Part,
 }
 
-/// Which lock of the directory `.beads`.
+/// A part of the calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// The database's.
-    Beads,
-    /// The directory's own, which is judged by its age.
-    Memory,
-}
-
-impl Kind {
-    fn lock(self, scene: &Scene) -> PathBuf {
-        match self {
-            Self::Beads => scene.lock(),
-            Self::Memory => scene.beads().join(".lock"),
-        }
-    }
-
-    fn aside(self, scene: &Scene) -> PathBuf {
-        scene.beads().join(match self {
-            Self::Beads => ".exclusive-lock.aside",
-            Self::Memory => ".lock.aside",
-        })
-    }
-
-    /// What every record of it says.
-    fn keys(self) -> [&'static str; 4] {
-        match self {
-            Self::Beads => ["holder", "pid", "hostname", "started_at"],
-            Self::Memory => ["session_id", "pid", "hostname", "acquired_at"],
-        }
-    }
-
-    /// A command, and its target where that has to be named.
-    fn run(self, scene: &Scene, words: &[&str]) -> Ended {
-        let mut words = words.to_vec();
-        if self == Self::Memory {
-            words.insert(1, MEMORY);
-        }
-        scene.run(&words)
-    }
+enum Part {
+    All,
+    /// From the first one of the command that it runs: those before are another case's.
+    FromTheCommandOn,
 }
 
 /// The directory's own lock.
@@ -113,13 +81,14 @@ fn stale(scene: &Scene) -> Vec<Running> {
 
 /// The same of the directory's own.
 fn stale_memory(scene: &Scene) -> Vec<Running> {
-    let record = serde_json::json!({ "pid": dead_pid(), "session_id": "long gone", "hostname": this_host(), "acquired_at": NEVER });
-    fs::write(Kind::Memory.lock(scene), record.to_string()).expect("write a lock");
+    write_memory(scene, "long gone", dead_pid(), &this_host());
     Vec::new()
 }
 
-/// Later than any test: only the process tells.
-const NEVER: &str = "9999-01-01T00:00:00Z";
+fn write_memory(scene: &Scene, holder: &str, pid: i32, hostname: &str) {
+    let record = Kind::Memory.record(holder, pid.into(), hostname);
+    fs::write(Kind::Memory.lock(scene), record).expect("write a lock");
+}
 
 /// A script that runs.
 fn script(scene: &Scene) -> Vec<Running> {
@@ -130,9 +99,25 @@ fn script(scene: &Scene) -> Vec<Running> {
 
 /// The same, with a claim.
 fn acquired(scene: &Scene) -> Vec<Running> {
+    acquired_of(Kind::Beads, scene)
+}
+
+/// The same, with the directory's own lock, and a keeper beside it.
+fn acquired_memory(scene: &Scene) -> Vec<Running> {
+    acquired_of(Kind::Memory, scene)
+}
+
+fn acquired_of(kind: Kind, scene: &Scene) -> Vec<Running> {
     let script = script(scene);
-    let ended = scene.run(&["acquire", "-q", "--for", &script[0].pid().to_string()]);
+    let ended = kind.run(scene, &["acquire", "-q", "--for", &script[0].pid().to_string()]);
     assert_eq!(ended.code, 0, "{ended:?}");
+    script
+}
+
+/// The same with a lock of the directory that another tool has written, and nobody refreshes.
+fn written_memory(scene: &Scene) -> Vec<Running> {
+    let script = script(scene);
+    write_memory(scene, "a script", script[0].pid(), &this_host());
     script
 }
 
@@ -142,17 +127,33 @@ fn elsewhere(scene: &Scene) -> Vec<Running> {
     Vec::new()
 }
 
-fn id(scene: &Scene) -> String {
-    let (_, envelope) = scene.json(&["status"]);
-    envelope["data"][0]["id"].as_str().unwrap_or_default().to_owned()
+fn elsewhere_memory(scene: &Scene) -> Vec<Running> {
+    write_memory(scene, "elsewhere", 4711, "another-host");
+    Vec::new()
+}
+
+fn release_of(kind: Kind, scene: &Scene) -> Vec<String> {
+    let (_, envelope) = scene.json(&kind.words(&["status"]));
+    let id = envelope["data"][0]["id"].as_str().unwrap_or_default();
+    words(&kind.words(&["release", "-q", "--id", id]))
 }
 
 fn release(scene: &Scene) -> Vec<String> {
-    vec!["release".into(), "-q".into(), "--id".into(), id(scene)]
+    release_of(Kind::Beads, scene)
+}
+
+fn release_memory(scene: &Scene) -> Vec<String> {
+    release_of(Kind::Memory, scene)
 }
 
 fn break_it(_: &Scene) -> Vec<String> {
     words(&["break", "-q", "--holder", "elsewhere", "--even-if-live"])
+}
+
+fn break_memory(scene: &Scene) -> Vec<String> {
+    let mut words = break_it(scene);
+    words.insert(1, MEMORY.into());
+    words
 }
 
 const HOLD: Case = Case {
@@ -164,6 +165,7 @@ const HOLD: Case = Case {
     claims: true,
     keeper: false,
     kind: Kind::Beads,
+    part: Part::All,
 };
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {
@@ -185,6 +187,37 @@ const MEMORY_HOLD: Case =
 const MEMORY_STALE: Case = Case { before: stale_memory, ..MEMORY_HOLD };
 const MEMORY_CHECK: Case =
     Case { words: |_, _| words(&["check", MEMORY, "-q"]), claims: false, ..MEMORY_STALE };
+const MEMORY_REFUSED: Case = Case {
+    before: written_memory,
+    words: |_, _| words(&["hold", MEMORY, "-q", "--no-wait", "--", COMMAND, "0.1"]),
+    code: 4,
+    claims: false,
+    ..MEMORY_HOLD
+};
+/// For long enough to be refreshed once.
+const MEMORY_REFRESH: Case = Case {
+    words: |_, _| words(&["hold", MEMORY, "-q", "--", COMMAND, "3.2"]),
+    part: Part::FromTheCommandOn,
+    ..MEMORY_HOLD
+};
+const MEMORY_ACQUIRE: Case = Case {
+    before: script,
+    words: |_, script| words(&["acquire", MEMORY, "-q", "--for", &script[0].pid().to_string()]),
+    keeper: true,
+    ..MEMORY_HOLD
+};
+const MEMORY_RELEASE: Case = Case {
+    before: acquired_memory,
+    words: |scene, _| release_memory(scene),
+    again: Some(release_memory),
+    ..MEMORY_CHECK
+};
+const MEMORY_BREAK: Case = Case {
+    before: elsewhere_memory,
+    words: |scene, _| break_memory(scene),
+    again: Some(break_memory),
+    ..MEMORY_CHECK
+};
 
 const CHECK_REFUSED: Case = Case { before: acquired, code: 4, ..CHECK };
 const CYCLE_REFUSED: Case = Case { words: CYCLE.words, ..CHECK_REFUSED };
@@ -257,7 +290,7 @@ impl Case {
     /// What must hold after the crash, whose place `at` names.
     fn recovers(&self, scene: &Scene, others: Vec<Running>, at: &str) {
         let (kind, lock) = (self.kind, self.kind.lock(scene));
-        let text = fs::read_to_string(&lock).unwrap_or_default();
+        let text = kind.text(scene);
         let is_whole = |text: &str| {
             let record: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
             kind.keys().iter().all(|key| !record[key].is_null())
@@ -274,7 +307,7 @@ impl Case {
         }
         if let Some(again) = self.again {
             // The crash came before the end, or the lock is moved aside: who does it again, finds it.
-            let ended = scene.run(&["check", "-q"]);
+            let ended = kind.run(scene, &["check", "-q"]);
             if ended.code != 0 {
                 let words = again(scene);
                 let ended = scene.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
@@ -288,8 +321,8 @@ impl Case {
         let ended =
             beside(|| reap_holder(&lock), || kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]));
         assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
-        let kept =
-            |name: &String| name.starts_with(".exclusive-lock.broken-") || name.starts_with("daemon.log");
+        let broken = format!("{}.broken-", kind.name());
+        let kept = |name: &String| name.starts_with(&broken) || name.starts_with("daemon.log");
         let names: Vec<String> = scene.names().into_iter().filter(|name| !kept(name)).collect();
         assert_eq!(names, ["issues.jsonl"], "{at}: left behind");
     }

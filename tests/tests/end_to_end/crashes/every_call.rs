@@ -21,7 +21,8 @@ use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, run, sk
 use super::stepped::{Calls, Counted, Stepped, kill_at};
 use super::{
     ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED, HOLD_STALE,
-    RELEASE, script, still_claimed, words,
+    MEMORY_ACQUIRE, MEMORY_BREAK, MEMORY_CHECK, MEMORY_HOLD, MEMORY_REFRESH, MEMORY_REFUSED, MEMORY_RELEASE,
+    MEMORY_STALE, Part, RELEASE, script, still_claimed, words,
 };
 
 /// Processes that divide the work on a command.
@@ -147,33 +148,36 @@ impl Case {
         total.split_whitespace().next().and_then(|word| word.parse().ok())
     }
 
-    /// The calls that are begun, and what both counts, which must agree, say of those that come back: 0 without strace,
-    /// which kills need not. None where nobody may be traced.
-    fn counted(&self) -> Option<(usize, usize)> {
+    /// Our own count, and what strace counts of the calls that come back: 0 without it, which kills need not. They must agree,
+    /// but of a part: the case of the whole has shown that none is overlooked. None where nobody may be traced.
+    fn counted(&self) -> Option<(Counted, usize)> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         loop {
             let counted = self.count()?;
-            let Some(strace) = self.count_of_strace() else { return Some((counted.begun, 0)) };
+            let Some(strace) = self.count_of_strace() else { return Some((counted, 0)) };
             ours.push(counted);
             theirs.push(strace);
-            let agrees =
-                |ours: &&Counted| theirs.contains(if self.keeper { &ours.alone } else { &ours.returned });
+            let agrees = |ours: &&Counted| {
+                theirs.contains(if self.keeper { &ours.alone } else { &ours.returned })
+                    || self.part == Part::FromTheCommandOn
+            };
             if let Some(both) = ours.iter().find(agrees) {
-                return Some((both.begun, if self.keeper { both.alone } else { both.returned }));
+                return Some((*both, if self.keeper { both.alone } else { both.returned }));
             }
             assert!(ours.len() < COUNTS, "we have counted {ours:?}, and strace -c {theirs:?}");
         }
     }
 
     /// How many kills there were, and how many of them left what must not be.
-    fn killed_at_every_call(&self, calls: usize, chosen: &Chosen) -> (usize, usize) {
+    fn killed_at_every_call(&self, counted: Counted, chosen: &Chosen) -> (usize, usize) {
         let (mut killed, mut failed, mut ended) = (0, 0, 0);
-        for at in chosen.of(calls) {
+        let first = if self.part == Part::All { 0 } else { counted.before_command };
+        for at in chosen.of(counted.begun - first).map(|at| first + at) {
             reap_all();
             failed += failures(|| {
                 let scene = Scene::new();
                 let others = (self.before)(&scene);
-                let lock = scene.lock_text();
+                let lock = self.kind.text(&scene);
                 let command = self.command(&scene, &others, "kill -STOP $$;");
                 let what = format!("before call {at} of {:?}", command.get_args());
                 match kill_at(command, at, Calls::All, |left| still_claimed(self.kind, &scene, left, &what)) {
@@ -184,7 +188,7 @@ impl Case {
                     }
                     Stepped::Impossible => panic!("{what}: nobody may trace it any more"),
                 }
-                assert!(self.code == 0 || scene.lock_text() == lock, "{what}: it touched a live lock");
+                assert!(self.code == 0 || self.kind.text(&scene) == lock, "{what}: it touched a live lock");
                 self.recovers(&scene, others, &what);
             });
             if ended >= LAST {
@@ -197,11 +201,11 @@ impl Case {
     /// All that this process is to try.
     fn tried(&self, shard: Shard) -> Option<Row> {
         become_subreaper();
-        let (calls, strace) = self.counted()?;
+        let (counted, strace) = self.counted()?;
         let chosen = Chosen { seed: asked("SYSCALL_SEED").unwrap_or_default(), shard };
-        let (killed, failed) = self.killed_at_every_call(calls, &chosen);
+        let (killed, failed) = self.killed_at_every_call(counted, &chosen);
         let (injected, not_honest) = self.fails_at_every_call(&chosen).unwrap_or_default();
-        Some(Row { calls, strace, killed, injected, failed: failed + not_honest })
+        Some(Row { calls: counted.begun, strace, killed, injected, failed: failed + not_honest })
     }
 
     /// The row of this command in the table, and what was said on the way; None where it cannot be tried, which is said.
@@ -224,7 +228,9 @@ impl Case {
         });
         let begun = Instant::now();
         let test = format!("crashes::every_call::{name}");
-        let ended = shards(&test, SHARDS, ("SYSCALL_SEED", seed.to_string()), BOUND)?;
+        // Most of the other's time nothing happens.
+        let shared_by = if self.part == Part::All { SHARDS } else { 4 * SHARDS };
+        let ended = shards(&test, shared_by, ("SYSCALL_SEED", seed.to_string()), BOUND)?;
         let said = ended.iter().map(|ended| ended.err.as_str()).collect::<String>();
         for line in said.lines().filter(|line| line.starts_with("skipped: ")).collect::<BTreeSet<_>>() {
             eprintln!("{line}");
@@ -308,6 +314,46 @@ fn check_refused() {
 #[test]
 fn agent_once() {
     AGENT.holds("agent_once");
+}
+
+#[test]
+fn memory_hold() {
+    MEMORY_HOLD.holds("memory_hold");
+}
+
+#[test]
+fn memory_stale() {
+    MEMORY_STALE.holds("memory_stale");
+}
+
+#[test]
+fn memory_refused() {
+    MEMORY_REFUSED.holds("memory_refused");
+}
+
+#[test]
+fn memory_refresh() {
+    MEMORY_REFRESH.holds("memory_refresh");
+}
+
+#[test]
+fn memory_acquire() {
+    MEMORY_ACQUIRE.holds("memory_acquire");
+}
+
+#[test]
+fn memory_release() {
+    MEMORY_RELEASE.holds("memory_release");
+}
+
+#[test]
+fn memory_break() {
+    MEMORY_BREAK.holds("memory_break");
+}
+
+#[test]
+fn memory_check() {
+    MEMORY_CHECK.holds("memory_check");
 }
 
 /// The control: the same kills and faults, and what must not be is.

@@ -36,7 +36,7 @@ const FAULTS: [(&str, &[&str]); 17] = [
 /// What DESIGN 8 knows, without the command line's; 126: the command cannot be executed.
 const CODES: [i32; 7] = [0, 1, 4, 5, 9, 125, 126];
 /// What an error names, one of them.
-const CULPRITS: [&str; 8] = [
+const CULPRITS: [&str; 11] = [
     ".beads",
     "/proc",
     "stdout",
@@ -44,6 +44,9 @@ const CULPRITS: [&str; 8] = [
     "the command's process",
     "process that keeps the gate",
     "the keeper",
+    "who ends the command",
+    "Could not acquire lock within",
+    "the heartbeats",
     "to wait with",
 ];
 
@@ -92,9 +95,9 @@ impl Case {
         // Whose only words were not taken has said it by its exit code.
         let is_mute = at.starts_with("inject=write:") && ended.code == self.code;
         assert!(ended.code == 0 || is_mute || said.contains(&true), "{at}: no clear error");
-        let text = scene.lock_text();
+        let text = self.kind.text(scene);
         let is_whole = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-        assert!(!scene.lock().exists() || is_whole, "{at}: not whole");
+        assert!(!self.kind.lock(scene).exists() || is_whole, "{at}: not whole");
     }
 
     /// Every fault from the first call on that names the database: what comes before is the dynamic loader's.
@@ -157,32 +160,36 @@ impl Case {
             options.extend(["-P", &log]);
         }
         let others = (self.before)(&scene);
-        let lock = scene.lock_text();
+        let (kind, lock) = (self.kind, self.kind.text(&scene));
         let (ended, trace) = self.traced(&scene, &others, strace, &options);
         if !trace.contains("(INJECTED)") {
             return false;
         }
-        let what = format!("{inject}: {ended:?}, beside {:?}, {:?}", scene.names(), scene.lock_text());
+        let what = format!("{inject}: {ended:?}, beside {:?}, {:?}", scene.names(), kind.text(&scene));
         fs::write(scene.path().join("told"), &ended.out).expect("write what it has told");
         self.honest(&scene, &ended, &what);
         if self.claims && ended.code != 0 {
             // The command of a claim that failed has not run, and so nothing of it is there.
             assert!(!has_run(&trace) || ended.code == 9, "{what}: it ran all the same");
-            let text = scene.lock_text();
+            let text = kind.text(&scene);
             let is_ours = !text.is_empty() && !text.contains("long gone");
             assert!(!is_ours, "{what}: a claim that nobody believes");
         }
         if self.claims && ended.code == 0 {
-            let is_link = |call: &str| call.starts_with("linkat(") && call.contains("\".exclusive-lock\"");
+            let name = format!("\"{}\"", kind.name());
+            let is_link = |call: &str| call.starts_with("linkat(") && call.contains(&name);
             let linked = calls(&trace).iter().any(|(_, call)| is_link(call));
-            assert!(linked || scene.lock().exists(), "{what}: believed, and not on disk");
+            assert!(linked || kind.lock(&scene).exists(), "{what}: believed, and not on disk");
         }
         if self.code != 0 {
             assert!(ended.code != 0 && !has_run(&trace), "{what}: a live lock did not keep it out");
-            assert_eq!(scene.lock_text(), lock, "{what}: it touched a live lock");
+            assert_eq!(kind.text(&scene), lock, "{what}: it touched a live lock");
         }
         if !self.claims && ended.code == 0 {
-            assert!(!scene.lock().exists(), "{what}: it said that the way is free, and the lock is there");
+            assert!(
+                !kind.lock(&scene).exists(),
+                "{what}: it said that the way is free, and the lock is there"
+            );
         }
         // The others live until here: a release that lied has left a live lock.
         self.recovers(&scene, others, &what);

@@ -69,6 +69,8 @@ pub struct Counted {
     pub returned: usize,
     /// Of these the ones of the program's first thread: what `strace -c` counts.
     pub alone: usize,
+    /// Those that were begun before a program was executed for the last time: where there is one, the command.
+    pub before_command: usize,
 }
 
 /// Runs a shell that stops itself and becomes a program then. Of that and of all that it forks the `at`th call is not
@@ -141,6 +143,7 @@ impl Traced {
                 WaitStatus::PtraceEvent(_, _, event) => {
                     if event == libc::PTRACE_EVENT_EXEC {
                         self.executed = true;
+                        self.counted.before_command = self.counted.begun;
                         self.inside.insert(pid, true);
                     }
                     None
@@ -211,19 +214,22 @@ impl Traced {
     }
 }
 
-/// The threads that this one traces.
+/// The threads that this one traces; of each process the first one last, whose end is not to be had before that of the others.
 fn traced_by(tracer: Pid) -> Vec<Pid> {
     let numbers = |dir: &str| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect::<Vec<_>>()
     };
     let line = format!("TracerPid:\t{tracer}");
-    let threads = numbers("/proc").into_iter().flat_map(|pid| numbers(&format!("/proc/{pid}/task")));
-    let is_traced = |pid: &i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let threads_of =
+        |pid| numbers(&format!("/proc/{pid}/task")).into_iter().map(move |thread| (thread == pid, thread));
+    let is_traced = |(_, thread): &(bool, i32)| {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         status.lines().any(|text| text == line)
     };
-    threads.filter(is_traced).map(Pid::from_raw).collect()
+    let mut threads: Vec<_> = numbers("/proc").into_iter().flat_map(threads_of).filter(is_traced).collect();
+    threads.sort_unstable();
+    threads.into_iter().map(|(_, thread)| Pid::from_raw(thread)).collect()
 }
 
 /// What it is about to call; `running` or nothing when `/proc` does not say.
