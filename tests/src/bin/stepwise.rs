@@ -1,4 +1,4 @@
-//! `stepwise OPERATION best|portable DIR`: one operation on the lock in DIR, a step at a time.
+//! `stepwise OPERATION best|portable Beads|Memory DIR`: one operation on that lock in DIR, a step at a time.
 //!
 //! At each hook point it says `at STEP` and goes on when it is sent a line. At the end it lets the gate go, says `done
 //! ANSWER`, and lives until its stdin is closed: it is the process that its own claim names. The lock that it releases
@@ -10,23 +10,29 @@ use std::io::{self, Write};
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::dialect::{Record, beads, memory};
+use beadlock_checker::facts::random_id;
 use beadlock_checker::take::{Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step};
 use beadlock_checker::{Decision, Gate, Options, Place, Verdict, look};
+use beadlock_tests::Kind;
 use beadlock_tests::stepwise::Operation;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [operation, means, dir] = words.as_slice() else { return Err("OPERATION best|portable DIR".into()) };
+    let [operation, means, kind, dir] = words.as_slice() else {
+        return Err("OPERATION best|portable KIND DIR".into());
+    };
     let operation = Operation::named(operation).ok_or("no such operation")?;
+    let kind = Kind::named(kind).ok_or("no such lock")?;
+    let place = kind.place(Path::new(dir));
     let means = if means == "portable" { Means::PORTABLE } else { Means::BEST };
     let answer = match operation {
         Operation::NaiveRemoval
         | Operation::NaiveRecovery
         | Operation::NaiveClaim
         | Operation::NaiveRelease
-        | Operation::RemovalWithoutGrace => naively(operation, Path::new(dir)),
-        _ => by_the_protocol(operation, means, Path::new(dir)),
+        | Operation::RemovalWithoutGrace => naively(operation, kind, &place),
+        _ => by_the_protocol(operation, means, kind, &place),
     };
     println!("done {}", answer.unwrap_or_else(|error| format!("Error: {error}")));
     io::stdin().read_line(&mut String::new())?;
@@ -40,17 +46,30 @@ fn stop(step: Step) {
     let _ = io::stdin().read_line(&mut String::new());
 }
 
-fn by_the_protocol(operation: Operation, means: Means, dir: &Path) -> Result<String, Box<dyn Error>> {
-    let gate = Gate::take_blocking(dir)?;
-    let site = || Site::new(&gate, &Options::default()).with_means(means);
+/// What `kind` of lock of the process `pid` says.
+fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
+    Ok(match kind {
+        Kind::Beads => beads::Record::for_process(pid, "ours", "")?.into(),
+        Kind::Memory => memory::Record::new(pid, "ours", "test", &random_id()).into(),
+    })
+}
+
+fn by_the_protocol(
+    operation: Operation,
+    means: Means,
+    kind: Kind,
+    place: &Place,
+) -> Result<String, Box<dyn Error>> {
+    let gate = Gate::take_blocking(place.dir())?;
+    let site = || Site::new(&gate, &Options::default()).with_names(place.names()).with_means(means);
     let stopping = || site().with_hook(stop);
     Ok(match operation {
-        Operation::Claim => match stopping().claim(&Record::new("ours", "")?)? {
+        Operation::Claim => match stopping().claim(record(kind, std::process::id())?)? {
             Attempt::Claimed(..) => "Claimed".to_owned(),
             Attempt::Refused(skip, _) => format!("Refused: {}", Decision::from(skip)),
         },
         Operation::Release | Operation::ReleaseBesideAClaim => {
-            let held = claimed(site(), operation, dir)?;
+            let held = claimed(site(), operation, kind, place)?;
             match stopping().release(&held)? {
                 Release::Released => "Released".to_owned(),
                 Release::Gone => "Gone".to_owned(),
@@ -58,7 +77,7 @@ fn by_the_protocol(operation: Operation, means: Means, dir: &Path) -> Result<Str
             }
         }
         Operation::Break => {
-            let seen = Seen::at(&Place::beads(dir), &Options::default());
+            let seen = Seen::at(place, &Options::default());
             match stopping().break_lock(&seen, Licence::EvenIfLive)? {
                 Broken::Kept { .. } => "Kept".to_owned(),
                 other => format!("{other:?}"),
@@ -72,13 +91,13 @@ fn by_the_protocol(operation: Operation, means: Means, dir: &Path) -> Result<Str
 }
 
 /// A claim for the parent; what was aside before is aside again after it.
-fn claimed(site: Site<'_>, operation: Operation, dir: &Path) -> Result<Held, Box<dyn Error>> {
-    let (aside, kept) = (dir.join(".exclusive-lock.aside"), dir.join("kept"));
+fn claimed(site: Site<'_>, operation: Operation, kind: Kind, place: &Place) -> Result<Held, Box<dyn Error>> {
+    let (aside, kept) = (place.aside(), place.dir().join("kept"));
     let is_beside = operation == Operation::ReleaseBesideAClaim;
     if is_beside {
         fs::rename(&aside, &kept)?;
     }
-    let attempt = site.claim(&Record::for_process(parent_id(), "ours", "")?)?;
+    let attempt = site.claim(record(kind, parent_id())?)?;
     if is_beside {
         fs::rename(&kept, &aside)?;
     }
@@ -89,10 +108,9 @@ fn claimed(site: Site<'_>, operation: Operation, dir: &Path) -> Result<Held, Box
 }
 
 /// What everybody writes first: no gate, no second look, nothing aside.
-fn naively(operation: Operation, dir: &Path) -> Result<String, Box<dyn Error>> {
-    let place = Place::beads(dir);
-    let verdict = || look(&place, &Options::default()).verdict;
-    let record = |pid| Record::for_process(pid, "ours", "").map(|record| record.to_json());
+fn naively(operation: Operation, kind: Kind, place: &Place) -> Result<String, Box<dyn Error>> {
+    let verdict = || look(place, &Options::default()).verdict;
+    let record = |pid| record(kind, pid).map(|record| record.to_json());
     Ok(match operation {
         Operation::NaiveRecovery => {
             stop(Step::SideFound);
@@ -105,6 +123,14 @@ fn naively(operation: Operation, dir: &Path) -> Result<String, Box<dyn Error>> {
                 return Ok("Refused".to_owned());
             }
             stop(Step::Absent);
+            if kind == Kind::Memory {
+                // As its document has it.
+                let draft = place.dir().join(".lock.lock.tmp");
+                fs::write(&draft, record(std::process::id())?)?;
+                fs::rename(draft, place.path())?;
+                stop(Step::Linked);
+                return Ok("Claimed".to_owned());
+            }
             let mut file = fs::File::create(place.path())?;
             stop(Step::Synced);
             file.write_all(record(std::process::id())?.as_bytes())?;

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use beadlock_tests::Scene;
 use beadlock_tests::stepwise::Operation;
 use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Kind, Scene};
 
 /// The process; killed when it is dropped.
 pub struct Actor {
@@ -23,9 +23,9 @@ pub enum Said {
 }
 
 impl Actor {
-    pub fn start(scene: &Scene, operation: Operation, means: &str) -> Self {
+    pub fn start(scene: &Scene, operation: Operation, means: &str, kind: Kind) -> Self {
         let mut command = scene.command(env!("CARGO_BIN_EXE_stepwise"));
-        command.arg(format!("{operation:?}")).arg(means).arg(scene.beads());
+        command.arg(format!("{operation:?}")).arg(means).arg(format!("{kind:?}")).arg(scene.beads());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("stepwise starts");
         let stdout = BufReader::new(child.stdout.take().expect("its stdout"));

@@ -1,7 +1,7 @@
 //! The course that an operation takes, alone or with somebody in between.
 
-use beadlock_tests::Scene;
 use beadlock_tests::stepwise::Operation;
+use beadlock_tests::{Kind, Scene};
 
 use crate::actor::{Actor, Said};
 use crate::intruder::{Intruder, Visit, claim_by_rename, ran};
@@ -43,11 +43,12 @@ impl Course {
 pub fn play(
     operation: Operation,
     means: &str,
+    kind: Kind,
     intrusion: Option<(usize, Intruder)>,
 ) -> (Course, Option<Visit>) {
     let scene = Scene::new();
-    prepare(operation, &scene);
-    let mut actor = Actor::start(&scene, operation, means);
+    prepare(operation, kind, &scene);
+    let mut actor = Actor::start(&scene, operation, means, kind);
     let (mut course, mut visit) = (Course::default(), None);
     course.answer = loop {
         let step = match actor.next() {
@@ -56,14 +57,14 @@ pub fn play(
         };
         let is_met = operation == Operation::RemovalThatGivesWay && step == "JudgedAgain";
         if is_met && !course.steps.contains(&step) {
-            claim_by_rename(&scene, "first");
+            claim_by_rename(&scene, kind, "first");
         }
         course.steps.push(step.clone());
         if let Some((at, intruder)) = intrusion
             && course.steps.len() == at + 1
         {
             course.came_at = step;
-            visit = Some(Visit::of(intruder, &scene));
+            visit = Some(Visit::of(intruder, kind, &scene));
             if intruder == Intruder::Crash {
                 actor.kill();
                 break String::new();
@@ -75,10 +76,12 @@ pub fn play(
         visit.ends(&scene);
     }
     let has_crashed = course.answer.is_empty();
-    course.standing = standing(&scene, if has_crashed { Checker::Program } else { Checker::Library });
+    course.standing = standing(&scene, kind, if has_crashed { Checker::Program } else { Checker::Library });
     course.ran = ran(scene.path());
-    course.next_claim = has_crashed.then(|| scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code);
-    let is_kept = |name: &String| name == "issues.jsonl" || name.starts_with(".exclusive-lock.broken-");
+    course.next_claim =
+        has_crashed.then(|| kind.run(&scene, &["hold", "-q", "--no-wait", "--", "true"]).code);
+    let broken = format!("{}.broken-", kind.name());
+    let is_kept = |name: &String| name == "issues.jsonl" || name.starts_with(&broken);
     course.left = scene.names();
     course.left.retain(|name| !is_kept(name));
     (course, visit)

@@ -4,7 +4,7 @@ use std::fs;
 
 use beadlock_checker::Gate;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, become_subreaper, wait_until};
+use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, wait_until};
 use nix::sys::signal::Signal;
 
 use crate::intruder::{Intruder, Visit, ran};
@@ -60,9 +60,13 @@ fn end_cycle(scene: &Scene) {
 fn who_claims_without_the_gate_during_the_drain_keeps_his_claim() {
     for writer in [Intruder::WriterInPlace, Intruder::WriterByRename] {
         let draining = Draining::begin(&["--no-wait"]);
-        let mut visit = Visit::of(writer, &draining.scene);
+        let mut visit = Visit::of(writer, Kind::Beads, &draining.scene);
         let (scene, ran, code) = draining.ends(&mut visit);
-        assert_eq!((code, standing(&scene, Checker::Library)), (4, vec!["naive".to_owned()]), "{writer:?}");
+        assert_eq!(
+            (code, standing(&scene, Kind::Beads, Checker::Library)),
+            (4, vec!["naive".to_owned()]),
+            "{writer:?}"
+        );
         assert_eq!(ran, ["cycle", "cycled"], "{writer:?}: the command does not run beside him");
     }
 }
@@ -72,11 +76,11 @@ fn neither_a_check_nor_a_second_cycle_disturbs_a_drain() {
     // There is no lock yet, so a check says so; a cycle finds the gate shut.
     for (intruder, code) in [(Intruder::SecondRemover, 0), (Intruder::Cycle, 4)] {
         let draining = Draining::begin(&["--no-wait"]);
-        let mut visit = Visit::of(intruder, &draining.scene);
+        let mut visit = Visit::of(intruder, Kind::Beads, &draining.scene);
         assert_eq!(visit.code, Some(code), "{intruder:?}");
         assert_eq!(visit.before, visit.after, "{intruder:?} changes nothing");
         let (scene, ran, code) = draining.ends(&mut visit);
-        assert_eq!((code, standing(&scene, Checker::Library)), (0, vec![]), "{intruder:?}");
+        assert_eq!((code, standing(&scene, Kind::Beads, Checker::Library)), (0, vec![]), "{intruder:?}");
         assert_eq!(ran, ["cycle", "cycled", "hold", "held"], "{intruder:?}");
     }
 }
@@ -84,7 +88,7 @@ fn neither_a_check_nor_a_second_cycle_disturbs_a_drain() {
 #[test]
 fn of_two_that_drain_each_waits_for_the_cycle_and_for_the_other() {
     let draining = Draining::begin(&["--wait", "60s"]);
-    let mut visit = Visit::of(Intruder::Claimer, &draining.scene);
+    let mut visit = Visit::of(Intruder::Claimer, Kind::Beads, &draining.scene);
     assert!(visit.waited, "the second waits for the gate as well");
     let (_, ran, code) = draining.ends(&mut visit);
     assert_eq!(code, 0);
@@ -103,7 +107,7 @@ fn a_claim_that_is_killed_in_its_drain_leaves_nothing() {
     assert!(Gate::try_take(&scene.beads()).expect("a gate").is_none(), "the cycle keeps the gate");
     end_cycle(&scene);
     assert_eq!(Ended::from(cycle.finish(PATIENCE)).code, 0, "the cycle has noticed nothing");
-    assert_eq!(standing(&scene, Checker::Program), Vec::<String>::new());
+    assert_eq!(standing(&scene, Kind::Beads, Checker::Program), Vec::<String>::new());
     assert_eq!(
         scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code,
         0,
@@ -141,7 +145,7 @@ fn a_claim_by_the_lock_file_alone_runs_beside_the_cycle() {
         "[ -e .beads/.exclusive-lock ] && exit 4; printf %s \"$0\" >.beads/.exclusive-lock; {COMMAND}"
     );
     let mut command = scene.shell(&script);
-    command.arg(live("ours"));
+    command.arg(live(Kind::Beads, "ours"));
     assert_eq!(Ended::from(beadlock_tests::run(command)).code, 0);
     end_cycle(&scene);
     cycle.finish(PATIENCE);

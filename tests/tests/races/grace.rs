@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use beadlock_tests::Scene;
 use beadlock_tests::stepwise::Operation;
+use beadlock_tests::{Kind, Scene};
 
 use crate::actor::{Actor, Said};
 use crate::operation::{live, prepare};
@@ -42,8 +42,8 @@ struct Lingered {
 /// The operation takes its course, without leases, beside such a writer. None: it has written too late.
 fn play(operation: Operation, opens: &str, writes: Writes) -> Option<Lingered> {
     let scene = Scene::new();
-    prepare(operation, &scene);
-    let mut actor = Actor::start(&scene, operation, "portable");
+    prepare(operation, Kind::Beads, &scene);
+    let mut actor = Actor::start(&scene, operation, "portable", Kind::Beads);
     let (mut file, mut written) = (None, None);
     let answer = loop {
         let step = match actor.next() {
@@ -71,7 +71,7 @@ fn play(operation: Operation, opens: &str, writes: Writes) -> Option<Lingered> {
         }
     };
     let written = written.unwrap_or_else(|| panic!("{operation:?} did not come so far: {answer}"));
-    let standing = standing(&scene, Checker::Library);
+    let standing = standing(&scene, Kind::Beads, Checker::Library);
     let mut left = scene.names();
     left.retain(|name| name != "issues.jsonl");
     (written < GRACE).then_some(Lingered { answer, standing, left })
@@ -79,7 +79,7 @@ fn play(operation: Operation, opens: &str, writes: Writes) -> Option<Lingered> {
 
 fn write(mut file: File) {
     file.set_len(0).expect("empty the lock");
-    file.write_all(live("naive").as_bytes()).expect("write the lock");
+    file.write_all(live(Kind::Beads, "naive").as_bytes()).expect("write the lock");
 }
 
 #[test]

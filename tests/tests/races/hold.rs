@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beadlock_checker::Gate;
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Scene, become_subreaper, binaries, reap, skip, wait_until};
+use beadlock_tests::{Kind, Scene, become_subreaper, binaries, reap, skip, wait_until};
 
 use crate::intruder::{Intruder, Visit, ran};
 use crate::point::{Point, Stopped};
-use crate::standing::{Checker, holder, standing};
+use crate::standing::{Checker, standing};
 
 const LANES: usize = 6;
 /// Until it is over, or ended.
@@ -136,8 +136,12 @@ fn children(pid: i32) -> Vec<i32> {
 /// It is where its name says.
 fn assert_is_at(point: Point, scene: &Scene, pid: i32) {
     let is_shut = Gate::try_take(&scene.beads()).expect("it has a gate").is_none();
-    let found =
-        (children(pid).len(), is_shut, holder(scene).as_deref() == Some("ours"), ran(scene.path()).len());
+    let found = (
+        children(pid).len(),
+        is_shut,
+        Kind::Beads.holder(scene).as_deref() == Some("ours"),
+        ran(scene.path()).len(),
+    );
     let expected = match point {
         Point::Fork => (0, false, false, 0),
         Point::Gate => (1, false, false, 0),
@@ -163,7 +167,7 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
     assert_is_at(point, &scene, hold.pid());
     let Expected { rule, code, ran: runs, standing: stand, theirs } = expected(point, intruder);
     let at = format!("{intruder:?} at {point:?}, a dead lock there: {finds_dead_lock}: {rule}");
-    let mut visit = Visit::of(intruder, &scene);
+    let mut visit = Visit::of(intruder, Kind::Beads, &scene);
     assert_eq!(visit.code, theirs, "{at}");
     if intruder == Intruder::Crash {
         let orphans = children(hold.pid());
@@ -174,7 +178,7 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
             end();
         }
         orphans.into_iter().for_each(|pid| reap(pid, PATIENCE));
-        assert_eq!(standing(&scene, Checker::Program), stand, "{at}");
+        assert_eq!(standing(&scene, Kind::Beads, Checker::Program), stand, "{at}");
         assert_eq!(scene.run(&["hold", "-q", "--no-wait", "--", "true"]).code, 0, "{at}");
     } else {
         hold.go_on();
@@ -189,7 +193,7 @@ fn play(point: Point, intruder: Intruder, finds_dead_lock: bool) -> bool {
         });
         let said = fs::read_to_string(scene.path().join("said")).unwrap_or_default();
         assert_eq!(ended.and_then(|status| status.code()), code, "{at}: {said}");
-        assert_eq!(standing(&scene, Checker::Library), stand, "{at}");
+        assert_eq!(standing(&scene, Kind::Beads, Checker::Library), stand, "{at}");
     }
     if let Some(runs) = runs {
         assert_eq!(ran(scene.path()), runs, "{at}");
@@ -240,19 +244,19 @@ fn loses_by_script(intruder: Intruder) -> bool {
     use nix::sys::signal::{Signal, kill};
     use nix::sys::wait::{WaitPidFlag, waitpid};
     let scene = Scene::new();
-    let record = crate::operation::live("ours");
+    let record = crate::operation::live(Kind::Beads, "ours");
     let script =
         "[ -e .beads/.exclusive-lock ] && exit 4; kill -STOP $$; printf %s \"$0\" >.beads/.exclusive-lock";
     let mut command = scene.shell(script);
     let mut child = command.arg(record).spawn().expect("sh starts");
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
-    let mut visit = Visit::of(intruder, &scene);
+    let mut visit = Visit::of(intruder, Kind::Beads, &scene);
     visit.ends(&scene);
-    let has_claimed = holder(&scene);
+    let has_claimed = Kind::Beads.holder(&scene);
     kill(pid, if intruder == Intruder::Crash { Signal::SIGKILL } else { Signal::SIGCONT })
         .expect("it is ours");
     child.wait().expect("it ends");
-    let stands = standing(&scene, Checker::Library);
+    let stands = standing(&scene, Kind::Beads, Checker::Library);
     has_claimed.is_some_and(|holder| !stands.contains(&holder))
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Running, Scene, wait_until};
+use beadlock_tests::{Kind, Running, Scene, wait_until};
 
 use crate::kernel::{is_being_broken, name_in_locks, waiters};
 use crate::operation::live;
-use crate::standing::{contents, holder};
+use crate::standing::contents;
 
 /// Who.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +38,20 @@ impl Intruder {
         Self::Cycle,
     ];
     /// Those to whom it makes a difference by which means a lock is moved.
-    pub const OF_THE_MEANS: [Self; 3] = [Self::WriterInPlace, Self::WriterByRename, Self::Crash];
+    const OF_THE_MEANS: [Self; 3] = [Self::WriterInPlace, Self::WriterByRename, Self::Crash];
+
+    /// Who comes to an operation by these means. Only a database has cycles.
+    pub fn of(means: &str, kind: Kind) -> Vec<Self> {
+        let mut all = if means == "best" { Self::ALL.to_vec() } else { Self::OF_THE_MEANS.to_vec() };
+        all.retain(|intruder| kind == Kind::Beads || *intruder != Self::Cycle);
+        all
+    }
 }
 
 /// What has come of one.
 pub struct Visit {
     pub intruder: Intruder,
+    pub kind: Kind,
     /// Who had the lock when it came.
     pub over: Option<String>,
     /// How it ended, where it is a program that has ended.
@@ -65,27 +73,27 @@ const CYCLE: &str = "echo cycle >>ran";
 
 impl Visit {
     /// It comes, and has done what it can for the moment when this returns. The crash is for the caller.
-    pub fn of(intruder: Intruder, scene: &Scene) -> Self {
-        let (over, before) = (holder(scene), contents(scene));
+    pub fn of(intruder: Intruder, kind: Kind, scene: &Scene) -> Self {
+        let (over, before) = (kind.holder(scene), contents(scene));
         let nothing = (None, None, None);
         let mut waited = false;
         let (writer, claimer, code) = match intruder {
-            Intruder::WriterInPlace => (Some(write_in_place(scene)), None, None),
+            Intruder::WriterInPlace => (Some(write_in_place(scene, kind)), None, None),
             Intruder::WriterByRename => {
-                claim_by_rename(scene, "naive");
+                claim_by_rename(scene, kind, "naive");
                 nothing
             }
-            Intruder::SecondRemover => (None, None, Some(scene.run(&["check"]).code)),
+            Intruder::SecondRemover => (None, None, Some(kind.run(scene, &["check"]).code)),
             Intruder::Cycle => (None, None, Some(scene.run(&["cycle", "-q", "--", "sh", "-c", CYCLE]).code)),
             Intruder::Claimer => {
                 let claimer;
-                (claimer, waited) = start_claimer(scene);
+                (claimer, waited) = start_claimer(scene, kind);
                 (None, Some(claimer), None)
             }
             Intruder::Crash => nothing,
         };
         let after = contents(scene);
-        Self { intruder, over, code, before, after, waited, claimed: false, writer, claimer }
+        Self { intruder, kind, over, code, before, after, waited, claimed: false, writer, claimer }
     }
 
     /// Nobody is in its way any more.
@@ -95,7 +103,7 @@ impl Visit {
         }
         if let Some(claimer) = self.claimer.as_mut() {
             wait_until(PATIENCE, "the claimer claims or gives up", || {
-                self.claimed = is_claimers(scene);
+                self.claimed = is_claimers(scene, self.kind);
                 self.claimed || !claimer.is_running()
             });
         }
@@ -103,37 +111,37 @@ impl Visit {
 }
 
 /// The lock is the claimer's, and its command runs.
-fn is_claimers(scene: &Scene) -> bool {
-    holder(scene).as_deref() == Some("claimer") && ran(scene.path()).contains(&"claimer".to_owned())
+fn is_claimers(scene: &Scene, kind: Kind) -> bool {
+    kind.holder(scene).as_deref() == Some("claimer") && ran(scene.path()).contains(&"claimer".to_owned())
 }
 
 /// The claimer, and whether it waits for the gate.
-fn start_claimer(scene: &Scene) -> (Running, bool) {
-    let options = ["hold", "-q", "--no-wait", "--drain", "60s", "--holder", "claimer"];
+fn start_claimer(scene: &Scene, kind: Kind) -> (Running, bool) {
+    let options = kind.words(&["hold", "-q", "--no-wait", "--drain", "60s", kind.holder_option(), "claimer"]);
     let before = waiters(&scene.beads());
     let mut claimer = scene.start(&[&options[..], &["--", "sh", "-c", CLAIMER]].concat());
     let mut waits = false;
     wait_until(PATIENCE, "the claimer waits for the gate, claims or gives up", || {
         waits = waiters(&scene.beads()) > before;
-        waits || is_claimers(scene) || !claimer.is_running()
+        waits || is_claimers(scene, kind) || !claimer.is_running()
     });
     (claimer, waits)
 }
 
 /// A draft of its own, renamed over whatever is there.
-pub fn claim_by_rename(scene: &Scene, holder: &str) {
+pub fn claim_by_rename(scene: &Scene, kind: Kind, holder: &str) {
     let draft = scene.path().join("draft");
-    fs::write(&draft, live(holder)).expect("write a draft");
-    fs::rename(draft, scene.lock()).expect("rename it");
+    fs::write(&draft, live(kind, holder)).expect("write a draft");
+    fs::rename(draft, kind.lock(scene)).expect("rename it");
 }
 
 /// It has written when this returns, or stands still in its `open` because of somebody's lease.
-fn write_in_place(scene: &Scene) -> JoinHandle<()> {
-    let lock = scene.lock();
+fn write_in_place(scene: &Scene, kind: Kind) -> JoinHandle<()> {
+    let lock = kind.lock(scene);
     let before = name_in_locks(&lock);
     let writer = std::thread::spawn({
         let lock = lock.clone();
-        move || fs::write(lock, live("naive")).expect("write the lock")
+        move || fs::write(lock, live(kind, "naive")).expect("write the lock")
     });
     wait_until(PATIENCE, "the writer has written, or waits for a lease", || {
         writer.is_finished() || before.as_deref().is_some_and(is_being_broken)

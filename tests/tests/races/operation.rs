@@ -3,39 +3,40 @@
 use std::fs;
 
 use beadlock_tests::stepwise::Operation;
-use beadlock_tests::{Scene, dead_pid, lock_text, this_host};
+use beadlock_tests::{Kind, Scene, dead_pid, this_host};
 
 /// A record of somebody who is alive: this test.
-pub fn live(holder: &str) -> String {
-    lock_text(holder, std::process::id().into(), &this_host())
+pub fn live(kind: Kind, holder: &str) -> String {
+    kind.record(holder, std::process::id().into(), &this_host())
 }
 
-fn dead(holder: &str) -> String {
-    lock_text(holder, dead_pid().into(), &this_host())
+fn dead(kind: Kind, holder: &str) -> String {
+    kind.record(holder, dead_pid().into(), &this_host())
 }
 
 /// Lays out what the operation finds.
-pub fn prepare(operation: Operation, scene: &Scene) {
+pub fn prepare(operation: Operation, kind: Kind, scene: &Scene) {
     use Operation as Op;
-    let aside = scene.beads().join(".exclusive-lock.aside");
     let (lock, aside_text) = match operation {
         Op::Removal
         | Op::RemovalThatGivesWay
         | Op::Claim
         | Op::NaiveRemoval
         | Op::NaiveClaim
-        | Op::RemovalWithoutGrace => (Some(dead("long gone")), None),
-        Op::RecoveryOfADeadLock => (None, Some(dead("long gone"))),
-        Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => (None, Some(live("aside"))),
-        Op::RecoveryBesideADeadLock => (Some(dead("long gone")), Some(live("aside"))),
+        | Op::RemovalWithoutGrace => (Some(dead(kind, "long gone")), None),
+        Op::RecoveryOfADeadLock => (None, Some(dead(kind, "long gone"))),
+        Op::RecoveryOfAClaim | Op::ReleaseBesideAClaim | Op::NaiveRecovery => {
+            (None, Some(live(kind, "aside")))
+        }
+        Op::RecoveryBesideADeadLock => (Some(dead(kind, "long gone")), Some(live(kind, "aside"))),
         Op::Release | Op::NaiveRelease => (None, None),
-        Op::Break => (Some(lock_text("elsewhere", 4711, "another-host")), None),
+        Op::Break => (Some(kind.record("elsewhere", 4711, "another-host")), None),
     };
     if let Some(text) = lock {
-        scene.write_lock(text);
+        fs::write(kind.lock(scene), text).expect("write the lock");
     }
     if let Some(text) = aside_text {
-        fs::write(aside, text).expect("write the side file");
+        fs::write(kind.aside(scene), text).expect("write the side file");
     }
 }
 

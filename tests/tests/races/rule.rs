@@ -60,7 +60,8 @@ fn of_a_writer(operation: Operation, visit: &Visit, course: &Course) -> Rules {
 
 fn of_a_remover(visit: &Visit, alone: &Course, course: &Course) -> Rules {
     let there = |name: &str| visit.before.iter().any(|(there, _)| there == name);
-    let is_free = !there(".exclusive-lock") && !there(".exclusive-lock.aside");
+    let name = visit.kind.name();
+    let is_free = !there(name) && !there(&format!("{name}.aside"));
     vec![
         ("a second remover changes nothing while the gate is held", visit.before == visit.after),
         ("it proceeds where there is neither a lock nor one aside", (visit.code == Some(0)) == is_free),

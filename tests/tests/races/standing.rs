@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use beadlock_checker::should_skip_database;
-use beadlock_tests::Scene;
+use beadlock_checker::{Options, check, should_skip_database};
+use beadlock_tests::{Kind, Scene};
 
 /// Who says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +15,13 @@ pub enum Checker {
 }
 
 /// The holders whom a check names. Each ends its claim as soon as it is named, until the database is free.
-pub fn standing(scene: &Scene, checker: Checker) -> Vec<String> {
+pub fn standing(scene: &Scene, kind: Kind, checker: Checker) -> Vec<String> {
     let mut named = Vec::new();
     for _ in 0..5 {
-        let message = match checker {
-            Checker::Library => should_skip_database(scene.beads()).to_string(),
-            Checker::Program => scene.run(&["check"]).out,
+        let message = match (checker, kind) {
+            (Checker::Library, Kind::Beads) => should_skip_database(scene.beads()).to_string(),
+            (Checker::Library, _) => check(&kind.place(&scene.beads()), &Options::default()).to_string(),
+            (Checker::Program, _) => kind.run(scene, &["check"]).out,
         };
         if !message.starts_with("Skipping") {
             named.sort();
@@ -28,15 +29,9 @@ pub fn standing(scene: &Scene, checker: Checker) -> Vec<String> {
         }
         let (_, holder) = message.split_once("locked by ").unwrap_or(("", message.trim_end()));
         named.push(holder.trim_end().trim_end_matches(')').to_owned());
-        let _ = fs::remove_file(scene.lock());
+        let _ = fs::remove_file(kind.lock(scene));
     }
     panic!("never free: {named:?}, {:?}", scene.names());
-}
-
-/// Who has the lock, by its name alone; None where it is absent or no record.
-pub fn holder(scene: &Scene) -> Option<String> {
-    let record: serde_json::Value = serde_json::from_str(&scene.lock_text()).ok()?;
-    record["holder"].as_str().map(str::to_owned)
 }
 
 /// What is in the database's directory: names and contents.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use beadlock_checker::take::Step;
-use beadlock_tests::become_subreaper;
 use beadlock_tests::stepwise::Operation;
+use beadlock_tests::{Kind, become_subreaper};
 
 use crate::course::{Course, play};
 use crate::intruder::Intruder;
@@ -20,6 +20,7 @@ const LANES: usize = 8;
 pub struct Square {
     pub operation: Operation,
     means: &'static str,
+    kind: Kind,
     /// Which of its steps, from 0, and what that is called.
     at: usize,
     pub step: String,
@@ -44,20 +45,22 @@ pub struct Table {
     steps: BTreeSet<String>,
 }
 
-/// Plays every square of these operations.
-pub fn play_all(operations: &[Operation], means: &[&'static str]) -> Table {
+/// Plays every square of these operations on such a lock.
+pub fn play_all(operations: &[Operation], means: &[&'static str], kind: Kind) -> Table {
     become_subreaper();
     let (mut courses, mut steps) = (Vec::new(), BTreeSet::new());
     for &operation in operations {
         for &means in means {
-            let (alone, _) = play(operation, means, None);
-            assert!(alone.left.is_empty(), "{operation:?}, {means}: {alone:?}");
+            let (alone, _) = play(operation, means, kind, None);
+            assert!(alone.left.is_empty(), "{operation:?}, {kind:?}, {means}: {alone:?}");
             steps.extend(alone.steps.iter().cloned());
             courses.push((operation, means, alone));
         }
     }
-    let squares: Vec<_> =
-        courses.iter().flat_map(|(operation, means, alone)| squares(*operation, means, alone)).collect();
+    let squares: Vec<_> = courses
+        .iter()
+        .flat_map(|(operation, means, alone)| squares(*operation, means, kind, alone))
+        .collect();
     let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
         for _ in 0..LANES {
@@ -74,21 +77,26 @@ pub fn play_all(operations: &[Operation], means: &[&'static str]) -> Table {
 }
 
 /// The squares of an operation that takes this course when it is alone.
-fn squares<'a>(operation: Operation, means: &'static str, alone: &'a Course) -> Vec<(Square, &'a Course)> {
+fn squares<'a>(
+    operation: Operation,
+    means: &'static str,
+    kind: Kind,
+    alone: &'a Course,
+) -> Vec<(Square, &'a Course)> {
     // Until somebody comes, a removal that gives way is any other.
     let met = alone.steps.iter().position(|step| step == "JudgedAgain");
     let first = met.filter(|_| operation == Operation::RemovalThatGivesWay).map_or(0, |at| at + 1);
-    let intruders = if means == "best" { &Intruder::ALL[..] } else { &Intruder::OF_THE_MEANS };
+    let intruders = Intruder::of(means, kind);
     let at_a_step = |(at, step): (usize, &String)| {
-        let square = |&intruder| (Square { operation, means, at, step: step.clone(), intruder }, alone);
+        let square = |&intruder| (Square { operation, means, kind, at, step: step.clone(), intruder }, alone);
         intruders.iter().map(square).collect::<Vec<_>>()
     };
     alone.steps.iter().enumerate().skip(first).flat_map(at_a_step).collect()
 }
 
 fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
-    let Square { operation, means, at, intruder, .. } = *square;
-    let (course, visit) = play(operation, means, Some((at, intruder)));
+    let Square { operation, means, kind, at, intruder, .. } = *square;
+    let (course, visit) = play(operation, means, kind, Some((at, intruder)));
     let visit = visit.unwrap_or_else(|| panic!("{square:?} was not reached: {course:?}"));
     assert_eq!(course.steps[..=at], alone.steps[..=at], "{square:?}");
     let sentence = broken_rule(operation, &visit, alone, &course)?;
@@ -98,13 +106,22 @@ fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
 /// Steps of a heartbeat alone: who comes there is in the tests of the checker (`takeover heartbeat::`).
 const OF_HEARTBEATS: [Step; 2] = [Step::Ours, Step::Exchanged];
 
-#[test]
-fn nothing_is_lost_whoever_comes_at_whatever_step() {
-    let Table { squares, broken, steps } = play_all(&Operation::OURS, &["best", "portable"]);
+fn nothing_is_lost(kind: Kind, at_least: usize) {
+    let Table { squares, broken, steps } = play_all(&Operation::OURS, &["best", "portable"], kind);
     let is_ours = |step: &&Step| !OF_HEARTBEATS.contains(step);
     let all: BTreeSet<_> = Step::ALL.iter().filter(is_ours).map(|step| format!("{step:?}")).collect();
     assert_eq!(steps, all, "every step is come to, and none that is not in the list");
-    println!("races at every step: {squares} squares, {} lost", broken.len());
+    println!("races at every step, {kind:?}: {squares} squares, {} lost", broken.len());
     assert!(broken.is_empty(), "{} of {squares}: {broken:#?}", broken.len());
-    assert!(squares >= 400, "{squares} squares: that shows little");
+    assert!(squares >= at_least, "{squares} squares: that shows little");
+}
+
+#[test]
+fn nothing_is_lost_whoever_comes_at_whatever_step() {
+    nothing_is_lost(Kind::Beads, 400);
+}
+
+#[test]
+fn nor_is_the_lock_of_a_directory() {
+    nothing_is_lost(Kind::Memory, 350);
 }
