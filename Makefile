@@ -21,7 +21,7 @@ help:
 	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
-	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often one named lock'
+	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often a lock that is kept up, of either kind'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
@@ -55,7 +55,7 @@ bench:
 model:
 	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
 
-# Prints a table, ours and the obvious way in the same rounds, and a line for the named lock. Some thirty minutes on two cores.
+# Prints a table, ours and the obvious way in the same rounds, and lines for a named lock and a directory's. Some forty minutes on two cores.
 stress: export STRESS_ROUNDS ?= 100000
 stress: tools
 	$(CARGO) test --locked --package beadlock-tests --test stress -- --nocapture --test-threads 1

@@ -7,7 +7,9 @@
 //! `STRESS_ROUNDS` says how many (`make stress`: 100,000), `STRESS_SEED` repeats the dice, though not the kernel's.
 
 mod cast;
+mod crowd;
 mod ground;
+mod memory;
 mod moves;
 mod naive;
 mod ours;

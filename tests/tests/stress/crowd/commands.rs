@@ -7,13 +7,12 @@ use std::process::Command;
 use beadlock_tests::{Ended, Scene, run};
 use serde_json::Value;
 
-/// In seconds: the least that there is.
-pub const TTL: &str = "1";
+use super::dialect::Dialect;
 
 /// Where it all happens.
 pub struct Place<'s> {
     pub scene: &'s Scene,
-    pub name: &'static str,
+    pub dialect: Dialect,
 }
 
 /// What a command does between its first line in the log and its last one.
@@ -21,7 +20,7 @@ pub struct Place<'s> {
 pub enum Work {
     /// Nothing, or hardly anything.
     Short,
-    /// Goes on for longer than the TTL.
+    /// Goes on for longer than the lock is valid without being kept up.
     Long,
     /// Does not end by itself, nor does what it has started.
     Endless,
@@ -35,10 +34,10 @@ pub const BEGINS: &str =
 pub const ENDS: &str = r#"echo "end $1 $$" >>log"#;
 
 impl Work {
-    fn script(self) -> String {
+    fn script(self, dialect: Dialect) -> String {
         match self {
             Self::Short => format!("{BEGINS}; {ENDS}"),
-            Self::Long => format!("{BEGINS}; sleep 2.5; {ENDS}"),
+            Self::Long => format!("{BEGINS}; sleep {}; {ENDS}", dialect.long()),
             Self::Endless => format!("{BEGINS}; sleep 60; {ENDS}"),
             Self::Alone => format!("{BEGINS}; exec sleep 60"),
         }
@@ -47,29 +46,17 @@ impl Work {
 
 impl<'s> Place<'s> {
     /// Below the scene, with room for temporary files there.
-    pub fn in_scene(scene: &'s Scene, name: &'static str) -> Self {
+    pub fn in_scene(scene: &'s Scene, dialect: Dialect) -> Self {
         for dir in ["locks", "tmp"] {
             fs::create_dir(scene.path().join(dir)).expect("create a directory");
         }
-        Self { scene, name }
+        Self { scene, dialect }
     }
 
-    /// `beadlock hold tower:NAME --force-lock` for `id`, with this work.
+    /// `beadlock hold` for `id`, with this work.
     pub fn hold(&self, id: &str, work: Work) -> Command {
-        let target = format!("tower:{}", self.name);
-        let mut words = vec!["hold", "-q", &target, "--force-lock", "--wait", "120s", "--ttl", TTL];
-        words.extend([
-            "--request-id",
-            id,
-            "--actor",
-            "stress",
-            "--intent-name",
-            "i",
-            "--intent-version",
-            "1",
-        ]);
-        let script = work.script();
-        words.extend(["--", "sh", "-c", &script, "sh", id]);
+        let script = work.script(self.dialect);
+        let words = [&self.dialect.hold(id)[..], &["--", "sh", "-c", &script, "sh", id]].concat();
         let mut command = self.scene.beadlock(&words);
         command.env("BEADLOCK_LOCK_DIR", self.locks()).env("TMPDIR", self.scene.path().join("tmp"));
         command
@@ -80,7 +67,7 @@ impl<'s> Place<'s> {
     }
 
     pub fn lock(&self) -> PathBuf {
-        self.locks().join(format!("{}.lock", self.name))
+        self.locks().join(self.dialect.file())
     }
 
     pub fn log(&self) -> PathBuf {
@@ -92,17 +79,18 @@ impl<'s> Place<'s> {
         fs::read_to_string(self.log()).is_ok_and(|log| log.contains(&format!("begin {id} ")))
     }
 
-    /// What the lock says.
-    pub fn record(&self) -> Option<Value> {
-        serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()
+    /// The process that has the lock for `id`, as the lock says.
+    pub fn process_of(&self, id: &str) -> Option<i32> {
+        let record: Value = serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()?;
+        i32::try_from(record["pid"].as_i64()?).ok().filter(|_| self.dialect.id_of(&record) == id)
     }
 
-    /// Whose locks were stolen, by the audit.
-    pub fn stolen(&self) -> Vec<String> {
+    /// Whose locks were taken because they were stale, by the audit.
+    pub fn taken(&self) -> Vec<String> {
         let audit = fs::read_to_string(self.scene.path().join("audit.jsonl")).expect("an audit");
         let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event a line"));
-        let of = |event: Value| event["previous_lock"]["request_id"].as_str().unwrap_or_default().to_owned();
-        events.filter(|event| event["event"] == "lock_stolen").map(of).collect()
+        let of = |event: Value| self.dialect.id_of(&event["previous_lock"]).to_owned();
+        events.filter(|event| event["event"] == self.dialect.taken()).map(of).collect()
     }
 
     /// The last one may have been killed: its lock is stale in a moment, and goes.

@@ -1,11 +1,12 @@
-//! A named lock (`tower:NAME`) among eight processes that want it at once. Some of its holders are killed, and what they
-//! leave is taken with `--force-lock` once it is stale. Whether two are at work is told by the commands themselves: each
-//! has an flock of its own for as long as it or anything that it has started lives.
+//! A lock that somebody has to keep up, among eight processes that want it at once. Some of its holders are killed, and what
+//! they leave is taken once it is stale. Whether two are at work is told by the commands themselves: each has an flock of its
+//! own for as long as it or anything that it has started lives.
 //!
 //! A tenth of `STRESS_ROUNDS` acquisitions.
 
 mod commands;
 mod control;
+mod dialect;
 mod kills;
 mod log;
 mod worker;
@@ -13,6 +14,8 @@ mod worker;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::{Dice, Scene, become_subreaper, binaries, skip};
+
+pub use dialect::Dialect;
 
 use commands::Place;
 use kills::Kind;
@@ -26,14 +29,13 @@ const ROUNDS_AN_ACQUISITION: usize = 10;
 /// As many as the full run is to have in 600 s.
 const MANY: usize = 10_000;
 const LIMIT: Duration = Duration::from_secs(600);
-/// Rounds over one stale lock, by the order of the document's section 6.3 and by ours.
+/// Rounds over one stale lock, by the document's order and by ours.
 const ROUNDS_OF_CONTROL: usize = 24;
 const ROUNDS_OF_OURS: usize = 6;
 
-/// A kill of beadlock ends no work by itself, so this shows more than that the lock excludes: that there is no work where
-/// there are no heartbeats.
-#[test]
-fn eight_processes_over_one_name_never_overlap() {
+/// As many acquisitions as are asked for, and none beside another.
+#[track_caller]
+pub fn never_overlaps(dialect: Dialect) {
     if skip::tool("flock").is_none() {
         return;
     }
@@ -43,7 +45,7 @@ fn eight_processes_over_one_name_never_overlap() {
     let seed = Dice::seed("STRESS_SEED");
     let wanted = super::rounds() / ROUNDS_AN_ACQUISITION;
     let scene = Scene::new();
-    let place = Place::in_scene(&scene, "payments-production");
+    let place = Place::in_scene(&scene, dialect);
     let begun = Instant::now();
     let crowd = Crowd::new(wanted, seed);
     std::thread::scope(|threads| {
@@ -54,13 +56,14 @@ fn eight_processes_over_one_name_never_overlap() {
     });
     let took = begun.elapsed();
     let killed = crowd.killed();
-    let stolen = place.stolen();
+    let taken = place.taken();
     let log = Log::read(&place.log(), &killed);
     let of = |kind: Kind| killed.iter().filter(|kill| kill.kind == kind).count();
     println!(
-        "tower: {} acquisitions by {PROCESSES} processes in {:.0} s; {} killed: beadlock {}, the command {}, the group {} \
-         ({} before the command began); {} stolen; {} held longer than the TTL; {} given up for want of a heartbeat; {} overlaps, \
-         {} lost",
+        "{}: {} acquisitions by {PROCESSES} processes in {:.0} s; {} killed: beadlock {}, the command {}, the group {} \
+         ({} before the command began); {} taken when stale; {} held longer than that; {} given up for want of a heartbeat; {} \
+         overlaps, {} lost",
+        dialect.name(),
         log.begun,
         took.as_secs_f64(),
         killed.len(),
@@ -68,7 +71,7 @@ fn eight_processes_over_one_name_never_overlap() {
         of(Kind::Command),
         of(Kind::Group),
         log.killed_before,
-        stolen.len(),
+        taken.len(),
         crowd.long(),
         crowd.late(),
         log.overlaps.len(),
@@ -81,30 +84,31 @@ fn eight_processes_over_one_name_never_overlap() {
     );
     assert_eq!(crowd.broken(), [""; 0], "every other acquisition ends well");
     assert_eq!(crowd.lost(), 0, "a live lock was taken");
-    for id in &stolen {
-        assert!(killed.iter().any(|kill| kill.id == *id), "{id} was stolen, and nobody had killed it");
+    for id in &taken {
+        assert!(killed.iter().any(|kill| kill.id == *id), "{id}'s was taken, and nobody had killed it");
     }
-    assert!(log.begun >= wanted && !killed.is_empty() && !stolen.is_empty(), "this run has shown nothing");
+    assert!(log.begun >= wanted && !killed.is_empty() && !taken.is_empty(), "this run has shown nothing");
     place.take_what_is_left();
     assert_eq!(place.names(), [""; 0], "nothing is left in the lock directory");
     if wanted >= MANY {
-        assert!(stolen.len() >= 100, "{} were stolen", stolen.len());
+        assert!(taken.len() >= 100, "{} were taken", taken.len());
         assert!(took < LIMIT, "{wanted} acquisitions took {took:?}");
     }
 }
 
-/// The document's order for a steal (6.3: look, delete, create) lets in more than one, so that the witness can tell.
-#[test]
-fn a_stale_name_falls_to_one_where_the_documents_order_lets_in_more() {
+/// Of eight over one stale lock one after the other has it, where the document's order lets in more than one at once.
+#[track_caller]
+pub fn falls_to_one(dialect: Dialect) {
     if skip::tool("flock").is_none() {
         return;
     }
     become_subreaper();
     let _ = binaries::directory();
     let scale = super::rounds().div_ceil(super::FEW * 4).max(1);
-    let by_script = control::play(ROUNDS_OF_CONTROL * scale, control::Way::AsDocumented);
-    let ours = control::play(ROUNDS_OF_OURS * scale, control::Way::Ours);
-    println!("tower: eight for one stale lock: ours {ours}; look, delete, create {by_script}");
+    let by_script = control::play(dialect, ROUNDS_OF_CONTROL * scale, control::Way::AsDocumented);
+    let ours = control::play(dialect, ROUNDS_OF_OURS * scale, control::Way::Ours);
+    let name = dialect.name();
+    println!("{name}: eight for one stale lock: ours {ours}; look, delete, create {by_script}");
     assert!(by_script.overlaps > 0, "the control shows nothing: {by_script}");
     assert_eq!((ours.overlaps, ours.begun), (0, PROCESSES * ours.rounds), "{ours}");
 }

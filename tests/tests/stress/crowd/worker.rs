@@ -8,13 +8,14 @@ use std::time::Duration;
 use beadlock_tests::{Dice, Ended, Running};
 
 use super::commands::{Place, Work};
-use super::kills::{Killed, Kind, Plan, Urn};
+use super::dialect::Dialect;
+use super::kills::{Killed, Kind, Plan, Urn, reap};
 
-/// One holder in so many is killed: two thirds of these leave a lock that is stolen.
+/// One holder in so many is killed: two thirds of these leave a lock that is taken.
 const ONE_IS_KILLED: usize = 60;
 /// One in so many in a short run.
 const ONE_IS_KILLED_OF_FEW: usize = 20;
-/// One in so many works for longer than the TTL.
+/// One in so many works for longer than the lock is valid without being kept up.
 const ONE_IS_LONG: usize = 1000;
 /// So many are started for each one that is wanted, at most.
 const TRIES: usize = 2;
@@ -37,7 +38,7 @@ pub struct Crowd {
 impl Crowd {
     /// Until so many commands have begun.
     pub fn new(wanted: usize, seed: u64) -> Self {
-        let urn = Mutex::new(Urn::new(Dice::new(seed, "tower")));
+        let urn = Mutex::new(Urn::new(Dice::new(seed, "crowd")));
         let [started, done, long, lost, late] = [const { AtomicUsize::new(0) }; 5];
         let (killed, broken) = (Mutex::default(), Mutex::default());
         Self { wanted, urn, started, done, long, lost, late, killed, broken }
@@ -52,7 +53,7 @@ impl Crowd {
                 return;
             }
             let id = format!("w{worker}-{number}");
-            match self.plan(number) {
+            match self.plan(number, place.dialect) {
                 Some(plan) => self.one_that_is_killed(&id, plan, place),
                 None => self.one(&id, number, place),
             }
@@ -60,9 +61,9 @@ impl Crowd {
     }
 
     /// One of each so many is killed.
-    fn plan(&self, number: usize) -> Option<Plan> {
+    fn plan(&self, number: usize, dialect: Dialect) -> Option<Plan> {
         let every = if self.wanted < ONE_IS_LONG { ONE_IS_KILLED_OF_FEW } else { ONE_IS_KILLED };
-        (number % every == every / 2).then(|| lock(&self.urn).draw())
+        (number % every == every / 2).then(|| lock(&self.urn).draw(dialect))
     }
 
     fn one(&self, id: &str, number: usize, place: &Place<'_>) {
@@ -76,15 +77,16 @@ impl Crowd {
     fn one_that_is_killed(&self, id: &str, plan: Plan, place: &Place<'_>) {
         let work = if plan.kind == Kind::Command { Work::Alone } else { Work::Endless };
         let mut holder = self.start(id, work, place);
-        if !plan.carry_out(&mut holder, id, place) {
+        let Some(command) = plan.carry_out(&mut holder, id, place) else {
             // Nothing else ends it before its time.
             let ended = Ended::from(holder.finish(BOUND));
             lock(&self.broken).push(format!("{id} was to be killed: {ended:?}"));
             return;
-        }
+        };
         lock(&self.killed).push(Killed { id: id.to_owned(), kind: plan.kind });
         // The end of its output: whatever it had started has ended too.
         let ended = Ended::from(holder.finish(BOUND));
+        reap(command);
         // A command that is killed before it executes has not been started.
         let is_expected = ended.code == 137 || plan.kind == Kind::Command && ended.code == 125;
         if !is_expected {

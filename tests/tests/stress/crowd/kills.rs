@@ -4,11 +4,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Dice, Running};
+use beadlock_tests::{Dice, Running, wait_until};
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::commands::Place;
+use super::dialect::Dialect;
 
 /// Who gets SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum Moment {
     Claimed,
     /// While the command is at work.
     AtWork,
-    /// About when a heartbeat is due: a third of the TTL later.
+    /// About when it is to be kept up for the first time.
     Heartbeat,
 }
 
@@ -63,7 +65,7 @@ impl Urn {
     }
 
     /// The next one.
-    pub fn draw(&mut self) -> Plan {
+    pub fn draw(&mut self, dialect: Dialect) -> Plan {
         if self.left.is_empty() {
             self.left = KINDS.to_vec();
         }
@@ -71,26 +73,26 @@ impl Urn {
         let kind =
             self.left.swap_remove(usize::try_from(dice.below(self.left.len() as u64)).expect("an index"));
         let moment = *dice.one_of(&[Moment::Claimed, Moment::AtWork, Moment::AtWork, Moment::Heartbeat]);
-        let micros = match moment {
-            Moment::Claimed => dice.below(15_000),
-            Moment::AtWork => dice.below(100_000),
-            Moment::Heartbeat => 310_000 + dice.below(60_000),
+        let mut up_to = |micros| Duration::from_micros(dice.below(micros));
+        let pause = match moment {
+            Moment::Claimed => up_to(15_000),
+            Moment::AtWork => up_to(100_000),
+            Moment::Heartbeat => dialect.beats_after() - Duration::from_millis(20) + up_to(60_000),
         };
-        Plan { kind, moment, pause: Duration::from_micros(micros), command_first: dice.below(2) == 0 }
+        Plan { kind, moment, pause, command_first: dice.below(2) == 0 }
     }
 }
 
 impl Plan {
-    /// Waits for its moment in the life of `holder`, and kills. False: it has ended before.
-    pub fn carry_out(self, holder: &mut Running, id: &str, place: &Place<'_>) -> bool {
+    /// Waits for its moment in the life of `holder`, and kills. The process that the lock names; None: it has ended before.
+    pub fn carry_out(self, holder: &mut Running, id: &str, place: &Place<'_>) -> Option<Pid> {
         let begun = Instant::now();
         let command = loop {
             assert!(begun.elapsed() < 4 * PATIENCE, "{id} gets no lock");
             if !holder.is_running() {
-                return false;
+                return None;
             }
-            let record = place.record().filter(|record| record["request_id"] == id);
-            if let Some(pid) = record.and_then(|record| i32::try_from(record["pid"].as_i64()?).ok())
+            if let Some(pid) = place.process_of(id)
                 && (self.moment == Moment::Claimed || place.has_begun(id))
             {
                 break Pid::from_raw(pid);
@@ -99,7 +101,7 @@ impl Plan {
         };
         std::thread::sleep(self.pause);
         if !holder.is_running() || parent(command) != Some(holder.pid()) {
-            return false;
+            return None;
         }
         let beadlock = Pid::from_raw(holder.pid());
         let sent = match self.kind {
@@ -116,8 +118,15 @@ impl Plan {
                 sent
             }
         };
-        sent.is_ok()
+        sent.is_ok().then_some(command)
     }
+}
+
+/// Takes an orphan away once it has ended: until then it answers for its lock. Another one's child is another's to reap.
+pub fn reap(orphan: Pid) {
+    wait_until(PATIENCE, "the orphan ends", || {
+        !matches!(waitpid(orphan, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+    });
 }
 
 /// None when there is no such process.
