@@ -11,7 +11,7 @@ use crate::stack::{Popped, Stack};
 use crate::waiting;
 
 /// The native half of beadlock.memory.MemoryLock.
-#[pyclass(subclass, frozen, module = "beadlock._beadlock")]
+#[pyclass(frozen, module = "beadlock._beadlock")]
 pub struct MemoryLock {
     lock: memory::MemoryLock,
     guards: Stack<Guard>,
@@ -24,23 +24,24 @@ impl MemoryLock {
         Self { lock: memory::MemoryLock::in_dir(dir).session(session), guards: Stack::new() }
     }
 
-    /// Acquires it, or once more. What was logged of the stale locks in its place; None: somebody holds it, and it was not to be
-    /// waited for.
-    #[pyo3(name = "_acquire")]
+    /// Acquires it, or once more, and asks `is_over` every 50 ms of a wait. What was logged of the stale locks in its place; None:
+    /// somebody holds it and it was not to be waited for, or the wait is over.
     fn acquire(
         &self,
         py: Python<'_>,
         operation: &str,
         wait: f64,
         break_stale: bool,
+        is_over: Option<Py<PyAny>>,
     ) -> PyResult<Option<Vec<String>>> {
         let stale = if break_stale { Stale::Break } else { Stale::Keep };
         let (lock, wait) = (self.lock.clone().stale(stale), waiting::wait(wait)?);
-        let guard =
-            waiting::acquire(py, None, |is_over| match lock.acquire_unless(operation, wait, is_over) {
+        let guard = waiting::acquire(py, is_over.as_ref(), |is_over| {
+            match lock.acquire_unless(operation, wait, is_over) {
                 Err(error) if wait == beadlock::Wait::No && error.code() == Code::LockHeld => Ok(None),
                 acquired => acquired,
-            })?;
+            }
+        })?;
         Ok(guard.map(|guard| {
             let broken = guard.broken().to_vec();
             self.guards.push(py, guard);
@@ -49,7 +50,6 @@ impl MemoryLock {
     }
 
     /// Releases the last one; how it had been lost, where it had. None too where there is none.
-    #[pyo3(name = "_release")]
     fn release(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Some(Popped::Ours(guard)) = self.guards.pop(py) else { return Ok(None) };
         let ended = py.detach(|| {
@@ -60,7 +60,6 @@ impl MemoryLock {
     }
 
     /// The document's status object, in JSON.
-    #[pyo3(name = "_status")]
     fn status(&self, py: Python<'_>) -> PyResult<String> {
         match py.detach(|| self.lock.status()) {
             Ok(status) => Ok(serde_json::to_string(&status).unwrap_or_default()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pathlib
 import signal
@@ -11,6 +12,8 @@ import threading
 import pytest
 
 import beadlock
+from beadlock import memory
+from beadlock.memory import LockError, MemoryLock, get_lock, with_lock
 from conftest import PATIENCE, Scene, let_go, line, until
 
 
@@ -147,6 +150,37 @@ def test_more_waiters_than_an_executor_has_threads(scene: Scene) -> None:
     asyncio.run(run())
     assert not pathlib.Path("n.lock").exists()
     until("its threads end", lambda: all(thread.name != "beadlock" for thread in threading.enumerate()))
+
+
+def test_a_directorys_lock_waits_for_another_process_and_the_loop_runs_on(scene: Scene) -> None:
+    lock = MemoryLock()
+    other = scene.other("memory:memory")
+    before = lock.lock_path.read_text()
+
+    @with_lock("locked", PATIENCE)
+    async def work() -> str:
+        return str(get_lock().status()["holder"]["operation"])
+
+    async def run() -> None:
+        with pytest.raises(LockError, match="within 0.1s. Held by session 'unknown'"):
+            async with lock.acquire("refused", 0.1):
+                pass
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(lock.acquire("called off", PATIENCE).acquire_async(), 0.2)
+        assert json.loads(lock.lock_path.read_text())["pid"] == json.loads(before)["pid"]
+        task = asyncio.create_task(work())
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert not task.done()
+        await asyncio.get_running_loop().run_in_executor(None, let_go, other)
+        assert await task == "locked"
+        async with lock.acquire("outer"), lock.acquire("inner"):
+            assert lock.status()["we_hold_it"]
+
+    memory._default_lock = None
+    asyncio.run(run())
+    memory._default_lock = None
+    assert not lock.lock_path.exists()
 
 
 def test_release_and_errors_come_through(scene: Scene) -> None:

@@ -16,7 +16,7 @@ from beadlock import memory
 from conftest import Scene
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
-MODULES = [("", 3), (".errors", 4), ("._lock", 6), ("._cycle", 3), ("._file", 8), (".memory", 5)]
+MODULES = [("", 3), (".errors", 4), ("._lock", 6), ("._cycle", 3), ("._file", 8), (".memory", 8)]
 OPTIONS = doctest.ELLIPSIS
 
 

@@ -66,6 +66,53 @@ def test_the_guides_uses(scene: Scene) -> None:
     lock.release()
 
 
+@pytest.fixture
+def guide() -> str:
+    """The document's uses, with the import changed and nothing else: the blocks in Python after its integration guide."""
+    if not SEED.exists():
+        pytest.skip("no shared/ beside the checkout")
+    blocks = re.findall(r"```python\n(.*?)```", SEED.read_text().split("## Integration Guide")[1], re.DOTALL)
+    assert len(blocks) == 2
+    return re.sub(r"from memory\.lock_manager import", "from beadlock.memory import", "\n".join(blocks))
+
+
+def test_the_guides_own_code_runs(scene: Scene, guide: str) -> None:
+    assert guide.count("from beadlock.memory import") == 2
+    (scene.top / "memory").mkdir()
+    (scene.top / "memory/tasks.json").write_text("{}")
+    # What it takes for granted: these imports, and who reads and writes the tasks.
+    names: dict[str, Any] = {"json": json, "Path": pathlib.Path, "datetime": datetime, "workspace_root": scene.top}
+    tasks = scene.top / "memory/tasks.json"
+    names["read_tasks_json"] = lambda: json.loads(tasks.read_text())
+    names["write_tasks_json"] = lambda content: tasks.write_text(json.dumps(content))
+    path = list(sys.path)
+    try:
+        exec(compile(guide, "guide", "exec"), names)
+    finally:
+        sys.path[:] = path
+    assert "updated_at" in json.loads(tasks.read_text())
+    seen = []
+    names["update_tasks"](lambda content: seen.append(MemoryLock().status()["holder"]["operation"]) or content.update(done=1))
+    names["run_heartbeat"]()
+    assert seen == ["session:update-tasks"] and json.loads(tasks.read_text())["done"] == 1
+    assert [entry.name for entry in (scene.top / "memory").iterdir()] == ["tasks.json"]
+
+
+def test_a_class_of_its_own_may_be_made_of_it(scene: Scene) -> None:
+    class OfTheWorkspace(MemoryLock):
+        MAX_WAIT_DEFAULT = 0.1
+
+        def __init__(self) -> None:
+            super().__init__(scene.top / "w")
+
+    lock = OfTheWorkspace()
+    with lock.acquire("x"):
+        assert (scene.top / "w/memory/.lock").exists()
+    lock.lock_path.write_text(record())
+    with pytest.raises(LockError, match="within 0.1s"):
+        lock.acquire_blocking("x")
+
+
 def test_the_workspace_and_the_session(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWDBOT_WORKSPACE", str(scene.top / "w"))
     monkeypatch.setenv("CLAWDBOT_SESSION_ID", "nightly")

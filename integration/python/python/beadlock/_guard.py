@@ -44,20 +44,25 @@ class Guard:
 
     def __call__(self, function: F) -> F:
         """The function, which has the lock whenever it runs; ``async def`` too. Not a generator: that runs after its call."""
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"{function!r} is a generator, which runs after its call: take the lock inside it")
-        if inspect.iscoroutinefunction(function):
+        return guarded(function, lambda: self)
 
-            @functools.wraps(function)
-            async def locked_async(*args: Any, **kwargs: Any) -> Any:
-                async with self:
-                    return await function(*args, **kwargs)
 
-            return cast(F, locked_async)
+def guarded(function: F, guard: Callable[[], Guard]) -> F:
+    """The function, which runs under what ``guard`` gives each time; ``async def`` too. Not a generator."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function!r} is a generator, which runs after its call: take the lock inside it")
+    if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
-        def locked(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
+        async def locked_async(*args: Any, **kwargs: Any) -> Any:
+            async with guard():
+                return await function(*args, **kwargs)
 
-        return cast(F, locked)
+        return cast(F, locked_async)
+
+    @functools.wraps(function)
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with guard():
+            return function(*args, **kwargs)
+
+    return cast(F, locked)

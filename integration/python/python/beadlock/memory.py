@@ -13,34 +13,41 @@ True
 
 The workspace is ``$CLAWDBOT_WORKSPACE``, else the current directory, and the session ``$CLAWDBOT_SESSION_ID``. A lock that is held
 is refreshed every 3 s. A process that has it has it again at once, and releases it with the last ``release``; its threads do not
-keep each other out, and tasks neither.
+keep each other out, and tasks neither. ``async with`` waits for other processes without blocking the event loop, and ``@with_lock``
+takes an ``async def`` as well:
+
+>>> import asyncio
+>>> async def consolidate():
+...     async with lock.acquire("consolidation:nightly"):
+...         return lock.status()["locked"]
+>>> asyncio.run(consolidate())
+True
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import os
 import pathlib
 import sys
 import warnings
-from typing import Any, Callable, Iterator, Optional, TypeVar, Union, cast
+from typing import Any, Callable, Optional, TypeVar, Union, cast
 
 from . import _beadlock
+from ._guard import Guard, guarded
 from .errors import BeadlockError, _Somebodys
 
 __all__ = ["LockError", "MemoryLock", "get_lock", "with_lock"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-L = TypeVar("L", bound="MemoryLock")
+H = TypeVar("H", bound="_Held")
 
 
 class LockError(_Somebodys):
     """The lock could not be acquired. Where somebody has it, it says who, as ``beadlock.LockHeld`` does."""
 
 
-class MemoryLock(_beadlock.MemoryLock):
+class MemoryLock:
     """The lock ``memory/.lock`` of a workspace."""
 
     LOCK_FILE = "memory/.lock"
@@ -49,31 +56,20 @@ class MemoryLock(_beadlock.MemoryLock):
     BACKOFF_BASE_MS = 100
     BACKOFF_MAX_MS = 2000
 
-    workspace_root: pathlib.Path
-    lock_path: pathlib.Path
-    session_id: str
-
-    def __new__(cls: type[L], workspace_root: Optional[Union[str, os.PathLike[str]]] = None) -> L:
+    def __init__(self, workspace_root: Optional[Union[str, os.PathLike[str]]] = None) -> None:
         root = pathlib.Path(workspace_root or os.environ.get("CLAWDBOT_WORKSPACE") or os.getcwd()).absolute()
-        path, session = root / cls.LOCK_FILE, os.environ.get("CLAWDBOT_SESSION_ID") or "unknown"
-        lock = super().__new__(cls, path.parent, session)
-        lock.workspace_root, lock.lock_path, lock.session_id = root, path, session
-        return lock
+        self.workspace_root = root
+        self.lock_path = root / self.LOCK_FILE
+        self.session_id = os.environ.get("CLAWDBOT_SESSION_ID") or "unknown"
+        self._native = _beadlock.MemoryLock(self.lock_path.parent, self.session_id)
 
-    @contextlib.contextmanager
-    def acquire(self, operation: str, max_wait: Optional[float] = None) -> Iterator[None]:
-        """Has it for a ``with`` block; waits for it as ``acquire_blocking`` does."""
-        self.acquire_blocking(operation, max_wait)
-        try:
-            yield
-        finally:
-            self.release()
+    def acquire(self, operation: str, max_wait: Optional[float] = None) -> _Held:
+        """Has it for a ``with`` block, or an ``async with``; waits for it as ``acquire_blocking`` does."""
+        return _Held(self, operation, max_wait)
 
     def acquire_blocking(self, operation: str, max_wait: Optional[float] = None, break_stale: bool = True) -> None:
         """Waits for at most ``max_wait`` seconds, 5 unless told otherwise; then it raises ``LockError``."""
-        # The shortest wait is one look, which is refused in the words of a wait.
-        wait = self.MAX_WAIT_DEFAULT if max_wait is None else max(max_wait, sys.float_info.min)
-        self._acquired(operation, wait, break_stale)
+        self._acquired(operation, self._patience(max_wait), break_stale)
 
     def acquire_nowait(self, operation: str, break_stale: bool = True) -> bool:
         """False when somebody has it."""
@@ -81,17 +77,23 @@ class MemoryLock(_beadlock.MemoryLock):
 
     def release(self) -> None:
         """Gives it up, once; without it nothing happens. That it was lost meanwhile is a warning."""
-        lost = self._release()
+        lost = self._native.release()
         if lost is not None:
             warnings.warn(lost, RuntimeWarning, stacklevel=2)
 
     def status(self) -> dict[str, Any]:
         """Who has it: ``locked``, and when it is ``holder``, ``is_stale``, ``stale_reason`` and ``we_hold_it``."""
-        return cast("dict[str, Any]", json.loads(self._status()))
+        return cast("dict[str, Any]", json.loads(self._native.status()))
 
-    def _acquired(self, operation: str, wait: float, break_stale: bool) -> bool:
+    def _patience(self, max_wait: Optional[float]) -> float:
+        # The shortest wait is one look, which is refused in the words of a wait.
+        return self.MAX_WAIT_DEFAULT if max_wait is None else max(max_wait, sys.float_info.min)
+
+    def _acquired(
+        self, operation: str, wait: float, break_stale: bool, is_over: Optional[Callable[[], bool]] = None
+    ) -> bool:
         try:
-            broken = self._acquire(operation, wait, break_stale)
+            broken = self._native.acquire(operation, wait, break_stale, is_over)
         except BeadlockError as refused:
             error = LockError(str(refused))
             error.__dict__.update(refused.__dict__)
@@ -99,6 +101,26 @@ class MemoryLock(_beadlock.MemoryLock):
         for line in broken or ():
             print(line, file=sys.stderr)
         return broken is not None
+
+
+class _Held(Guard):
+    """A lock that is had for a block."""
+
+    def __init__(self, lock: MemoryLock, operation: str, max_wait: Optional[float]) -> None:
+        self._lock, self._operation, self._max_wait = lock, operation, max_wait
+
+    def _acquire_unless(self, is_over: Optional[Callable[[], bool]]) -> bool:
+        return self._lock._acquired(self._operation, self._lock._patience(self._max_wait), True, is_over)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self: H) -> H:
+        self._lock.acquire_blocking(self._operation, self._max_wait)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
 
 
 _default_lock: Optional[MemoryLock] = None
@@ -113,14 +135,5 @@ def get_lock() -> MemoryLock:
 
 
 def with_lock(operation: str, max_wait: Optional[float] = None) -> Callable[[F], F]:
-    """A decorator: the function has the lock of ``get_lock`` whenever it runs."""
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def locked(*args: Any, **kwargs: Any) -> Any:
-            with get_lock().acquire(operation, max_wait):
-                return function(*args, **kwargs)
-
-        return cast(F, locked)
-
-    return decorate
+    """A decorator: the function has the lock of ``get_lock`` whenever it runs; ``async def`` too."""
+    return lambda function: guarded(function, lambda: get_lock().acquire(operation, max_wait))
