@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -121,9 +123,12 @@ impl Found {
         }
     }
 
-    /// A lock whose directory a claim would make, and that is not there yet: it is free, and nothing is made to say so.
+    /// A lock whose directory a claim would make, and that is not there yet: it is free, and nothing is made to say so. One that
+    /// cannot be looked at may be there.
     pub fn is_nowhere(&self) -> bool {
-        matches!(self.kind, Kind::Tower | Kind::Memory) && !self.dir().exists()
+        let is_absent =
+            || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        matches!(self.kind, Kind::Tower | Kind::Memory) && is_absent()
     }
 
     /// Its name, where it is a named lock.
@@ -308,7 +313,7 @@ mod tests {
     fn what_is_to_be_typed_is_found_again() {
         let top = tempfile::tempdir().unwrap();
         for name in ["plain", "a b", "beads:a:b", "it's"] {
-            std::fs::create_dir(top.path().join(name)).unwrap();
+            fs::create_dir(top.path().join(name)).unwrap();
         }
         let around = beadlock_checker::database::Environment {
             cwd: top.path().to_owned(),
@@ -326,7 +331,7 @@ mod tests {
     #[test]
     fn what_is_exported_leads_to_the_same_lock() {
         let top = tempfile::tempdir().unwrap();
-        let dir = std::fs::canonicalize(top.path()).unwrap();
+        let dir = fs::canonicalize(top.path()).unwrap();
         let lock = Found::of_lock(Path::new("x"), &dir).unwrap();
         let again = Found::resolve(Some(lock.exported()), &Environment::default()).unwrap();
         assert_eq!(again.place, lock.place);
