@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::errno::Errno;
@@ -446,6 +447,40 @@ pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(Errno::ENOMEM.into()),
     }
+}
+
+/// The PID of this process, for which the kernel is asked once: it is kept in a page that is empty in a fork
+/// (`MADV_WIPEONFORK`, Linux 4.14). Where there is no such page the kernel is asked each time.
+pub fn process_id() -> u32 {
+    static KEPT: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+    let Some(kept) = KEPT.get_or_init(|| empty_in_a_fork().ok()) else { return std::process::id() };
+    match kept.load(Ordering::Relaxed) {
+        0 => {
+            let id = std::process::id();
+            kept.store(id, Ordering::Relaxed);
+            id
+        }
+        id => id,
+    }
+}
+
+/// A number that is 0, and 0 again in whatever is forked from here. It is there until this process ends.
+fn empty_in_a_fork() -> io::Result<&'static AtomicU32> {
+    let size = size_of::<AtomicU32>();
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, at an address of the kernel's choice, overlaps nothing.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is the page that was just mapped, which nobody else knows.
+    if let Err(errno) = Errno::result(unsafe { libc::madvise(page, size, libc::MADV_WIPEONFORK) }) {
+        // SAFETY: as above, and nobody will know it.
+        let _ = unsafe { libc::munmap(page, size) };
+        return Err(errno.into());
+    }
+    // SAFETY: it is all zeros, aligned to a page, never unmapped, and accessed by this reference alone.
+    Ok(unsafe { AtomicU32::from_ptr(page.cast()) })
 }
 
 /// In a forked child that executes nothing, a handler of `owner`'s signal has nobody to tell. There the signal has its

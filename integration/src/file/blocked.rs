@@ -147,7 +147,7 @@ impl Slot {
             };
             match got {
                 // Another file has got the name meanwhile, and that one is meant.
-                Ok(Got::Lock(lock)) if !lock.file().is_at(self.target.lock()) => {}
+                Ok(Got::Lock(lock)) if !lock.file().is_named_by(&self.target) => {}
                 got => return self.give(got),
             }
         }

@@ -38,7 +38,7 @@ fn live(args: &[OsString]) -> Option<Exit> {
     let [file, named, mode, millis, subject, request, audit] = args else { return None };
     let deadline = Deadline::after(Duration::from_millis(millis.to_str()?.parse().ok()?));
     let mode = if mode == Mode::Shared.as_str() { Mode::Shared } else { Mode::Exclusive };
-    let target = FileTarget::exact(file.into(), named.into());
+    let target = FileTarget::exact(file.into(), named.into())?;
     close_all();
     let shared = io::stderr().as_fd().try_clone_to_owned().ok()?;
     let mut ready = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);

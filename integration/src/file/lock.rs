@@ -1,22 +1,22 @@
 //! A file's lock, as a guard, and how it is taken.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::file::{self, LockId, Mode};
+use beadlock_checker::dialect::file::{LockId, Mode};
 
 use super::blocked::{Blocked, Got, What};
+use super::locking::Locking;
 use super::nested::{self, Outer};
-use super::open::{Flocked, Inode, LockFile, Patience, failed, inode_at};
+use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::refused;
 use super::registry::Registered;
 use super::target::FileTarget;
 use super::turn::{self, InTurn, Turn};
 use super::watch;
-use crate::claim::asking::Asking;
-use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Unattended, Waited};
+use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::loss::Loss;
 use crate::claim::wait::{Deadline, Wait};
@@ -24,54 +24,6 @@ use crate::environment::Environment;
 #[cfg(doc)]
 use crate::failure::Code;
 use crate::failure::Error;
-
-/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
-#[derive(Debug, Clone)]
-#[must_use = "nothing is locked before `acquire`"]
-pub struct Locking {
-    path: PathBuf,
-    mode: Mode,
-    wait: Wait,
-}
-
-impl Locking {
-    /// For how long a holder is waited for.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Together with others who share it; for readers.
-    pub fn shared(mut self) -> Self {
-        self.mode = Mode::Shared;
-        self
-    }
-
-    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing is
-    /// released by this guard.
-    ///
-    /// # Errors
-    /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the file
-    /// locked already; [`Code::NoTarget`] where there is no directory, [`Code::Usage`] for what is no file.
-    pub fn acquire(&self) -> Result<FileLock, Error> {
-        let target = FileTarget::of(&self.path)?;
-        Ok(take(&target, self.mode, self.wait, None, &mut Unattended)?)
-    }
-
-    /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
-    /// nothing is locked.
-    ///
-    /// # Errors
-    /// As [`Locking::acquire`].
-    pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
-        let target = FileTarget::of(&self.path)?;
-        match take(&target, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(Stopped::Signalled(_)) => Ok(None),
-            Err(Stopped::Failed(error)) => Err(error),
-        }
-    }
-}
 
 /// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
 #[derive(Debug)]
@@ -95,16 +47,17 @@ enum Held {
 }
 
 impl FileLock {
-    /// On the file at `path`, which need not be there.
-    pub fn on(path: impl Into<PathBuf>) -> Locking {
-        Locking { path: path.into(), mode: Mode::Exclusive, wait: Wait::UpTo(file::WAIT) }
+    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic link that
+    /// leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made before.
+    pub fn on(path: impl AsRef<Path>) -> Locking {
+        Locking::of(path.as_ref())
     }
 
     /// [`FileLock::on`] with nothing else said.
     ///
     /// # Errors
     /// As [`Locking::acquire`].
-    pub fn exclusive(path: impl Into<PathBuf>) -> Result<Self, Error> {
+    pub fn exclusive(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).acquire()
     }
 
@@ -112,7 +65,7 @@ impl FileLock {
     ///
     /// # Errors
     /// As [`Locking::acquire`].
-    pub fn shared(path: impl Into<PathBuf>) -> Result<Self, Error> {
+    pub fn shared(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).shared().acquire()
     }
 
@@ -282,28 +235,29 @@ pub(crate) fn take(
     environment: Option<&Environment>,
     attendant: &mut impl Attendant,
 ) -> Result<FileLock, Stopped> {
-    let begun = Instant::now();
-    let taking = Taking { target, mode, wait, begun, deadline: Deadline::after(wait.limit()) };
-    let mut is_first = true;
+    let taking = Taking { target, mode, wait };
+    // No clock is read where nobody is in the way.
+    let mut begun: Option<Begun> = None;
     loop {
         let file = LockFile::open(target)?;
         let inode = file.inode();
         let Some(registered) = Registered::enter(inode) else { return Err(refused::twice(target).into()) };
         let pin = match file.flock(mode, Patience::Try).map_err(|error| failed(target, &error))? {
             // Else somebody has deleted or replaced it in between.
-            Ok(flocked) if flocked.file().is_at(target.lock()) => {
+            Ok(flocked) if flocked.file().is_named_by(target) => {
                 return Ok(taking.taken(flocked, registered));
             }
             Ok(_) => continue,
             Err(busy) => busy,
         };
-        if std::mem::take(&mut is_first) {
+        if begun.is_none() {
             let environment = environment.cloned().unwrap_or_else(Environment::read);
             if let Some(outer) = nested::outer(target, inode, &environment) {
                 return Ok(taking.under(outer)?);
             }
         }
-        let waited = taking.wait_for(inode, attendant)?;
+        let begun = *begun.get_or_insert_with(|| Begun::now(wait));
+        let waited = taking.wait_for(inode, begun, attendant)?;
         // It has kept the number taken that is registered.
         drop(pin);
         if let Some(flocked) = waited {
@@ -317,13 +271,24 @@ pub(crate) fn take(
     }
 }
 
+/// Since when, and until when, a wait goes on.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    at: Instant,
+    deadline: Deadline,
+}
+
+impl Begun {
+    fn now(wait: Wait) -> Self {
+        Self { at: Instant::now(), deadline: Deadline::after(wait.limit()) }
+    }
+}
+
 /// A lock that is being taken.
 struct Taking<'a> {
     target: &'a FileTarget,
     mode: Mode,
     wait: Wait,
-    begun: Instant,
-    deadline: Deadline,
 }
 
 impl Taking<'_> {
@@ -344,13 +309,19 @@ impl Taking<'_> {
     }
 
     /// Waits for who has the lock file `inode`. `None`: another file has its name by now, which may be free.
-    fn wait_for(&self, inode: Inode, attendant: &mut impl Attendant) -> Result<Option<Flocked>, Stopped> {
-        let Self { target, mode, wait, begun, deadline } = *self;
+    fn wait_for(
+        &self,
+        inode: Inode,
+        begun: Begun,
+        attendant: &mut impl Attendant,
+    ) -> Result<Option<Flocked>, Stopped> {
+        let Self { target, mode, wait } = *self;
+        let Begun { at, deadline } = begun;
         if deadline.is_over() {
             return Err(refused::timed_out(target, wait).into());
         }
         let blocked = Blocked::on(target, What::Lock(mode), inode)?;
-        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(begun.elapsed()));
+        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
         loop {
             match blocked.got() {
                 Some(Ok(Got::Lock(flocked))) => return Ok(Some(flocked)),
@@ -361,10 +332,10 @@ impl Taking<'_> {
                 return Err(refused::timed_out(target, wait).into());
             }
             if notice.is_over() {
-                if inode_at(target.lock()) != Some(blocked.inode()) {
+                if named_inode(target) != Some(blocked.inode()) {
                     return Ok(None);
                 }
-                attendant.waiting(&Waited::File { target, since: begun.elapsed(), left: deadline.left() });
+                attendant.waiting(&Waited::File { target, since: at.elapsed(), left: deadline.left() });
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());

@@ -42,7 +42,7 @@ impl Look {
                 Err(error) => (Verdict::Unreadable(Reason::Unreadable), error.to_string()),
             },
         };
-        let inode = super::open::inode_at(target.lock());
+        let inode = super::open::named_inode(&target);
         let first = holders.first().zip(inode).map(|(holder, inode)| (holder.pid, inode));
         let mode = first.and_then(|(pid, inode)| flock_of(pid, target.lock(), inode));
         let id = first.map(|(pid, (device, inode))| LockId { device, inode, pid });

@@ -38,6 +38,7 @@
 //! mod.rs        this page
 //! target.rs     from a path to the file that is meant, and its lock file
 //! lock.rs       FileLock, and how it is taken
+//! locking.rs    what is to be taken, and how patiently
 //! open.rs       the lock file, open; the flock on it
 //! registry.rs   what this process has locked
 //! own.rs        what is this process's, and no fork's
@@ -79,6 +80,7 @@ pub(crate) mod hold;
 mod json;
 pub(crate) mod keeper;
 mod lock;
+mod locking;
 mod look;
 mod nested;
 mod open;
@@ -100,8 +102,9 @@ mod write;
 pub use append::{Appended, Torn};
 pub use beadlock_checker::dialect::file::{LockId, Mode};
 pub use json::Format;
+pub use lock::FileLock;
 pub(crate) use lock::take;
-pub use lock::{FileLock, Locking};
+pub use locking::Locking;
 pub(crate) use look::Look;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use schema::Schema;

@@ -1,20 +1,18 @@
 //! The lock file, open, and the flock on it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::dialect::file::Mode;
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::sys::{Flock, flock};
+use beadlock_checker::sys::{Flock, flock, process_id};
 use beadlock_checker::system_words;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::sys::stat::{SFlag, fstat, lstat};
+use nix::fcntl::{self, OFlag};
+use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
 
 use super::target::{FileTarget, no_directory};
 use crate::failure::{Code, Error};
@@ -53,35 +51,31 @@ impl LockFile {
     }
 
     fn open_or(target: &FileTarget, makes: bool) -> Result<Option<Self>, Error> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(flags);
         for _ in 0..TRIES {
-            let opened = options.clone().write(true).open(target.lock());
-            let (file, is_writable) = match opened.map_err(|error| (errno(&error), error)) {
+            let (file, is_writable) = match open(target, OFlag::O_RDWR) {
                 Ok(file) => (file, true),
                 // Made by itself: an open that would make it is refused in /tmp where it is somebody else's.
-                Err((Errno::ENOENT, _)) if makes => {
-                    match options.clone().write(true).create_new(true).mode(0o644).open(target.lock()) {
+                Err(Errno::ENOENT) if makes => {
+                    match open(target, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL) {
                         Ok(file) => (file, true),
-                        Err(error) if errno(&error) == Errno::EEXIST => continue,
-                        Err(error) if matches!(errno(&error), Errno::ENOENT | Errno::ENOTDIR) => {
-                            return Err(no_directory(target.file(), &error));
+                        Err(Errno::EEXIST) => continue,
+                        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                            return Err(no_directory(target.file(), &errno.into()));
                         }
-                        Err(error) => return Err(not_made(target, &error)),
+                        Err(errno) => return Err(not_made(target, &errno.into())),
                     }
                 }
-                Err((Errno::ENOENT, _)) => return Ok(None),
+                Err(Errno::ENOENT) => return Ok(None),
                 // An flock needs no more than a descriptor.
-                Err((Errno::EACCES | Errno::EPERM | Errno::EROFS, _)) => match options.open(target.lock()) {
+                Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => match open(target, OFlag::O_RDONLY) {
                     Ok(file) => (file, false),
-                    Err(error) => return Err(failed(target, &error)),
+                    Err(errno) => return Err(failed(target, &errno.into())),
                 },
-                Err((Errno::EAGAIN, _)) => {
+                Err(Errno::EAGAIN) => {
                     sleep(Duration::from_millis(5));
                     continue;
                 }
-                Err((_, error)) => return Err(failed(target, &error)),
+                Err(errno) => return Err(failed(target, &errno.into())),
             };
             let stat = fstat(&file).map_err(|errno| failed(target, &errno.into()))?;
             match stat.st_mode & SFlag::S_IFMT.bits() {
@@ -112,8 +106,8 @@ impl LockFile {
     }
 
     /// It is the file that has the lock file's name now.
-    pub fn is_at(&self, path: &Path) -> bool {
-        inode_at(path) == Some(self.inode)
+    pub fn is_named_by(&self, target: &FileTarget) -> bool {
+        named_inode(target) == Some(self.inode)
     }
 
     /// Takes the flock; it is let go with the answer. `None`: it is busy.
@@ -146,9 +140,9 @@ pub enum Patience {
     Blocked,
 }
 
-/// Which file has this name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
-pub fn inode_at(path: &Path) -> Option<Inode> {
-    lstat(path).ok().map(|stat| (stat.st_dev, stat.st_ino))
+/// Which file has the lock file's name now; a symbolic link is one of its own. `None`: none, or it is not to be seen.
+pub fn named_inode(target: &FileTarget) -> Option<Inode> {
+    lstat(target.lock_name()).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too; in such
@@ -163,7 +157,7 @@ pub struct Flocked {
 impl Flocked {
     /// One that is locked already.
     pub fn of(file: LockFile) -> Self {
-        Self { file, process: std::process::id() }
+        Self { file, process: process_id() }
     }
 
     /// Closes it here; whoever else has the same open file keeps the lock.
@@ -179,9 +173,20 @@ impl Flocked {
 
 impl Drop for Flocked {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.process == process_id() {
             // The close that follows unlocks as well, when it is the last one.
             let _ = flock(&self.file, Flock::Unlock);
+        }
+    }
+}
+
+/// Opens the lock file, whatever is there, without waiting for anybody.
+fn open(target: &FileTarget, how: OFlag) -> nix::Result<File> {
+    let carefully = OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    loop {
+        match fcntl::open(target.lock_name(), how | carefully, Permissions::from_bits_truncate(0o644)) {
+            Err(Errno::EINTR) => {}
+            opened => return opened.map(File::from),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From Rust: one operation on a file under its lock, and several under one.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use beadlock_checker::dialect::file::Mode;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -32,7 +32,7 @@ const CONTENT: &str = "the content";
 ///
 /// # Errors
 /// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
-pub fn atomic_write(path: impl Into<PathBuf>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
+pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
     under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), CONTENT, &Rules::default()))
 }
 
@@ -51,9 +51,8 @@ pub fn atomic_write(path: impl Into<PathBuf>, content: impl AsRef<[u8]>) -> Resu
 ///
 /// # Errors
 /// As [`atomic_write`]; also when the value is none that JSON has.
-pub fn save_json(path: impl Into<PathBuf>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
-    let path = path.into();
-    let content = json(&path, value)?;
+pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
+    let content = json(path.as_ref(), value)?;
     let rules = Rules::default().format(Format::Json);
     under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), CONTENT, &rules))
 }
@@ -75,7 +74,7 @@ pub fn save_json(path: impl Into<PathBuf>, value: &(impl Serialize + ?Sized)) ->
 ///
 /// # Errors
 /// As [`atomic_write`]; also when what is there is no JSON.
-pub fn update_json<R>(path: impl Into<PathBuf>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+pub fn update_json<R>(path: impl AsRef<Path>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
     under_lock(path, |entry, lock| update(entry, lock, change))
 }
 
@@ -97,15 +96,14 @@ pub fn update_json<R>(path: impl Into<PathBuf>, change: impl FnOnce(&mut Value) 
 ///
 /// # Errors
 /// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
-pub fn append(path: impl Into<PathBuf>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
-    let path = path.into();
-    let lines = checked(&path, lines.as_ref())?;
+pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
+    let lines = checked(path.as_ref(), lines.as_ref())?;
     under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
 }
 
 /// One operation under a lock of its own.
 fn under_lock<T>(
-    path: impl Into<PathBuf>,
+    path: impl AsRef<Path>,
     work: impl FnOnce(&Entry, &FileLock) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let lock = FileLock::exclusive(path)?;
@@ -226,6 +224,7 @@ mod tests {
     use super::*;
     use crate::failure::Code;
     use std::fs;
+    use std::path::PathBuf;
 
     fn scene() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();

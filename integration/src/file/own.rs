@@ -1,8 +1,9 @@
 //! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks nor the
 //! threads. So it begins with nothing.
 
-use std::process;
 use std::sync::{Mutex, PoisonError};
+
+use beadlock_checker::sys::process_id;
 
 /// Something of this process, empty at first and in each fork.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ impl<T: Default> Own<T> {
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         // Nobody panics with it; and what is there counts, should somebody.
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let me = process::id();
+        let me = process_id();
         if own.0 != me {
             *own = (me, T::default());
         }

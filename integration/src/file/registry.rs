@@ -1,12 +1,11 @@
 //! What this process has locked, or waits to lock: by device and inode of the lock file, so that no other spelling of a path
 //! leads around it. A second lock of the same file would wait for the first for ever.
 
-use std::collections::BTreeSet;
-
 use super::open::Inode;
 use super::own::Own;
 
-static TAKEN: Own<BTreeSet<Inode>> = Own::new(BTreeSet::new());
+/// A few at a time, and what was taken last is mostly the first to go.
+static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
 
 /// A lock file that is this one's in this process until this is dropped. The lock file must stay open for as long: that
 /// keeps its number taken.
@@ -16,13 +15,22 @@ pub struct Registered(Inode);
 impl Registered {
     /// `None`: another has it.
     pub fn enter(inode: Inode) -> Option<Self> {
-        let is_new = TAKEN.with(|taken| taken.insert(inode));
-        is_new.then(|| Self(inode))
+        TAKEN.with(|taken| {
+            let is_new = !taken.contains(&inode);
+            is_new.then(|| {
+                taken.push(inode);
+                Self(inode)
+            })
+        })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        TAKEN.with(|taken| taken.remove(&self.0));
+        TAKEN.with(|taken| {
+            if let Some(at) = taken.iter().rposition(|inode| *inode == self.0) {
+                taken.swap_remove(at);
+            }
+        });
     }
 }

@@ -1,10 +1,11 @@
 //! From a path to the file that is meant, and its lock file.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use beadlock_checker::dialect::file::{lock_of, locked_by};
 use beadlock_checker::escape::{escaped_path, quoted_path};
@@ -20,14 +21,17 @@ use crate::words::quoted;
 /// So many symbolic links lead to a file at most, as the kernel has it.
 const LINKS: usize = 40;
 
-/// A file, and the lock file beside it.
+/// A file, and the lock file beside it. To clone it costs nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileTarget {
+pub struct FileTarget(Arc<Paths>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Paths {
     /// As it was named.
     named: PathBuf,
     /// Absolute, and no symbolic link itself.
     file: PathBuf,
-    lock: PathBuf,
+    lock: CString,
 }
 
 impl FileTarget {
@@ -51,36 +55,40 @@ impl FileTarget {
     /// # Errors
     /// Exit 2 for what is no file's name, for a directory, a device or the like, and for another file's lock file.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        let shown = escaped_path(path);
+        let shown = || escaped_path(path);
         let bytes = path.as_os_str().as_bytes();
         if path.file_name().is_none() || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
             return Err(Error::usage(format!(
-                "file:{shown} names no file; name one, such as file:path/todo.json"
+                "file:{} names no file; name one, such as file:path/todo.json",
+                shown()
             )));
         }
         let absolute = std::path::absolute(path).map_err(|error| {
-            Error::io(format!("cannot find {shown}: {}", system_words(&error)), error.kind())
+            Error::io(format!("cannot find {}: {}", shown(), system_words(&error)), error.kind())
         })?;
-        let file = without_links(absolute, &shown)?;
+        let file = without_links(absolute, shown)?;
         if let Some(data) = locked_by(&file)
             && fs::symlink_metadata(&data).is_ok_and(|meta| meta.is_file())
         {
             let data = escaped_path(&data);
             return Err(Error::usage(format!(
-                "file:{shown} is the lock file of {data}, which never has any content; name {data}"
+                "file:{} is the lock file of {data}, which never has any content; name {data}",
+                shown()
             )));
         }
-        Ok(Self { named: path.to_owned(), lock: lock_of(&file), file })
+        Self::exact(file, path.to_owned())
+            .ok_or_else(|| Error::usage(format!("file:{} has a NUL byte, which no file's name has", shown())))
     }
 
-    /// A file that was found by another process.
-    pub fn exact(file: PathBuf, named: PathBuf) -> Self {
-        Self { named, lock: lock_of(&file), file }
+    /// A file that was found by another process. `None`: no file's name has a NUL byte.
+    pub fn exact(file: PathBuf, named: PathBuf) -> Option<Self> {
+        let lock = CString::new(lock_of(&file).into_os_string().into_vec()).ok()?;
+        Some(Self(Arc::new(Paths { named, file, lock })))
     }
 
     /// As it was named.
     pub fn named(&self) -> &Path {
-        &self.named
+        &self.0.named
     }
 
     /// The same with the links in its directory's path resolved, so that it is named in one way alone.
@@ -88,30 +96,35 @@ impl FileTarget {
     /// # Errors
     /// When the directory is not there, or cannot be reached.
     pub fn canonical(self) -> Result<Self, Error> {
-        let (Some(dir), Some(name)) = (self.file.parent(), self.file.file_name()) else { return Ok(self) };
-        let dir = fs::canonicalize(dir).map_err(|error| no_directory(&self.file, &error))?;
-        let file = dir.join(name);
-        Ok(Self { lock: lock_of(&file), file, ..self })
+        let file = self.file();
+        let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(self) };
+        let dir = fs::canonicalize(dir).map_err(|error| no_directory(file, &error))?;
+        Ok(Self::exact(dir.join(name), self.named().to_owned()).unwrap_or(self))
     }
 
     /// The file, absolute, and no symbolic link itself.
     pub fn file(&self) -> &Path {
-        &self.file
+        &self.0.file
     }
 
     /// Its lock file.
     pub fn lock(&self) -> &Path {
-        &self.lock
+        Path::new(OsStr::from_bytes(self.0.lock.as_bytes()))
+    }
+
+    /// The same as the kernel wants it.
+    pub fn lock_name(&self) -> &CStr {
+        &self.0.lock
     }
 
     /// The directory of both.
     pub fn dir(&self) -> &Path {
-        self.file.parent().unwrap_or(Path::new("/"))
+        self.file().parent().unwrap_or(Path::new("/"))
     }
 
     /// As it was named, for lines: `todo.json`.
     pub fn shown(&self) -> String {
-        escaped_path(&self.named)
+        escaped_path(self.named())
     }
 
     /// The same with its scheme: `file:todo.json`.
@@ -121,12 +134,12 @@ impl FileTarget {
 
     /// As it is to be typed.
     pub fn typed(&self) -> String {
-        quoted(&prefixed(&self.named))
+        quoted(&prefixed(self.named()))
     }
 
     /// By what it is found from anywhere: `file:/home/ann/todo.json`.
     pub fn exported(&self) -> OsString {
-        prefixed(&self.file)
+        prefixed(self.file())
     }
 }
 
@@ -137,14 +150,14 @@ fn prefixed(path: &Path) -> OsString {
 }
 
 /// Follows the symbolic links that the last part of the path is.
-fn without_links(mut file: PathBuf, shown: &str) -> Result<PathBuf, Error> {
+fn without_links(mut file: PathBuf, shown: impl Fn() -> String) -> Result<PathBuf, Error> {
     for _ in 0..LINKS {
         // What cannot be looked at is told when its lock file cannot be opened.
         let Ok(stat) = lstat(&file) else { return Ok(file) };
         let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
         if kind == SFlag::S_IFLNK {
             let link = fs::read_link(&file).map_err(|error| {
-                Error::io(format!("cannot follow {shown}: {}", system_words(&error)), error.kind())
+                Error::io(format!("cannot follow {}: {}", shown(), system_words(&error)), error.kind())
             })?;
             file = file.parent().unwrap_or(Path::new("/")).join(link);
         } else if kind == SFlag::S_IFREG {
@@ -157,7 +170,7 @@ fn without_links(mut file: PathBuf, shown: &str) -> Result<PathBuf, Error> {
             )));
         }
     }
-    Err(Error::new(Code::Io, format!("{shown}: too many symbolic links")))
+    Err(Error::new(Code::Io, format!("{}: too many symbolic links", shown())))
 }
 
 /// Why the directory of `file` is of no use.
@@ -216,6 +229,7 @@ mod tests {
         nix::unistd::mkfifo(&top.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(usage("dir").contains("is a directory"));
         assert!(usage("fifo").contains("no regular file"));
+        assert!(usage("a\0b").contains("has a NUL byte"));
         for no_name in ["..", "todo.json/", "todo.json/."] {
             assert!(usage(no_name).contains("names no file"), "{no_name}");
         }

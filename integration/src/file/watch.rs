@@ -12,7 +12,7 @@ use nix::sys::inotify::AddWatchFlags;
 
 use super::lock::FileLock;
 use super::nested;
-use super::open::{Inode, LockFile, inode_at};
+use super::open::{Inode, LockFile, named_inode};
 use super::target::FileTarget;
 use crate::claim::event::Watcher;
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
@@ -26,7 +26,7 @@ pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<L
 }
 
 fn seen(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
-    match inode_at(target.lock()) {
+    match named_inode(target) {
         None => Some(Loss::Vanished),
         Some(there) if there != inode => Some(Loss::OtherFile),
         Some(_) => outer.filter(|id| nested::standing(target, *id).is_none()).map(|_| Loss::OuterEnded),

@@ -22,7 +22,7 @@ pub fn of(walk: &Walk, roots: &[Root]) -> Vec<Look> {
         let (dir, name) = (file.parent()?, file.file_name()?);
         let named = roots.get(*root).map_or_else(|| file.clone(), |root| root.typed(dir).join(name));
         let named = named.strip_prefix(".").map(Path::to_owned).unwrap_or(named);
-        Some(Look::at(FileTarget::exact(file, named), &gates))
+        Some(Look::at(FileTarget::exact(file, named)?, &gates))
     };
     candidates.iter().filter_map(look).collect()
 }

@@ -1,19 +1,21 @@
 //! A file's lock, and a write under it, beside the bare system calls, with every sync that the write has.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use beadlock::file::{FileLock, atomic_write};
 use beadlock_checker::sys::{Flock, flock};
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
-use nix::sys::stat::{fstat, lstat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open};
+use nix::sys::stat::{Mode, fstat, lstat};
 use nix::unistd::linkat;
 
 use super::ratio::Clock;
-use super::table::Table;
+use super::table::{Table, Unit};
 
 /// As many as are kept unless told otherwise.
 const BACKUPS: usize = 5;
@@ -24,23 +26,37 @@ pub const DISK: &str = env!("CARGO_TARGET_TMPDIR");
 pub fn measure(table: &mut Table) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("todo.json");
-    let lock = root.path().join("todo.json.lock");
+    let lock = CString::new(path.with_extension("json.lock").as_os_str().as_bytes()).expect("a path");
+    let locking = FileLock::on(&path);
+    // Made when it is missing; from then on it is there.
+    let acquire = || drop(locking.acquire().expect("a free lock"));
+    acquire();
     table.ratio(
-        "FileLock, acquire and release",
+        "FileLock, acquire and drop",
         "open, flock, close",
         Some(1.5),
         Clock::Thread,
-        || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
-        || bare_lock(&lock),
+        acquire,
+        || drop(bare_lock(&lock)),
     );
     table.ratio(
-        "FileLock, acquire and release, proved",
-        "the same with the looks that prove it",
-        Some(1.5),
+        "FileLock, acquire and drop, proved",
+        "open, fstat, flock, lstat, unlock, close",
+        Some(1.2),
+        Clock::Thread,
+        acquire,
+        || bare_proved_lock(&lock),
+    );
+    table.ratio(
+        "FileLock by its path, acquire, and release, which looks again",
+        "open, flock, close",
+        None,
         Clock::Thread,
         || FileLock::exclusive(&path).expect("a free lock").release().expect("it stood"),
-        || bare_proved_lock(&path, &lock),
+        || drop(bare_lock(&lock)),
     );
+    let allocations = allocation_counter::measure(acquire).count_total;
+    table.value("allocations, FileLock, acquire and drop", Unit::Count, Some(0.0), allocations as f64, None);
     // A kilobyte, so that the check of the JSON, which the other does not make, is nothing beside the calls.
     let content = format!("[{}0]", "{\"id\": 1, \"done\": false}, ".repeat(40));
     let disk = tempfile::tempdir_in(DISK).expect("a directory on a disk");
@@ -56,25 +72,19 @@ pub fn measure(table: &mut Table) {
     );
 }
 
-fn bare_lock(lock: &Path) {
-    assert!(flock(open(lock), Flock::Try).expect("a flock"));
-}
-
-/// Whether the file is a link; whether what is locked is what has the name, then and at the end.
-fn bare_proved_lock(path: &Path, lock: &Path) {
-    let _ = lstat(path).map_err(drop);
-    let file = open(lock);
-    let locked = fstat(&file).expect("what it is").st_ino;
+/// The lock file, open and locked, which is what an flock cannot be had without.
+fn bare_lock(lock: &CStr) -> OwnedFd {
+    let file = open(lock, OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()).expect("a lock file");
     assert!(flock(&file, Flock::Try).expect("a flock"));
-    assert!([(); 2].iter().all(|()| lstat(lock).is_ok_and(|named| named.st_ino == locked)));
-    flock(&file, Flock::Unlock).expect("an unlock");
+    file
 }
 
-fn open(lock: &Path) -> File {
-    let flags = OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).custom_flags(flags.bits());
-    options.open(lock).expect("a lock file")
+/// That what is locked is what has the name, and the lock is gone though a fork has the file open too.
+fn bare_proved_lock(lock: &CStr) {
+    let file = bare_lock(lock);
+    let [locked, named] = [fstat(&file), lstat(lock)].map(|stat| stat.expect("what it is").st_ino);
+    assert_eq!(locked, named);
+    flock(&file, Flock::Unlock).expect("an unlock");
 }
 
 /// A file that nobody locks.

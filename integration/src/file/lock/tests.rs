@@ -1,7 +1,9 @@
 use super::*;
 use crate::failure::Code;
+use beadlock_checker::dialect::file;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 
@@ -91,6 +93,24 @@ fn the_same_file_twice_is_an_error_at_once_by_whatever_name() {
     assert!(begun.elapsed() < Duration::from_secs(20), "not one of them has waited");
     first.release().unwrap();
     FileLock::exclusive(file.with_file_name("link.json")).unwrap().release().unwrap();
+}
+
+#[test]
+fn a_path_is_followed_when_the_locking_is_made_and_not_again() {
+    let (_top, file) = scene();
+    let (link, other) = (file.with_file_name("link.json"), file.with_file_name("other.json"));
+    symlink(&file, &link).unwrap();
+    let locking = FileLock::on(&link);
+    assert!(Command::new("ln").arg("-sfn").arg(&other).arg(&link).status().unwrap().success());
+    for _ in 0..2 {
+        let lock = locking.acquire().unwrap();
+        assert_eq!(lock.path(), file);
+        drop(at_once(&link).unwrap());
+        assert!(at_once(&file).is_err());
+        lock.release().unwrap();
+    }
+    let error = FileLock::on(file.parent().unwrap()).acquire().unwrap_err();
+    assert_eq!(error.code(), Code::Usage, "told when it is to be locked: {error}");
 }
 
 #[test]
@@ -192,7 +212,7 @@ fn a_lock_file_that_is_replaced_while_it_is_waited_for_is_let_be() {
     let (path, new) = (file::lock_of(&file), file.with_file_name("new"));
     fs::write(&new, "").unwrap();
     assert!(Command::new("mv").args([&new, &path]).status().unwrap().success());
-    assert_eq!(Some(waiting.join().unwrap().unwrap()), inode_at(&path));
+    assert_eq!(Some(waiting.join().unwrap().unwrap()), named_inode(&FileTarget::of(&file).unwrap()));
     drop(other);
 }
 
