@@ -414,11 +414,17 @@ _file_ops_flock() {
       echo "Cannot acquire lock on $_fo_path ($_fo_name: $_fo_why)" >&2
       return 8
     fi
-    _fo_code=0
+    _fo_code=0 _fo_why=""
     command flock -x -n "$_fo_fd" || _fo_code=$?
-    if [[ "$_fo_code" -eq 1 ]] && _file_ops_is_inside "$_fo_name"; then
+    if [[ "$_fo_code" -eq 1 ]] && _file_ops_is_inside "$_fo_name" "${BEADLOCK_UPDATE_IDS-}"; then
+      _fo_why="the beadlock update that this runs in has it; what its filter prints becomes the file"
+    elif [[ "$_fo_code" -eq 1 && -n "${BEADLOCK_HELD_ID-}" ]] &&
+      _file_ops_is_inside "$_fo_name" "$BEADLOCK_HELD_ID ${BEADLOCK_HELD_IDS-}"; then
+      _fo_why="the beadlock hold that this runs in has it; in there: beadlock write"
+    fi
+    if [[ -n "$_fo_why" ]]; then
       _file_ops_close "$_fo_fd"
-      echo "Cannot acquire lock on $_fo_path (the beadlock hold that this runs in has it; in there: beadlock write)" >&2
+      echo "Cannot acquire lock on $_fo_path ($_fo_why)" >&2
       return 8
     fi
     while [[ "$_fo_code" -eq 1 ]]; do
@@ -452,13 +458,13 @@ _file_ops_flock() {
   _file_ops_fd="$_fo_fd"
 }
 
-# Lock file $1 is held by a `beadlock hold` that this shell runs in, and would wait for itself.
+# Lock file $1 is held by a `beadlock` that this shell runs in, by one of the ids $2, and would wait for itself.
 _file_ops_is_inside() {
   local _fo_id _fo_file IFS=' '
-  if [[ -z "${BEADLOCK_HELD_ID-}" ]] || ! _fo_file=$(command stat -c %d:%i "$1" 2>/dev/null); then
+  if [[ -z "$2" ]] || ! _fo_file=$(command stat -c %d:%i "$1" 2>/dev/null); then
     return 1
   fi
-  for _fo_id in "${BEADLOCK_HELD_ID}" ${BEADLOCK_HELD_IDS-}; do
+  for _fo_id in $2; do
     if [[ "${_fo_id%:*}" == "$_fo_file" ]] && { [[ -d "/proc/${_fo_id##*:}" ]] || kill -0 "${_fo_id##*:}" 2>/dev/null; }; then
       return 0
     fi

@@ -184,7 +184,7 @@ fn hold(
         }
     };
     let warden = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
-        let warden = work.warden(&running, keeping, &command.shown());
+        let warden = work.warden(&running, keeping, &command.holder_name());
         warden.map_err(|error| error.ending(Exit::NotStarted))
     });
     let warden = match warden.transpose() {

@@ -654,6 +654,15 @@ needs_beadlock() {
   [[ "$status $stderr" == "8 Cannot acquire lock on $FILE (the beadlock hold that this runs in has it"* ]]
 }
 
+@test "beadlock: inside the filter of an update of the file it is an error at once, not a wait" {
+  needs_beadlock
+  echo '{}' >"$FILE"
+  run --separate-stderr alone "$PROGRAM" update -q file:todo.json -- "$BASH" -c "source '$LIBRARY'; lock_file todo.json fd 600 || echo \$?"
+  [ "$status" -eq 0 ]
+  [ "$(cat "$FILE")" = 8 ]
+  [ "$stderr" = "Cannot acquire lock on $FILE (the beadlock update that this runs in has it; what its filter prints becomes the file)" ]
+}
+
 @test "atomic_write: the file is what came on stdin, whole" {
   head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/bytes"
   run alone "$BASH" -c "source '$LIBRARY'; atomic_write data" <"$BATS_TEST_TMPDIR/bytes"

@@ -62,7 +62,7 @@ pub fn acquire(
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let inode = LockFile::open(target)?.inode();
-    if let Some(outer) = nested::outer(target, inode, environment) {
+    if let Some(outer) = nested::outer(target, inode, environment)? {
         if (outer.mode, mode) == (Mode::Shared, Mode::Exclusive) {
             return Err(super::refused::only_shared(target, outer.id.pid).into());
         }

@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 
 use super::json::{Check, Spilled};
 use super::lock::FileLock;
+use super::nested;
 use super::watch::Watch;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
@@ -65,13 +66,14 @@ pub enum Input {
 type Poured = Result<u64, Spilled>;
 
 impl Filter {
-    /// Makes its process. Before any lock, and before any thread.
+    /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before any thread.
     ///
     /// # Errors
     /// When the system has no process or no pipe to give.
     pub fn fork(
         command: Command,
         environment: &Environment,
+        updates: OsString,
         signals: &Signals,
         kill_after: Duration,
         limit: Duration,
@@ -81,7 +83,8 @@ impl Filter {
         };
         let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
         let wards = warden::variable(&token, environment.get(warden::VARIABLE));
-        let variables: Vec<(OsString, OsString)> = environment.with(&[(warden::VARIABLE, wards)]);
+        let variables: Vec<(OsString, OsString)> =
+            environment.with(&[(warden::VARIABLE, wards), (nested::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
@@ -91,7 +94,7 @@ impl Filter {
         let pid = waiting.pid();
         let child = Child(pid);
         let ward = Ward { pid, leads: own_group, token: &token, grace: kill_after, silence: None };
-        let warden = Warden::start(&ward, OsStr::new(&command.shown())).map_err(|error| {
+        let warden = Warden::start(&ward, OsStr::new(&command.holder_name())).map_err(|error| {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;

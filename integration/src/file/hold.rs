@@ -61,7 +61,7 @@ pub fn hold(
     note(target, talk);
     // Before there is a process: its environment says who holds the file.
     let (device, inode) = LockFile::open(target)?.inode();
-    let outer = nested::outer(target, (device, inode), environment);
+    let outer = nested::outer(target, (device, inode), environment)?;
     if let Some(Outer { id, mode: Mode::Shared }) = outer
         && mode == Mode::Exclusive
     {
@@ -111,7 +111,7 @@ pub fn hold(
     }
     let grace = running.kill_after;
     let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
-    let name = command.shown();
+    let name = command.holder_name();
     let warden = held.lock.file().map(|file| Warden::keeping(&ward, OsStr::new(&name), file)).transpose();
     let warden = match warden {
         Ok(warden) => warden,
@@ -124,7 +124,7 @@ pub fn hold(
     };
     if let Some(warden) = &warden {
         running.tree = running.tree.without(warden.pid());
-        talk.say(&format!("claimed {} for {} (PID {pid})", target.given(), command.shown()));
+        talk.say(&format!("claimed {} for {} (PID {pid})", target.given(), name));
     }
     let guard = Guard::File(Watch::over(&held.lock));
     let started =

@@ -252,7 +252,7 @@ pub(crate) fn take(
         };
         if begun.is_none() {
             let environment = environment.cloned().unwrap_or_else(Environment::read);
-            if let Some(outer) = nested::outer(target, inode, &environment) {
+            if let Some(outer) = nested::outer(target, inode, &environment)? {
                 return Ok(taking.under(outer)?);
             }
         }

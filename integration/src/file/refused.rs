@@ -98,6 +98,19 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
 }
 
+/// A lock inside the filter of an update of the file.
+pub fn inside_update(target: &FileTarget, update: i32) -> Error {
+    let shown = target.shown();
+    Error::new(
+        Code::LockFailed,
+        format!(
+            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait for \
+             itself; what the filter prints becomes the file, so print it there, or do this after the update"
+        ),
+    )
+    .detailed(format!("lock_file={} holder_pid={update}", escaped_path(target.lock())))
+}
+
 /// The lock was lost, after `age`.
 pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
     let (name, age, lock) = (target.given(), shown(age), target.lock());

@@ -23,6 +23,8 @@ fn a_hold_keeps_flock_out_and_leaves_the_lock_file_empty() {
     assert_eq!(files.scene.run(&["hold", "-q", TARGET, "--", "sh", "-c", "exit 7"]).code, 7);
     assert_eq!(files.scene.run(&["hold", "-q", "file:new.json", "--", "true"]).code, 0);
     assert!(!files.path("new.json").exists() && files.path("new.json.lock").exists());
+    let ended = files.scene.run(&["hold", TARGET, "--", "/bin/sh", "-c", ":"]);
+    assert!(ended.err.contains("claimed file:todo.json for sh (PID "), "by its base name: {ended:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use beadlock_checker::dialect::file::LockId;
 use beadlock_checker::duration;
 use beadlock_checker::escape::escaped_path;
 use clap::Args;
@@ -21,6 +22,8 @@ use crate::file::entry::Entry;
 use crate::file::filter::{Filter, Input};
 use crate::file::json::Format;
 use crate::file::lock::FileLock;
+use crate::file::nested;
+use crate::file::open::LockFile;
 use crate::file::stage::Stage;
 use crate::file::write::{Draft, Rules, Written, tidy};
 use crate::settings::{self, Common, either};
@@ -88,7 +91,10 @@ fn update(typed: Typed, environment: &Environment, talk: &Talk, request: &Reques
     let command = Command::find(typed.command, environment.get("PATH"))?;
     let trail = typed.on.trail(&target, environment, request, talk)?;
     let mut signals = Signals::block()?;
-    let filter = Filter::fork(command, environment, &signals, kill_after, limit)?;
+    let (device, inode) = LockFile::open(&target)?.inode();
+    let id = LockId { device, inode, pid: std::process::id().cast_signed() };
+    let updates = nested::updates_with(id, environment);
+    let filter = Filter::fork(command, environment, updates, &signals, kill_after, limit)?;
     let child = Some(filter.pid());
     let locked = Locked::take(&target, wait, environment, &mut signals, &trail, child)?;
     let initial = typed.initial.map(|text| text.into_encoded_bytes());
