@@ -172,6 +172,23 @@ def test_a_stale_one_is_broken_and_said(scene: Scene, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("nobody", ["open('/dev/full', 'w', buffering=1)", "None"])
+def test_it_is_had_also_where_nobody_can_be_told_what_it_took(scene: Scene, nobody: str) -> None:
+    """What cannot be said is no failure of an acquire: nobody would release the lock."""
+    lock = MemoryLock()
+    lock.lock_path.parent.mkdir()
+    lock.lock_path.write_text(record(acquired_at="2020-01-01T00:00:00Z"))
+    program = (
+        "import os, sys; from beadlock.memory import MemoryLock\n"
+        f"sys.stderr = {nobody}\n"
+        "lock = MemoryLock(); lock.acquire_blocking('x')\n"
+        "print(lock.status()['we_hold_it'], flush=True); lock.release(); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    assert not lock.lock_path.exists()
+
+
 def test_another_process_is_waited_for(scene: Scene) -> None:
     script = "import sys\nfrom beadlock.memory import get_lock\nwith get_lock().acquire('first'): print('held', flush=True); sys.stdin.read()"
     other = scene.python(script)

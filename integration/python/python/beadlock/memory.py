@@ -26,6 +26,7 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -99,8 +100,16 @@ class MemoryLock:
             error.__dict__.update(refused.__dict__)
             raise error from refused
         for line in broken or ():
-            print(line, file=sys.stderr)
+            _tell(line)
         return broken is not None
+
+
+def _tell(line: str) -> None:
+    """A lock that has been acquired stays so, also where nobody can be told what it took."""
+    # A program may have been started without it, whatever its type says.
+    if cast(object, sys.stderr) is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(line, file=sys.stderr)
 
 
 class _Held(Guard):
