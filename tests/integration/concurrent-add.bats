@@ -13,7 +13,7 @@ setup() {
 }
 
 # One todo more, with the next number, by $1; its number is printed.
-ADD='lock_file todo.json fd 60 || exit
+ADD='lock_file todo.json fd 200 || exit
   id=$(jq .next todo.json)
   save_json todo.json "$(jq -c --arg by "$1" ".tasks += [{id: .next, by: \$by}] | .next += 1" todo.json)" || exit
   unlock_file "$fd"

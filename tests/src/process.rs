@@ -132,19 +132,19 @@ pub fn reap_all() {
     }
 }
 
-/// Waits until an orphan that fell to us has ended, and reaps it.
+/// Waits until an orphan that falls to us has ended, and reaps it: it may end before the last thread of its killed parent has,
+/// and then it is not ours yet.
 ///
 /// # Panics
 ///
-/// When it has not ended within `bound`, or never was ours.
+/// When it has not ended within `bound`, or is not ours by then.
 #[track_caller]
 pub fn reap(pid: i32, bound: Duration) {
-    crate::wait_until(bound, &format!("orphan {pid} ends"), || {
-        match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => false,
-            Ok(_) => true,
-            Err(error) => panic!("orphan {pid} is not ours to reap: {error}"),
-        }
+    crate::wait_until(bound, &format!("orphan {pid} ends and is ours to reap"), || {
+        matches!(
+            waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)),
+            Ok(status) if status != WaitStatus::StillAlive
+        )
     });
 }
 

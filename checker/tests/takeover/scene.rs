@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::DirEntryExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::take::{Attempt, Held, Means, Release, Site, Step};
@@ -97,9 +97,9 @@ pub enum Writer {
 }
 
 /// A tool that claims without the gate: it overwrites what is there. Under a lease a writer in place stands still
-/// until the lease ends, so it works beside us, and 30 ms are enough for one that need not wait.
+/// until the lease ends, so it works beside us.
 pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
-    let (done, claimed) = channel();
+    let dir = lock.parent().unwrap().to_owned();
     let thread = std::thread::spawn(move || {
         let record = live("naive");
         match writer {
@@ -110,10 +110,27 @@ pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
                 fs::rename(draft, &lock).unwrap();
             }
         }
-        let _ = done.send(());
     });
-    let _ = claimed.recv_timeout(Duration::from_millis(30));
+    until_done_or_still(&thread, &dir);
     thread
+}
+
+/// Until a tool has done its work, or stands still before a file of this directory that somebody has a lease on.
+pub fn until_done_or_still(tool: &JoinHandle<()>, dir: &Path) {
+    let begun = Instant::now();
+    while !tool.is_finished() && !waits_for_a_lease(dir) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "neither done nor waiting");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// By `/proc/locks`: `3: LEASE  BREAKING  READ 4242 fe:00:131 0 EOF`.
+fn waits_for_a_lease(dir: &Path) -> bool {
+    let inodes: Vec<_> = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.ino()).collect();
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    let breaking = locks.lines().filter(|line| line.contains("LEASE") && line.contains("BREAKING"));
+    let inode = |line: &str| line.split_whitespace().nth(5)?.rsplit(':').next()?.parse::<u64>().ok();
+    breaking.filter_map(inode).any(|inode| inodes.contains(&inode))
 }
 
 /// What `act` comes to when a tool claims naively at `step`, once: it has claimed when this returns.

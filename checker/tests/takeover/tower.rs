@@ -9,7 +9,7 @@ use beadlock_checker::dialect::tower::{LockName, Record, StartedAt};
 use beadlock_checker::take::{Attempt, Held, Means, Settled, Site, Step};
 use beadlock_checker::{Decision, Gate, Options, Place, Reason, Skip, Verdict, check, facts, look};
 
-use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed};
+use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
 const FORCE: Options = Options {
     reap_proven_dead: false,
@@ -86,24 +86,21 @@ pub fn record(id: &str, silent: i64) -> Record {
 /// The holder whose lock is stale comes back, with a heartbeat that knows nothing of the gate.
 fn beat_naively(writer: Writer, locks: &Locks) -> std::thread::JoinHandle<()> {
     let (lock, json) = (locks.path(), record("req_old", 0).to_json());
-    let (done, has_beaten) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        match writer {
-            // As `flock` and a write would do it: what is not there is not made.
-            Writer::InPlace => {
-                if let Ok(file) = fs::File::options().write(true).open(&lock) {
-                    std::os::unix::fs::FileExt::write_all_at(&file, json.as_bytes(), 0).unwrap();
-                }
-            }
-            Writer::ByRename => {
-                let temporary = lock.with_extension("lock.heartbeat.tmp");
-                fs::write(&temporary, json).unwrap();
-                fs::rename(temporary, &lock).unwrap();
+    let dir = lock.parent().unwrap().to_owned();
+    let thread = std::thread::spawn(move || match writer {
+        // As `flock` and a write would do it: what is not there is not made.
+        Writer::InPlace => {
+            if let Ok(file) = fs::File::options().write(true).open(&lock) {
+                std::os::unix::fs::FileExt::write_all_at(&file, json.as_bytes(), 0).unwrap();
             }
         }
-        let _ = done.send(());
+        Writer::ByRename => {
+            let temporary = lock.with_extension("lock.heartbeat.tmp");
+            fs::write(&temporary, json).unwrap();
+            fs::rename(temporary, &lock).unwrap();
+        }
     });
-    let _ = has_beaten.recv_timeout(std::time::Duration::from_millis(30));
+    until_done_or_still(&thread, &dir);
     thread
 }
 

@@ -86,9 +86,12 @@ fn names_who_has_the_gate() {
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let me = std::process::id();
     let text = scene.run(&["status"]).expect(0, &[]).out;
-    assert!(text.contains(&format!("gate: shut by PID {me} (")), "{text}");
+    // Not always alone: what another test has forked has it too until it is executed.
+    let gate_of = text.lines().find(|line| line.contains("gate: shut by ")).unwrap_or_default();
+    assert!(gate_of.contains(&format!("PID {me} (")), "{text}");
     let json = scene.run(&["status", "--json"]).expect(0, &[]).json();
-    assert_eq!(json["data"][0]["witnesses"]["gate"][0]["pid"], me);
+    let who = json["data"][0]["witnesses"]["gate"].as_array().unwrap();
+    assert!(who.iter().any(|one| one["pid"] == me), "{json}");
     drop(gate);
 }
 

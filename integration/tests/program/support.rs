@@ -171,14 +171,13 @@ pub fn pid_in(scene: &Scene, name: &str) -> i32 {
     scene.read(name).trim().parse().unwrap()
 }
 
-/// Reaps an orphan that fell to us, once it has ended.
+/// Reaps an orphan that falls to us, once it has ended: that may be before the last thread of its killed parent has, and then
+/// it is not ours yet.
 #[track_caller]
 pub fn reap(pid: i32) {
     until("the orphan ends", || {
-        !matches!(
-            waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)),
-            Ok(nix::sys::wait::WaitStatus::StillAlive)
-        )
+        let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+        kill(Pid::from_raw(pid), None).is_err()
     });
 }
 

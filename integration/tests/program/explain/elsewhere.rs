@@ -97,6 +97,8 @@ fn container(scene: &Scene, more: &[&str], before: &str, look: impl FnOnce(&Valu
 #[test]
 fn a_container_that_lives_and_one_that_is_gone() {
     let scene = Scene::new();
+    // Open, so that no container of another test gets the number of this one.
+    let mut namespace = None;
     let had = container(&scene, &[], "", |record| {
         let pid = record["pid"].as_i64().unwrap();
         let seen = Seen::of(&scene, "container")
@@ -108,6 +110,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
             .witness("namespace_gone", false);
         let those = seen.data["witnesses"]["pid_namespace"]["processes"].as_array().unwrap().clone();
         let here = those.iter().find(|member| member["pid_there"] == pid).unwrap()["pid"].as_i64().unwrap();
+        namespace = fs::File::open(format!("/proc/{here}/ns/pid")).ok();
         seen.says(&[&format!("PID {here} (sleep 300) here")])
             .next(&format!("ps -fp {here}"), &by_hand(record));
         let mut other = record.clone();
@@ -133,6 +136,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
         .next("beadlock check --reap-proven-dead .beads", "removes it: namespace_gone");
     scene.run(&["check", "--reap-proven-dead"]).expect(0, &[]);
     assert!(!scene.lock().exists());
+    drop(namespace);
 }
 
 /// As with most container engines: its host name is its own.
