@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::file::{LockId, Mode};
+use beadlock_checker::sys::process_id;
 
 use super::blocked::{Blocked, Got, What};
 use super::locking::Locking;
@@ -87,7 +88,7 @@ impl FileLock {
     /// `DEV:INODE:PID` of the lock file and of the process that has its flock: the outer hold's, when nested.
     pub fn id(&self) -> LockId {
         match &self.held {
-            Held::Here(_, flocked) => id(flocked.file().inode(), std::process::id().cast_signed()),
+            Held::Here(_, flocked) => id(flocked.file().inode(), process_id().cast_signed()),
             Held::There(outer) => *outer,
         }
     }
