@@ -7,7 +7,7 @@ use beadlock_tests::skip::checkout;
 use super::{document, sources};
 
 /// What a row begins with, how often there is one, its limit as printed, and where the benchmark has that.
-const FIGURES: [(&str, usize, &str, &str); 20] = [
+const FIGURES: [(&str, usize, &str, &str); 23] = [
     ("should_skip_database, no lock", 1, "1.150 ×", "Some(1.15)"),
     ("should_skip_database, a live lock of five fields", 1, "1.400 ×", "Some(1.4)"),
     ("should_skip_database, a live lock with our key", 1, "1.400 ×", "Some(1.4)"),
@@ -17,6 +17,9 @@ const FIGURES: [(&str, usize, &str, &str); 20] = [
     ("allocations, a live lock of five fields", 1, " 4", "Some(4.0)"),
     ("a sweep of 100000 without locks", 1, "1.200 ×", "Some(1.2)"),
     ("a sweep of 10000, half of them locked", 1, "1.400 ×", "Some(1.4)"),
+    ("FileLock, acquire and drop ", 1, "1.500 ×", "Some(1.5)"),
+    ("allocations, FileLock, acquire and drop", 1, " 0", "Some(0.0)"),
+    ("atomic_write: locked, checked, 5 backups, synced", 1, "1.050 ×", "Some(1.05)"),
     ("beadlock check DIR", 1, "1.500 ×", "Some(1.5)"),
     ("beadlock hold -- true, without sync", 1, "2.500 ×", "Some(2.5)"),
     ("release to a waiting hold's command", 2, "5.00 ms", "(50, 0.005)"),
