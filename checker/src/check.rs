@@ -101,7 +101,8 @@ fn plain(dir: &Path, names: &Names, options: &Options) -> Plain {
             Sight::File(file) => Judged::of(&file, names, &file, options.depth(), options),
         };
         return match judged.stale(options) {
-            Ok(dead) if options.dry_run => {
+            // Beside a side file it is not the last word.
+            Ok(dead) if options.dry_run && side_file() == Ok(false) => {
                 Plain::Decided(Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)))
             }
             Ok(dead) => Plain::NeedsGate(Some(dead.record)),

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::closed;
 use crate::error::words;
 use crate::escape::escaped_path;
 use crate::read::{self, Sight};
@@ -106,20 +107,10 @@ impl Database {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
         let dir = directory(&absolute, &shown)?;
-        let is_beads_dir = environment.beads_dir.as_ref().is_some_and(|named| {
-            fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir)
-        });
-        let is_named_beads = [&dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
-        if !is_beads_dir && !is_named_beads && dir.join(BEADS).is_dir() {
-            let meant = escaped_path(&path.join(BEADS));
-            return Err(NoDatabase::new(
-                Kind::Usage,
-                format!("{shown} is not a beads database; did you mean {meant}?"),
-            ));
-        }
+        not_above_one(&dir, path, environment)?;
         let named = dir.clone();
-        let dir = redirected(&absolute, dir)?;
-        let meta = fs::metadata(&dir).map_err(|error| unreachable(&shown, &error))?;
+        let dir = redirected(&absolute, dir, environment)?;
+        let meta = fs::metadata(&dir).map_err(|error| unreachable(&dir, &shown, &error))?;
         Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named })
     }
 
@@ -174,6 +165,19 @@ impl Database {
         ))
     }
 
+    /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a directory that may
+    /// not be searched there may be one, and when that is opened its own lock is nobody's.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
+        let redirect = self.named.join(REDIRECT);
+        match fs::symlink_metadata(&redirect) {
+            Err(error) if is_denied(&error) => Err(unreachable(&redirect, &escaped_path(&redirect), &error)),
+            _ => Ok(self),
+        }
+    }
+
     /// The device and the inode of `dir`, as they were when it was found.
     pub fn inode(&self) -> (u64, u64) {
         self.inode
@@ -196,12 +200,12 @@ pub(crate) fn directory_of_lock(parent: &Path, shown: &str) -> Result<PathBuf, N
     let dir = fs::canonicalize(parent).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => wrong("does not exist"),
         io::ErrorKind::NotADirectory => wrong("is not a directory"),
-        _ => unreachable(shown, &error),
+        _ => unreachable(parent, shown, &error),
     })?;
     match is_directory(&dir) {
         Ok(true) => Ok(dir),
         Ok(false) => Err(wrong("is not a directory")),
-        Err(error) => Err(unreachable(shown, &error)),
+        Err(error) => Err(unreachable(&dir, shown, &error)),
     }
 }
 
@@ -214,14 +218,14 @@ pub(crate) fn directory_with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, No
         NoDatabase::new(Kind::NotThere, message)
     };
     match fs::canonicalize(&absolute) {
-        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&shown, &error))? => Ok(dir),
+        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&dir, &shown, &error))? => Ok(dir),
         Ok(_) => Err(wrong()),
         // A directory of the lock's own name would be in everybody's way.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.ends_with(".lock") => Ok(absolute),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(wrong())
         }
-        Err(error) => Err(unreachable(&shown, &error)),
+        Err(error) => Err(unreachable(&absolute, &shown, &error)),
     }
 }
 
@@ -233,12 +237,12 @@ fn directory(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
             format!("{shown} does not exist; name the directory of a beads database, such as path/.beads"),
         ),
         io::ErrorKind::NotADirectory => not_a_directory(shown),
-        _ => unreachable(shown, &error),
+        _ => unreachable(absolute, shown, &error),
     })?;
     match is_directory(&dir) {
         Ok(true) => Ok(dir),
         Ok(false) => Err(not_a_directory(shown)),
-        Err(error) => Err(unreachable(shown, &error)),
+        Err(error) => Err(unreachable(&dir, shown, &error)),
     }
 }
 
@@ -258,7 +262,7 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
                 Ok(false)
             }
-            _ => Err(unreachable(&shown, &error)),
+            _ => Err(unreachable(dir, &shown, &error)),
         },
     }
 }
@@ -281,15 +285,30 @@ fn not_a_directory(shown: &str) -> NoDatabase {
     NoDatabase::new(Kind::NotThere, message)
 }
 
-fn unreachable(shown: &str, error: &io::Error) -> NoDatabase {
-    let message =
-        format!("cannot reach {shown}: {}; check the permissions of the directories above it", words(error));
-    NoDatabase::new(Kind::Io, message)
+/// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads` in it.
+fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
+    let is_beads_dir = environment
+        .beads_dir
+        .as_ref()
+        .is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir));
+    let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
+    if is_beads_dir || is_named_beads || !dir.join(BEADS).is_dir() {
+        return Ok(());
+    }
+    let (shown, meant) = (escaped_path(path), escaped_path(&path.join(BEADS)));
+    Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
+}
+
+fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
+    let why = closed::directory_above(path)
+        .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
+    NoDatabase::new(Kind::Io, format!("cannot reach {shown}: {}; {why}", words(error)))
 }
 
 /// Follows `DIR/redirect` once: its first line that is neither empty nor a comment is a path, relative to the
-/// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd.
-fn redirected(named: &Path, dir: PathBuf) -> Result<PathBuf, NoDatabase> {
+/// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd. Where nobody may look into `dir`
+/// nothing in it can be read: neither a redirect nor the lock, and of the lock that is an answer (unreadable).
+fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));
     let refused = |words: String| {
@@ -297,6 +316,7 @@ fn redirected(named: &Path, dir: PathBuf) -> Result<PathBuf, NoDatabase> {
     };
     let content = match read::open_path(file.as_path()) {
         Sight::Absent => return Ok(dir),
+        Sight::Unreadable(_) if is_shut(&dir) => return Ok(dir),
         Sight::Unreadable(words) => return Err(refused(words)),
         Sight::File(file) => file.read().map_err(refused)?,
     };
@@ -304,8 +324,18 @@ fn redirected(named: &Path, dir: PathBuf) -> Result<PathBuf, NoDatabase> {
     let is_path = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let Some(line) = text.lines().map(str::trim).find(is_path) else { return Ok(dir) };
     let above = dir.parent().unwrap_or(&dir);
-    let there = directory(&above.join(line), &escaped_path(Path::new(line)));
+    let there = directory(&above.join(line), &escaped_path(Path::new(line)))
+        .and_then(|there| not_above_one(&there, Path::new(line), environment).map(|()| there));
     there.map_err(|error| refused(error.message))
+}
+
+/// Whether it may not be searched, so that what is in it cannot even be looked at.
+fn is_shut(dir: &Path) -> bool {
+    fs::symlink_metadata(dir.join(REDIRECT)).is_err_and(|error| is_denied(&error))
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// What beadlock itself and the daemons write beside a database: never a reason for a cycle, never committed.

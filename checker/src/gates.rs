@@ -1,7 +1,8 @@
 //! Who has a gate, or any other flock, and who waits for it, as far as `/proc` shows (Linux).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -34,8 +35,8 @@ impl Gates {
                 }
             }
         }
-        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-        Self { holders, lines: locks.lines().filter_map(Line::parse).collect() }
+        let lines = Line::all_with(holders.keys().map(|(_, inode)| *inode));
+        Self { holders, lines }
     }
 
     /// Who had the gate of `dir`, or the flock on that file.
@@ -54,8 +55,7 @@ impl Gates {
 
     fn in_locks(&self, dir: &Path, waits: bool) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let number = meta.ino().to_string();
-        let alike = |line: &&Line| line.waits == waits && line.inode.rsplit(':').next() == Some(&number);
+        let alike = |line: &&Line| line.waits == waits && line.number() == Some(meta.ino());
         let mut alike = self.lines.iter().filter(alike).peekable();
         let Some(inode) = alike.peek().and_then(|_| inode_in_locks(dir, &meta)) else { return Vec::new() };
         alike.filter(|line| line.inode == inode).map(|line| GateHolder::of(line.pid)).collect()
@@ -146,9 +146,9 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
     let seen = flocks(pid).find_map(|(mode, file)| (file == inode).then_some(mode));
     let in_locks = || {
         let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
-        let locks = fs::read_to_string("/proc/locks").ok()?;
-        let mut lines = locks.lines().filter_map(Line::parse);
-        lines.find(|line| !line.waits && line.pid == pid && line.inode == name).map(|line| line.mode)
+        let lines = Line::all_with(iter::once(inode.1));
+        let its = |line: &Line| !line.waits && line.pid == pid && line.inode == name;
+        lines.into_iter().find(its).map(|line| line.mode)
     };
     seen.or_else(in_locks)
 }
@@ -185,7 +185,35 @@ struct Line {
     inode: String,
 }
 
+/// How often `/proc/locks` is read at most, for what it has left out.
+const READS: usize = 10;
+
 impl Line {
+    /// Each of them once, and among them those of these inodes, which are held to be locked. The file comes a page at a time: when
+    /// a lock goes between two pages the kernel skips the next one, with all who wait for it; when one comes, one comes twice.
+    fn all_with(known: impl Iterator<Item = u64> + Clone) -> Vec<Self> {
+        let (mut seen, mut lines) = (HashSet::new(), Vec::<Self>::new());
+        for _ in 0..READS {
+            let text = fs::read_to_string("/proc/locks").unwrap_or_default();
+            for line in text.lines() {
+                // What comes before the colon counts the lines.
+                let is_new =
+                    line.split_once(':').is_some_and(|(_, lock)| seen.insert(lock.trim_start().to_owned()));
+                lines.extend(Self::parse(line).filter(|_| is_new));
+            }
+            let numbers: HashSet<u64> = lines.iter().filter_map(Self::number).collect();
+            if known.clone().all(|inode| numbers.contains(&inode)) {
+                break;
+            }
+        }
+        lines
+    }
+
+    /// Of its inode.
+    fn number(&self) -> Option<u64> {
+        self.inode.rsplit(':').next()?.parse().ok()
+    }
+
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (waits, pid, inode) = match fields[..] {
@@ -221,6 +249,44 @@ fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::Gate;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    /// Beside others who take and let go theirs all the time.
+    #[test]
+    fn a_lock_that_is_held_is_there_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = |name: &str| {
+            let dir = dir.path().join(name);
+            let _ = fs::create_dir(&dir);
+            Gate::try_take(&dir).unwrap().unwrap()
+        };
+        let held: Vec<Gate> = (0..150).map(|number| gate(&number.to_string())).collect();
+        let inode = |number: usize| fs::metadata(dir.path().join(number.to_string())).unwrap().ino();
+        let inodes: Vec<u64> = (0..held.len()).map(inode).collect();
+        let over = AtomicBool::new(false);
+        let wrong = thread::scope(|scope| {
+            for name in ["one", "other"] {
+                let (over, gate) = (&over, &gate);
+                scope.spawn(move || {
+                    while !over.load(Relaxed) {
+                        drop(gate(name));
+                    }
+                });
+            }
+            let is_wrong = |_: &i32| {
+                let lines = Line::all_with(inodes.iter().copied());
+                let is_ours = |line: &&Line| line.pid == std::process::id().cast_signed();
+                let ours: Vec<u64> = lines.iter().filter(is_ours).filter_map(Line::number).collect();
+                let count = |inode| ours.iter().filter(|ours| **ours == inode).count();
+                inodes.iter().any(|inode| count(*inode) != 1)
+            };
+            let wrong = (0..50).filter(is_wrong).count();
+            over.store(true, Relaxed);
+            wrong
+        });
+        assert_eq!(wrong, 0);
+    }
 
     #[test]
     fn a_line_tells_who_has_it_from_who_waits() {

@@ -25,30 +25,24 @@
 //! lives, it is the one to do so; an orphaned guardian does it before it ends.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_name;
-use nix::sys::signal::{SigSet, killpg};
-use nix::unistd::{Pid, chdir, close, dup2_stdout, getppid, setsid};
+use nix::sys::signal::killpg;
+use nix::unistd::{Pid, getppid};
 
+use crate::beside::{self, has_said_so, this_program};
 use crate::facts::Liveness;
 use crate::process::{self, Stat};
 use crate::{Gate, sys};
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
 pub const ARGUMENT: &str = "__guard-cycle";
-
-/// How long a guardian may take until it guards.
-const START: Duration = Duration::from_secs(10);
 
 /// How often a process is looked at where there is no pidfd, and a process group.
 const POLL: Duration = Duration::from_millis(20);
@@ -113,33 +107,6 @@ pub enum Work {
     Group(i32),
 }
 
-/// The running binary, to be started again.
-pub(crate) fn this_program() -> io::Result<Command> {
-    let this = Path::new("/proc/self/exe");
-    // Where there is no /proc; the first finds the binary also after it was replaced.
-    let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
-    let mut command = Command::new(program);
-    command.arg0(std::env::args_os().next().unwrap_or_default());
-    Ok(command)
-}
-
-/// Waits for the one byte.
-pub(crate) fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
-    let deadline = Instant::now() + START;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(ready.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return ready.read_exact(&mut [0]).map_err(|_| io::Error::other("it has ended")),
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
 /// Whom to watch, and for whom.
 #[derive(Debug, PartialEq, Eq)]
 struct Order {
@@ -202,18 +169,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         let _ = writeln!(io::stderr(), "this is for beadlock's own use");
         return 2;
     };
-    // Whatever can be blocked: it starts nothing that would inherit it.
-    let _ = SigSet::all().thread_block();
-    let _ = setsid();
-    let _ = set_name(c"beadlock-guard"); // Started by way of /proc it is "exe".
-    let _ = chdir("/");
-    close_the_rest();
+    beside::stand_apart(c"beadlock-guard");
     let end = sys::pidfd_open(order.process.pid);
-    // The pipe of a parent that was killed meanwhile: there is nobody to be told.
-    let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        let _ = dup2_stdout(null);
-    }
+    beside::say_so();
     order.process.wait(end);
     order.wait_for_parent();
     if order.leads {
@@ -244,17 +202,6 @@ fn is_empty(group: i32) -> bool {
     // A zombie answers, and what `/proc` does not show counts as alive.
     let has_ended = |stat: &Stat| stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false);
     process::proc_is_ours() && process::all().iter().all(|stat| stat.pgrp != group || has_ended(stat))
-}
-
-/// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
-pub(crate) fn close_the_rest() {
-    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
-    // All first: among them is the descriptor of the listing itself, which is closed by the end of it.
-    let fds: Vec<RawFd> = entries.filter_map(number).filter(|fd| *fd > 2).collect();
-    for fd in fds {
-        let _ = close(fd);
-    }
 }
 
 /// A process, told from one that has its PID later.
@@ -297,6 +244,8 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
 
     #[test]
     fn the_order_survives_the_command_line() {

@@ -29,7 +29,9 @@
 
 pub mod address;
 pub mod audit;
+mod beside;
 mod check;
+pub mod closed;
 pub mod database;
 pub mod dialect;
 pub mod digest;

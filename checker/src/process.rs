@@ -92,7 +92,7 @@ pub fn command_line(pid: i32) -> Option<String> {
 }
 
 /// True when `/proc` is of this PID namespace, so that what it says of a PID is about that PID.
-pub(crate) fn proc_is_ours() -> bool {
+pub fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
 }
 

@@ -188,6 +188,11 @@ impl LockFile {
         }
     }
 
+    /// It was larger than 64 KiB when it was opened, which nothing is that beadlock writes.
+    pub(crate) fn is_too_large(&self) -> bool {
+        usize::try_from(self.stat.st_size).is_ok_and(|size| size > LIMIT)
+    }
+
     /// The whole content as it is now.
     ///
     /// # Errors

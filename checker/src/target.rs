@@ -72,15 +72,17 @@ impl Place {
     /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
     ///
     /// # Errors
-    /// When the directory is not there or cannot be reached, and for a name that is no lock's: a directory's, one that
-    /// ends like a side file's or an unfinished lock's of another lock, one longer than [`Names::LIMIT`] (exit 2).
+    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only be a
+    /// directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
+    /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
     pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let no_name = || {
             NoDatabase::usage(format!("lock:{shown} names no file; name one, such as lock:path/build.lock"))
         };
-        let is_dir = path.as_os_str().as_bytes().ends_with(b"/") || cwd.join(path).is_dir();
-        let name = path.file_name().filter(|_| !is_dir).ok_or_else(no_name)?;
+        let bytes = path.as_os_str().as_bytes();
+        let names_a_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+        let name = path.file_name().filter(|_| !names_a_directory).ok_or_else(no_name)?;
         if let Some(owner) = Names::belongs_to(name) {
             let owner = escaped_path(&path.with_file_name(owner));
             return Err(NoDatabase::usage(format!(
@@ -157,7 +159,11 @@ mod tests {
         let place = |path: &str| Place::of_lock(Path::new(path), &top);
         assert_eq!(place("link/x.lock").unwrap().path(), top.join("run/x.lock"));
         assert_eq!(place("x").unwrap().dir(), top);
-        for wrong in ["run", "run/", "run/new/", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"] {
+        assert_eq!(place("link").unwrap().path(), top.join("link"));
+        assert_eq!(place("run").unwrap().path(), top.join("run"));
+        for wrong in
+            ["run/", "run/.", "run/new/", "run/new/.", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"]
+        {
             let error = place(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
         }

@@ -110,6 +110,11 @@ fn follows_a_redirect_once() {
     fs::write(repo.join(".beads/redirect"), "nowhere").unwrap();
     let error = Database::named(Path::new("repo/.beads"), &environment).unwrap_err().to_string();
     assert!(error.contains("repo/.beads/redirect") && error.contains("nowhere does not exist"), "{error}");
+    fs::write(repo.join(".beads/redirect"), "../other").unwrap();
+    let error = Database::named(Path::new("repo/.beads"), &environment).unwrap_err();
+    let words = "../other is not a beads database; did you mean ../other/.beads?";
+    assert!(error.to_string().contains(words), "one level too high, here as well: {error}");
+    assert_eq!((error.exit_code(), error.code()), (1, "IO"), "the file is wrong, not the command line");
     fs::write(repo.join(".beads/redirect"), "\n").unwrap();
     assert_eq!(Database::named(Path::new("repo/.beads"), &environment).unwrap().dir, repo.join(".beads"));
 }

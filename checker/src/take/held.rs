@@ -143,7 +143,7 @@ impl Held {
             Ok(bytes) if self.is(&file, &bytes) => Whereabouts::InPlace,
             Ok(_) if file.inode() != self.inode && named(self.place.names().aside()) => Whereabouts::Aside,
             Ok(bytes) => Whereabouts::Changed(self.place.names().parse(&bytes).ok().map(Box::new)),
-            Err(_) if file.inode() == self.inode => Whereabouts::InPlace,
+            Err(_) if file.inode() == self.inode && !file.is_too_large() => Whereabouts::InPlace,
             Err(_) => Whereabouts::Changed(None),
         }
     }

@@ -95,16 +95,18 @@ impl<H: FnMut(Step)> Site<'_, H> {
 
     /// What [`Site::settle`] would come to, changing nothing: for a dry run that finds a side file.
     pub(crate) fn foresee(&self) -> Decision {
-        let judged = match [self.names.lock(), self.names.aside()].map(|name| read::open(self.dir, name)) {
-            [Sight::Absent, Sight::Absent] => return Decision::Proceed(Proceed::NoLock),
-            [Sight::Absent, Sight::Unreadable(words)] | [Sight::Unreadable(words), _] => {
-                Judged::unreadable(words)
-            }
-            [Sight::Absent, Sight::File(file)] | [Sight::File(file), _] => self.judge(&file),
+        let judged = |name| match read::open(self.dir, name) {
+            Sight::Absent => None,
+            Sight::Unreadable(words) => Some(Judged::unreadable(words).stale(&self.options)),
+            Sight::File(file) => Some(self.judge(&file).stale(&self.options)),
         };
-        match judged.stale(&self.options) {
-            Ok(dead) => Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason)),
-            Err(skip) => skip.into(),
+        match (judged(self.names.lock()), judged(self.names.aside())) {
+            (None, None) => Decision::Proceed(Proceed::NoLock),
+            // What is aside and not dead takes the place of a dead lock, and of none.
+            (Some(Err(skip)), _) | (_, Some(Err(skip))) => skip.into(),
+            (Some(Ok(dead)), _) | (None, Some(Ok(dead))) => {
+                Decision::Proceed(Proceed::WouldRemoveStale(dead.record, dead.reason))
+            }
         }
     }
 }

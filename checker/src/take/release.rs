@@ -73,7 +73,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Unreadable(_) => return self.ours_or_not(held),
             Sight::File(file) => file,
         };
-        let Ok(bytes) = file.read() else { return self.ours_or_not(held) };
+        let bytes = match file.read() {
+            Ok(bytes) => bytes,
+            Err(_) if file.is_too_large() => return Ok(Some(Release::NotOurs(None))),
+            Err(_) => return self.ours_or_not(held),
+        };
         if !held.is(&file, &bytes) {
             return Ok(Some(Release::NotOurs(self.judge_bytes(&bytes).record.map(Box::new))));
         }

@@ -111,6 +111,16 @@ fn a_dry_run_foresees_a_recovery() {
     fs::write(database.aside(), live("naive")).unwrap();
     assert!(locked_by("naive")(&foreseen()));
     assert_eq!(database.names(), [".exclusive-lock.aside"]);
+    // A claim that is aside takes a dead lock's place.
+    fs::write(database.lock(), dead("also crashed")).unwrap();
+    assert!(locked_by("naive")(&foreseen()), "{}", foreseen());
+    fs::write(database.aside(), "").unwrap();
+    assert_eq!(foreseen().reason(), Reason::Malformed);
+    fs::write(database.aside(), dead("crashed")).unwrap();
+    assert_eq!(foreseen().to_string(), "Stale lock (also crashed) would be removed, proceeding with sync");
+    fs::write(database.lock(), live("another")).unwrap();
+    assert!(locked_by("another")(&foreseen()));
+    assert_eq!(database.names().len(), 2);
 }
 
 /// Whoever waits to write into a side file goes on only when it is in its place again.

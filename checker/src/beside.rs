@@ -1,0 +1,78 @@
+//! What the small processes beside others have in common, the [`guardian`](crate::guardian) and the [`warden`](crate::warden): how
+//! they are started, and how they begin. Each is the running binary itself, started again with a hidden first argument, and
+//! says by one byte on its stdout that it is at work.
+
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_name;
+use nix::sys::signal::SigSet;
+use nix::unistd::{chdir, close, dup2_stdout, setsid};
+
+/// How long one may take until it is at work.
+const START: Duration = Duration::from_secs(10);
+
+/// The running binary, to be started again.
+pub(crate) fn this_program() -> io::Result<Command> {
+    let this = Path::new("/proc/self/exe");
+    // Where there is no /proc; the first finds the binary also after it was replaced.
+    let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
+    let mut command = Command::new(program);
+    command.arg0(std::env::args_os().next().unwrap_or_default());
+    Ok(command)
+}
+
+/// Waits for the one byte.
+pub(crate) fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
+    let deadline = Instant::now() + START;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(ready.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return ready.read_exact(&mut [0]).map_err(|_| io::Error::other("it has ended")),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// What one does first, called `name` for who looks at the processes.
+pub(crate) fn stand_apart(name: &CStr) {
+    // Whatever can be blocked: it starts nothing that would inherit it.
+    let _ = SigSet::all().thread_block();
+    let _ = setsid();
+    let _ = set_name(name); // Started by way of /proc it is "exe".
+    let _ = chdir("/");
+    close_the_rest();
+}
+
+/// Says that it is at work. Its stdout is `/dev/null` from then on.
+pub(crate) fn say_so() {
+    // The pipe of a parent that was killed meanwhile: there is nobody to be told.
+    let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = dup2_stdout(null);
+    }
+}
+
+/// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
+fn close_the_rest() {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
+    // All first: among them is the descriptor of the listing itself, which is closed by the end of it.
+    let fds: Vec<RawFd> = entries.filter_map(number).filter(|fd| *fd > 2).collect();
+    for fd in fds {
+        let _ = close(fd);
+    }
+}

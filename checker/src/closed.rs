@@ -1,0 +1,27 @@
+//! What EACCES may mean beside the file's own permissions: a directory above it that this process may not search.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
+
+use crate::escape::{escaped_path, quoted_path};
+
+/// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none of
+/// them does.
+pub fn directory_above(path: &Path) -> Option<String> {
+    let may_search =
+        |dir: &Path| faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS) != Err(Errno::EACCES);
+    let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
+    above.reverse();
+    let dir = above.into_iter().find(|dir| !may_search(dir))?;
+    let mode = fs::metadata(dir).map(|meta| format!(" (mode {:04o})", meta.permissions().mode() & 0o7777));
+    let (shown, mode) = (escaped_path(dir), mode.unwrap_or_default());
+    let typed = quoted_path(dir);
+    Some(format!(
+        "this user may not search the directory {shown}{mode}; its owner may allow it: chmod a+x {typed}"
+    ))
+}
