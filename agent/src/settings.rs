@@ -192,6 +192,7 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
     for section in &file.databases {
         let wrong = |code, message: &str| file.wrong(section, code, message);
         let database = Database::named(&section.dir, &typed.environment)
+            .and_then(Database::to_stay_with)
             .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
         owners.check(&database).map_err(|foreign| wrong(1, &foreign))?;
         if let Some(first) = sections.insert(database.inode(), section) {
@@ -214,9 +215,10 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
 fn of_command_line(typed: &Typed, may_be_found: bool) -> Result<Vec<Database>, Failure> {
     let environment = &typed.environment;
     if typed.databases.is_empty() && may_be_found {
-        return Ok(vec![Database::find(environment)?]);
+        return Ok(vec![Database::find(environment)?.to_stay_with()?]);
     }
-    Ok(typed.databases.iter().map(|dir| Database::named(dir, environment)).collect::<Result<_, _>>()?)
+    let named = |dir: &PathBuf| Database::named(dir, environment)?.to_stay_with();
+    Ok(typed.databases.iter().map(named).collect::<Result<_, _>>()?)
 }
 
 /// Why there are no settings: one line, and for a mistake in the file the line with it. `Display` is both.

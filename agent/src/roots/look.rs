@@ -197,9 +197,9 @@ impl Seen<'_> {
                 return None;
             }
         }
-        match Database::named(at, &Environment::default()) {
+        match Database::named(at, &Environment::default()).and_then(Database::to_stay_with) {
             Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
-            // Most likely a redirect that leads nowhere, perhaps only for a moment.
+            // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Err(error) => {
                 self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));
                 self.unread.insert(at.to_owned());

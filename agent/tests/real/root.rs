@@ -228,6 +228,33 @@ fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
     assert_eq!(agent.stop(), Some(0));
 }
 
+/// There may be a redirect in it, as here: its own lock is nobody's.
+#[test]
+fn one_that_may_not_be_searched_is_not_served_in_place_of_where_it_leads() {
+    let scene = Scene::new();
+    let (real, at) = (scene.database("real"), scene.database("tree/at"));
+    fs::write(at.join("redirect"), "../../real/.beads").unwrap();
+    let agent = as_nobody(&scene, &["--root", "tree", "--interval", "100ms", "--exec", "true"]);
+    wait_until("cycles", || cycles(&real) > 0);
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let mode = |mode| fs::set_permissions(&at, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o600);
+    let redirect = at.join("redirect");
+    let words = format!("Not serving {}: cannot reach {}: ", at.display(), redirect.display());
+    wait_until("the word", || log_of(&real).iter().any(|line| line.starts_with(&words)));
+    mode(0o755);
+    let before = cycles(&real);
+    wait_until("cycles", || cycles(&real) > before + 8);
+    assert_eq!(agent.stop(), Some(0));
+    assert!(!at.join("daemon.log").exists());
+    mode(0o600);
+    let named = as_nobody(&scene, &["--db", "tree/at/.beads", "--once", "--exec", "touch ran"]);
+    let (code, said) = named.end();
+    assert!(code == Some(1) && said.contains("may not search the directory"), "{said}");
+}
+
 #[test]
 fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
     let scene = Scene::new();

@@ -1,0 +1,147 @@
+use super::*;
+use crate::command::End;
+use crate::database::Streak;
+use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
+use beadlock_checker::dialect::beads;
+use beadlock_checker::runner::Ended;
+use beadlock_checker::{Proceed, Removed, Watched};
+use tokio::time::Instant;
+
+/// One of each kind of line that the agent can write.
+fn all() -> Vec<Line> {
+    let record = || Box::new(Record::from(beads::Record::new("vc", "1").unwrap()));
+    let skip = |skip| Decision::Skip(skip);
+    let check_failed = |reason| skip(Skip::CheckFailed { reason, detail: "x".to_owned(), record: None });
+    let removed = Removed {
+        record: record(),
+        reason: Reason::PidGone,
+        why: String::new(),
+        watched: Watched::ByLease,
+        bytes: Vec::new(),
+    };
+    let took = Duration::from_secs(1);
+    let ended = |how| End::Failed { how, took };
+    let mut lines = vec![begun(), fault(), no_database("x"), no_gate("x"), cannot_watch("x")];
+    lines.extend([header(), started(), stopped(), ending("SIGTERM", 0), ending("SIGINT", 2)]);
+    lines.push(removed_stale(&Decision::Proceed(Proceed::RemovedStale(removed))));
+    let ends = [
+        End::Complete,
+        ended(Ended::Exit(3)),
+        ended(Ended::Signal(9)),
+        ended(Ended::NotStarted("x".to_owned())),
+        ended(Ended::TimedOut),
+        End::TimedOut { after: took },
+        End::RunnerLost { ended: 2 },
+    ];
+    lines.extend(ends.iter().map(Line::from));
+    let mut streak = Streak::default();
+    let skips = [
+        skip(Skip::Locked(record(), Reason::PidAlive)),
+        skip(Skip::InProgress),
+        check_failed(Reason::Malformed),
+        check_failed(Reason::Invalid),
+        check_failed(Reason::Unreadable),
+        check_failed(Reason::RemovalFailed),
+    ];
+    lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took)));
+    lines.extend(streak.resumed(Instant::now()));
+    lines.extend(skips.iter().map(|skip| still_skipping(skip, took, Path::new("/x"))));
+    lines.push(listening(&Address::Unix("/x".into())));
+    // No directory to write it in: the audit trail says so in the log.
+    let root = tempfile::tempdir().unwrap();
+    let (dir, path) = (root.path().join("gone"), Path::new("/l"));
+    std::fs::create_dir(&dir).unwrap();
+    let audit = Audit::open(&dir.join("audit"), Author::new("x", "1")).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    for event in [AuditEvent::LockBlocked, AuditEvent::LockStaleRemoved] {
+        lines.push(audit_failed(&audit.write(&Entry::new(event, "1", "beads:.beads", path)).unwrap_err()));
+    }
+    let path = Path::new("/x");
+    lines.extend([reloaded([3, 1, 1, 0], &["audit file"]), not_reloaded("x"), found(path), gone(path)]);
+    lines.push(others_gone(2));
+    lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
+    lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
+    lines
+}
+
+#[test]
+fn every_line_of_the_agent_begins_with_one_of_the_list_and_each_of_the_list_begins_one() {
+    let lines = all();
+    for line in &lines {
+        assert!(is_own(&line.message), "{line:?}");
+    }
+    for (event, beginning) in beginnings().copied() {
+        let is_used = lines.iter().any(|line| line.event == event && line.message.starts_with(beginning));
+        assert!(is_used, "{beginning}");
+        assert_eq!(said(event, Level::Info, format_args!("{beginning}x")).event, event);
+    }
+}
+
+#[test]
+#[should_panic(expected = "not in own::BEGINNINGS")]
+fn a_line_that_begins_otherwise_is_noticed() {
+    said(Event::Pushed, Level::Info, "Pulled 1 commits");
+}
+
+#[test]
+fn a_line_about_a_lock_says_whose_it_is() {
+    let record = beads::Record { holder: "a\u{1b}b".to_owned(), ..beads::Record::new("x", "1").unwrap() };
+    let (pid, host) = (Some(record.pid), Some(record.hostname.clone()));
+    let since = Some(record.started_at.to_string());
+    let record = Box::new(Record::from(record));
+    let skip = Decision::Skip(Skip::Locked(record.clone(), Reason::PidAlive));
+    let removed = Removed {
+        record: record.clone(),
+        reason: Reason::PidGone,
+        why: String::new(),
+        watched: Watched::ByLease,
+        bytes: Vec::new(),
+    };
+    let removed = Decision::Proceed(Proceed::RemovedStale(removed));
+    let about = [
+        (skipped(&skip), "pid_alive"),
+        (held(&record, Reason::PidAlive), "pid_alive"),
+        (removed_stale(&removed), "pid_gone"),
+    ];
+    for (line, reason) in about {
+        assert_eq!(line.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
+        assert_eq!((line.pid, &line.host, &line.since), (pid, &host, &since), "{line:?}");
+        assert_eq!(line.reason.as_deref(), Some(reason));
+    }
+    let busy = skipped(&Decision::Skip(Skip::InProgress));
+    assert_eq!((busy.reason.as_deref(), busy.holder, busy.pid), (Some("gate_busy"), None, None));
+}
+
+#[test]
+fn what_could_be_taken_for_the_agents_is_marked() {
+    for line in all().into_iter().map(|line| line.message) {
+        assert_eq!(of_command(&line), format!("| {line}"));
+        for name in ["/srv/other/.beads", "a: b", ""] {
+            let forged = format!("{name}: {line}");
+            assert_eq!(of_command(&forged), format!("| {forged}"));
+        }
+    }
+    assert_eq!(of_command("| Sync cycle complete"), "| | Sync cycle complete");
+    assert_eq!(of_command("| x"), "| | x");
+}
+
+#[test]
+fn what_could_not_stays_as_it_is() {
+    for line in [
+        "",
+        "|",
+        "|x",
+        " | x",
+        "one",
+        "exported 3 issues: done",
+        "error: no such file",
+        "sync cycle complete",
+        " Sync cycle complete",
+        "the Sync cycle complete",
+        "x:Skipping database (locked by bob)",
+        "Skipping",
+        "é: Skip",
+    ] {
+        assert!(matches!(of_command(line), Cow::Borrowed(same) if same == line), "{line}");
+    }
+}
