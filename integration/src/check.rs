@@ -31,7 +31,7 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
         match FileTarget::meant(target.map(OsString::as_os_str), environment) {
             Ok(None) => {}
             Ok(Some(file)) => {
-                of_file(file, typed, &mut answers);
+                of_file(file, typed, talk, &mut answers);
                 continue;
             }
             Err(error) => {
@@ -52,9 +52,9 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
 }
 
 /// Whether a file is locked: there is nothing to remove.
-fn of_file(target: FileTarget, typed: &cli::Check, answers: &mut Answers) {
+fn of_file(target: FileTarget, typed: &cli::Check, talk: &Talk, answers: &mut Answers) {
     if typed.reap_proven_dead {
-        return answers.failed(file::options::nothing_to_reap());
+        say_nothing_to_reap(&target.given(), file::options::NOTHING_TO_REAP, talk);
     }
     if let Err(error) = typed.ages.refuse_for(&target.given()) {
         return answers.failed(error);
@@ -66,6 +66,12 @@ fn of_file(target: FileTarget, typed: &cli::Check, answers: &mut Answers) {
     if typed.explain {
         answers.text.push_str(&look.below());
     }
+}
+
+/// `--reap-proven-dead` is for all the targets of a command line, and does nothing for this one: no reason not to answer,
+/// but whoever types an option believes that it does something.
+fn say_nothing_to_reap(target: &str, why: &str, talk: &Talk) {
+    talk.note(&format!("--reap-proven-dead means nothing to {target}; {why}"));
 }
 
 /// A log line, with its target's name where there are several; nothing where there is none.
@@ -98,6 +104,9 @@ impl Checked {
         let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
         let options = &Options { limits: ages.for_target(&target)?, ..*options };
         target.warn(talk);
+        if let Some(why) = target.nothing_to_reap().filter(|_| options.reap_proven_dead) {
+            say_nothing_to_reap(&target.given, why, talk);
+        }
         let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
         let before = look(&target.place, options);
         let decision = check(&target.place, options);
@@ -117,10 +126,16 @@ impl Checked {
 
     /// The id of the lock that the decision is about.
     fn id(&self) -> Option<String> {
-        let named = self.decision.record().and_then(|record| record.id());
-        let same = self.decision.record() == self.before.record.as_ref();
-        let has_lock = self.decision.verdict() != Verdict::Free;
-        named.map(str::to_owned).or_else(|| self.before.id.clone().filter(|_| same && has_lock))
+        let record = self.decision.record();
+        if let Some(id) = record.and_then(|record| record.id()) {
+            return Some(id.to_owned());
+        }
+        if self.decision.verdict() == Verdict::Free {
+            return None;
+        }
+        let of_it = |look: &Look| look.id.clone().filter(|_| look.record.as_ref() == record);
+        // What a crash had left aside is back in its place now.
+        of_it(&self.before).or_else(|| of_it(&look(&self.target.place, &Options::default())))
     }
 
     /// The fields of the contract.

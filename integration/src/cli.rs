@@ -127,7 +127,7 @@ pub struct Claim {
     /// Exit with N instead of any code that is not the command's
     #[arg(long, value_name = "N")]
     pub own_exit_code: Option<u8>,
-    /// Take a lock also from a holder that is proved dead by more than its PID
+    /// Take a lock also from a holder that is proved dead by more than its PID: of a database, or lock:PATH
     #[arg(long)]
     pub reap_proven_dead: bool,
     /// Write what became of it to FILE, as JSON
@@ -160,7 +160,7 @@ pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static
     if holder.is_some() {
         return Some(("--holder", "it has an actor: --actor NAME"));
     }
-    claim.reap_proven_dead.then_some(("--reap-proven-dead", "its PID is never asked, only its heartbeat"))
+    claim.reap_proven_dead.then_some(("--reap-proven-dead", tower::options::NOTHING_TO_REAP))
 }
 
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
@@ -203,7 +203,7 @@ pub struct Check {
     /// Name every witness, and what to type next
     #[arg(long)]
     pub explain: bool,
-    /// Remove a lock also when its holder is proved dead by more than its PID
+    /// Remove a lock also when its holder is proved dead by more than its PID: of a database, or lock:PATH
     #[arg(long)]
     pub reap_proven_dead: bool,
     #[command(flatten)]

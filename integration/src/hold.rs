@@ -15,7 +15,7 @@ use crate::claim::claiming::{Claiming, Says};
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::{Loss, Watch};
+use crate::claim::loss::{Events, Loss, Watch};
 use crate::claim::nested;
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
@@ -175,7 +175,7 @@ fn hold(
         leave(&leaving, held, None, Why::SIGNAL, &mut signals, report);
         return Err(stopped);
     }
-    let keeping = match held.map(Keeping::begin).transpose() {
+    let keeping = match held.map(|held| Keeping::begin(held, Events::Later)).transpose() {
         Ok(keeping) => keeping,
         Err(failed) => {
             let (held, error) = *failed;
@@ -205,7 +205,7 @@ fn hold(
         None => nested::guard_of(&id, &target, environment),
         Some(_) => None,
     };
-    let watched = || outer.as_ref().map(|outer| Guard::Outer(Watch::over(outer)));
+    let watched = || outer.as_ref().map(|outer| Guard::Outer(Watch::over(outer, Events::Later)));
     let guard = keeping.as_ref().map(|keeping| keeping.guard(&trail)).or_else(watched);
     let started =
         waiting.go().and_then(|starting| running.supervise(Some(starting), guard, &mut signals, talk));

@@ -1,6 +1,7 @@
 //! What to type next, for each situation: a command that can be pasted, and after a `#` what it is for. What cannot
 //! be undone comes after the `#`, so that it is typed by somebody who means it.
 
+use beadlock_checker::closed;
 use beadlock_checker::dialect::Dialect;
 use beadlock_checker::{FileKind, Reason};
 
@@ -139,9 +140,10 @@ impl Next {
             Situation::NotAFile(_) | Situation::TooLarge => {
                 (format!("ls -ld {lock}"), format!("when nobody needs it: {malformed}"))
             }
-            Situation::Unread => {
-                (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned())
-            }
+            Situation::Unread => match closed::directory_above(&witnesses.target.path()) {
+                Some(why) => (format!("namei -l {lock}"), why),
+                None => (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned()),
+            },
         }
     }
 

@@ -167,11 +167,18 @@ fn is_in_foreground() -> bool {
 /// A line as far as one row of the terminal has room for it, and for the `^C` that it may echo.
 fn cut(line: String) -> String {
     let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
-    let room = columns.saturating_sub(3);
-    if line.chars().count() <= room {
+    cut_to(columns.saturating_sub(3), line)
+}
+
+/// Cut in the middle: who it is stands at the beginning, for how long and what is left at the end.
+fn cut_to(room: usize, line: String) -> String {
+    let length = line.chars().count();
+    if length <= room {
         return line;
     }
-    line.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    let end = room * 2 / 5;
+    let begin = room.saturating_sub(end + 1);
+    line.chars().take(begin).chain(['…']).chain(line.chars().skip(length - end)).collect()
 }
 
 /// Prints data. A reader that has gone (EPIPE) has had what it wanted.
@@ -187,9 +194,26 @@ pub fn print(text: &str) -> io::Result<()> {
 /// # Errors
 /// As [`print`].
 pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_in_the_middle() {
+        let cut = |room| cut_to(room, "waiting for é, 9s left".to_owned());
+        assert_eq!(cut(22), "waiting for é, 9s left");
+        assert_eq!(cut(21), "waiting for … 9s left");
+        assert_eq!(cut(10), "waiti…left");
+        assert_eq!((cut(1), cut(0)), ("…".to_owned(), "…".to_owned()));
     }
 }

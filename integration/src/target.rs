@@ -18,8 +18,9 @@ use beadlock_checker::target::Target;
 use crate::claim::wait::Wait;
 use crate::environment::{Environment, unquoted};
 use crate::failure::{Code, Error};
+use crate::memory;
 use crate::talk::Talk;
-use crate::tower::dir;
+use crate::tower::{self, dir};
 use crate::words::{quoted, quoted_path};
 
 /// A target that was found: where its lock lies, and how it was named.
@@ -150,6 +151,15 @@ impl Found {
     /// It is the one lock of a directory, which is judged by its age.
     pub fn has_age(&self) -> bool {
         self.kind == Kind::Memory
+    }
+
+    /// Why `--reap-proven-dead` does nothing for it: its holder's death is not what it is judged by. `None`: it counts.
+    pub fn nothing_to_reap(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Beads | Kind::Lock => None,
+            Kind::Tower => Some(tower::options::NOTHING_TO_REAP),
+            Kind::Memory => Some(memory::options::NOTHING_TO_REAP),
+        }
     }
 
     /// The directory that the lock file lies in.

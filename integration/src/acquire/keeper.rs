@@ -33,7 +33,7 @@ use crate::claim::attendant::Attending;
 use crate::claim::event::wait_for;
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
-use crate::claim::loss::Loss;
+use crate::claim::loss::{Events, Loss};
 use crate::claim::signals::Signals;
 use crate::claim::tree;
 use crate::claim::wait::Deadline;
@@ -220,7 +220,7 @@ pub fn main(args: &[OsString]) -> End {
         }
     };
     let Ok(trail) = trail else { return failed };
-    let Ok(keeping) = Keeping::begin(held) else { return failed };
+    let Ok(keeping) = Keeping::begin(held, Events::AtOnce) else { return failed };
     let subject = Subject::parse(subject);
     let kept = keep(keeping.guard(&trail), deadline, subject, &mut signals);
     let Some(held) = keeping.end() else { return failed };

@@ -109,7 +109,9 @@ impl Attendant for Attending<'_> {
     }
 
     fn no_gate(&mut self, why: &CheckerError) {
-        self.talk.warn(&format!("there is no gate here ({why}): a running cycle is not waited for"));
+        self.talk.warn(&format!(
+            "there is no gate here ({why}): no running cycle is waited for, and no dead lock is removed"
+        ));
     }
 }
 

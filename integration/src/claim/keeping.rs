@@ -11,18 +11,19 @@ use beadlock_checker::shared_file_system;
 use beadlock_checker::take::Held;
 use beadlock_checker::warden::Warden;
 
-use super::loss::{Loss, Watch};
+use super::loss::{Events, Loss, Watch};
 use crate::failure::Error;
 use crate::file;
 use crate::tower::audit::FAILURES_IN_A_ROW;
-use crate::tower::heartbeat::{Heartbeats, Limits, News};
+use crate::tower::heartbeat::{Heartbeats, News};
+use crate::tower::limits::Limits;
 use crate::trail::Trail;
 
 /// A lock, and who looks after it.
 #[derive(Debug)]
 pub enum Keeping {
     /// It stands by itself for as long as its process lives.
-    Watched(Held),
+    Watched(Held, Events),
     /// It stands for as long as there are heartbeats.
     Beating(Heartbeats),
 }
@@ -32,17 +33,17 @@ impl Keeping {
     ///
     /// # Errors
     /// When the system has no thread to give; the guard comes back.
-    pub fn begin(held: Held) -> Result<Self, Box<(Held, Error)>> {
+    pub fn begin(held: Held, events: Events) -> Result<Self, Box<(Held, Error)>> {
         match held.record() {
-            Record::Beads(_) => Ok(Self::Watched(held)),
+            Record::Beads(_) => Ok(Self::Watched(held, events)),
             Record::Tower(record) => {
                 let limits = Limits::of(record.ttl_seconds);
-                Heartbeats::of(held, limits).map(Self::Beating)
+                Heartbeats::of(held, limits, events).map(Self::Beating)
             }
             Record::Memory(_) => {
                 let is_shared = held.path().parent().and_then(shared_file_system).is_some();
                 let limits = Limits::of_age(&memory::Limits::default(), is_shared);
-                Heartbeats::of(held, limits).map(Self::Beating)
+                Heartbeats::of(held, limits, events).map(Self::Beating)
             }
         }
     }
@@ -50,7 +51,7 @@ impl Keeping {
     /// The times of its heartbeats, where it has any.
     pub fn limits(&self) -> Option<Limits> {
         match self {
-            Self::Watched(_) => None,
+            Self::Watched(..) => None,
             Self::Beating(beats) => Some(beats.limits()),
         }
     }
@@ -58,7 +59,7 @@ impl Keeping {
     /// Who tells of a loss.
     pub fn guard<'k>(&'k self, trail: &'k Trail<'k>) -> Guard<'k> {
         match self {
-            Self::Watched(held) => Guard::Watch(Watch::over(held)),
+            Self::Watched(held, events) => Guard::Watch(Watch::over(held, *events)),
             Self::Beating(beats) => Guard::Beats(beats, trail),
         }
     }
@@ -77,7 +78,7 @@ impl Keeping {
     /// The guard of the claim, to end it. `None`: it is not to be had, for a heartbeat hangs.
     pub fn end(self) -> Option<Held> {
         match self {
-            Self::Watched(held) => Some(held),
+            Self::Watched(held, _) => Some(held),
             Self::Beating(beats) => beats.end(),
         }
     }

@@ -22,12 +22,21 @@ use crate::target::Found;
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
-/// How often it looks by the clock; with the second look well within a second.
-/// A command that ends within this is not watched.
+/// Who asks for events [`Events::Later`] does so after this.
 pub const SHORT: Duration = Duration::from_millis(20);
+/// How often it looks by the clock; with the second look well within a second.
 pub const NET: Duration = Duration::from_millis(750);
 /// The same where nothing wakes it.
 pub const NET_ALONE: Duration = Duration::from_millis(250);
+
+/// When a watch asks for events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Events {
+    /// Before anything: somebody may release the claim at once, which is to be told from a loss.
+    AtOnce,
+    /// At the second look: of a command that ends at once they are not worth what it costs to end them.
+    Later,
+}
 
 /// What a loss of the lock means to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -159,7 +168,7 @@ pub struct Watch<'h> {
 /// What a watch has seen so far.
 #[derive(Debug)]
 pub struct Eye {
-    /// None before the second look, and where it cannot be watched.
+    /// None before they are asked for, and where it cannot be watched.
     events: Option<Watcher>,
     looks: Looks,
     /// When to look again.
@@ -180,9 +189,9 @@ enum Looks {
 }
 
 impl<'h> Watch<'h> {
-    /// Begins now: with a look, and with events from the next one on.
-    pub fn over(held: &'h Held) -> Self {
-        Self { held, eye: Eye::new() }
+    /// Begins now.
+    pub fn over(held: &'h Held, events: Events) -> Self {
+        Self { held, eye: Eye::new(held, events) }
     }
 
     /// The lock that is watched.
@@ -208,19 +217,23 @@ impl<'h> Watch<'h> {
 
 impl Eye {
     /// Begins now.
-    pub fn new() -> Self {
+    pub fn new(held: &Held, events: Events) -> Self {
         let (again, looks) = (Deadline::after(Duration::ZERO), Looks::None);
-        Self { events: None, looks, again, suspected: false, moved: false }
+        let mut eye = Self { events: None, looks, again, suspected: false, moved: false };
+        if events == Events::AtOnce {
+            eye.ask_for_events(held);
+        }
+        eye
     }
 
-    /// Asks for events. Of a command that ends at once they are not worth what it costs to end them.
-    fn begin(&mut self, held: &Held) {
+    fn ask_for_events(&mut self, held: &Held) {
         let flags = AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF;
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.pin().as_raw_fd()));
         self.events = Watcher::over(&[by_number, held.path()], flags);
+        self.looks = Looks::Watched;
     }
 
     /// Readable when something has happened to the lock.
@@ -242,14 +255,11 @@ impl Eye {
         if !is_time && (!woken || self.suspected) {
             return None;
         }
-        self.looks = match self.looks {
-            Looks::None => Looks::One,
-            Looks::One => {
-                self.begin(held);
-                Looks::Watched
-            }
-            Looks::Watched => Looks::Watched,
-        };
+        match self.looks {
+            Looks::None => self.looks = Looks::One,
+            Looks::One => self.ask_for_events(held),
+            Looks::Watched => {}
+        }
         let net = match (self.looks, &self.events) {
             (Looks::Watched, Some(_)) => NET,
             (Looks::Watched, None) => NET_ALONE,
@@ -310,7 +320,7 @@ mod tests {
     fn a_lock_that_vanishes_or_changes_is_lost_and_one_that_is_read_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut watch = Watch::over(&held);
+        let mut watch = Watch::over(&held, Events::Later);
         fs::read(held.path()).unwrap();
         assert_eq!(await_loss(&mut watch, Duration::from_millis(300)), None);
         let foreign = r#"{"holder":"vc","pid":1,"hostname":"h","started_at":"2026-02-01T10:11:12Z"}"#;
@@ -318,14 +328,17 @@ mod tests {
         let loss = await_loss(&mut watch, Duration::from_secs(20)).unwrap();
         assert!(loss.cause(&held.path(), held.id(), None).contains("is vc's now (PID 1, on h)"), "{loss:?}");
         fs::remove_file(held.path()).unwrap();
-        assert_eq!(await_loss(&mut Watch::over(&held), Duration::from_secs(20)), Some(Loss::Vanished));
+        assert_eq!(
+            await_loss(&mut Watch::over(&held, Events::Later), Duration::from_secs(20)),
+            Some(Loss::Vanished)
+        );
     }
 
     #[test]
     fn a_lock_that_is_put_back_at_once_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let held = claim(dir.path());
-        let mut eye = Eye { suspected: true, ..Eye::new() };
+        let mut eye = Eye { suspected: true, ..Eye::new(&held, Events::Later) };
         assert_eq!(eye.look(&held, true), None);
         assert!(!eye.suspected);
     }

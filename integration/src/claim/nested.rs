@@ -52,10 +52,12 @@ fn is_shut(target: &Found) -> bool {
     Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none())
 }
 
-/// The id of the claim that this runs under already: still in the file, and still held.
+/// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock that has no
+/// id of its own is nobody's claim.
 pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> {
     let there = look(&target.place, &Options::default());
-    let id = there.id.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
+    let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
+    let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
     // A request may have acquired several named locks.
     let is_its_target = || {

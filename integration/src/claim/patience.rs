@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::closed;
 use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
@@ -25,6 +26,9 @@ use crate::{next, words};
 const UNREADABLE_FOR: Duration = Duration::from_secs(2);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
+/// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing tells when that
+/// is.
+const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
 pub struct Patience<'a> {
@@ -114,6 +118,7 @@ impl<'a> Patience<'a> {
         let mut events = Events::watch(&target.place);
         let mut backoff = Backoff::default();
         let mut watched = None;
+        let mut reaping = Deadline::after(Duration::ZERO);
         let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
         loop {
             let look = look(&target.place, options);
@@ -126,10 +131,12 @@ impl<'a> Patience<'a> {
             if watched != look.id {
                 events.watch_holder(&look);
                 watched.clone_from(&look.id);
+                reaping = Deadline::after(Duration::ZERO);
             }
+            let pause = if reaping.is_over() { backoff.next() } else { SHORTLY };
             // No event tells that a lock has become stale.
             let fresh = fresh_for(&look, options);
-            let again = Deadline::after(backoff.next().min(fresh.max(SHORTLY)));
+            let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
                     let (since, left) = (self.begun.elapsed(), deadline.left());
@@ -145,6 +152,7 @@ impl<'a> Patience<'a> {
                 if ended {
                     events.holder_has_ended();
                     backoff.restart();
+                    reaping = Deadline::after(REAPED_WITHIN);
                     break;
                 }
                 if changed && events.lock_has_changed() {
@@ -258,6 +266,9 @@ fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
         }
         _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
     };
-    Error::new(code, format!("{shown} is in the way and was not touched: {detail}; {next}"))
-        .detailed(format!("lock_file={shown}"))
+    let message = match closed::directory_above(&target.path()) {
+        Some(why) => format!("{shown} cannot be looked at: {detail}; {why}"),
+        None => format!("{shown} is in the way and was not touched: {detail}; {next}"),
+    };
+    Error::new(code, message).detailed(format!("lock_file={shown}"))
 }

@@ -190,7 +190,8 @@ impl Running {
     pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {
-            if !is_late {
+            // Who is to end within a grace must not take us with it: nobody would see the grace's end.
+            if !is_late && came.deadline.is_none() {
                 self.stop_with_the_command();
             }
             return;
@@ -238,9 +239,8 @@ impl Running {
     }
 
     fn pass_on(&self, signal: Signal, has_ended: bool) {
-        // A stopped process takes its TERM only when it goes on.
-        let and_then = (signal == Signal::SIGTERM).then_some(Signal::SIGCONT);
-        for signal in [Some(signal), and_then].into_iter().flatten() {
+        // A stopped process takes it only when it goes on.
+        for signal in [signal, Signal::SIGCONT] {
             let pid = Pid::from_raw(self.pid);
             // An error means that nobody is left to hear it. The unreaped command keeps the group's number ours.
             if self.own_group {

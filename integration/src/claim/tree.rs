@@ -1,17 +1,18 @@
 //! Everything that the command has started: all our descendants, since we are the subreaper (DESIGN 7).
 //!
-//! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen.
+//! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen; where it is another PID
+//! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is.
 
 use std::collections::HashSet;
 use std::fs;
 
-use beadlock_checker::process::{self, Stat, is_dead_zombie};
+use beadlock_checker::process::{self, Stat, is_dead_zombie, proc_is_ours};
 use beadlock_checker::sys::{ChildEnd, ended_child};
 use beadlock_checker::system_words;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::failure::Error;
@@ -78,6 +79,9 @@ impl Tree {
 
     /// The same, and those of `known` that live and what they have started: orphans do not fall to who is no subreaper.
     pub fn living_with(&self, mut all: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
+        if !proc_is_ours() {
+            return Vec::new();
+        }
         all.retain(|stat| !self.before.contains(&(stat.pid, stat.start_ticks)));
         let mut tree = descendants(all, known);
         tree.retain(|stat| !(stat.is_zombie() && has_ended(stat.pid)));
@@ -101,8 +105,8 @@ impl Tree {
                     continue;
                 }
                 if stat.is_zombie() && has_ended(pid) {
-                    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
-                    reaped = true;
+                    let end = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+                    reaped |= end.is_ok_and(|end| end != WaitStatus::StillAlive);
                 } else {
                     living.push(stat);
                 }
@@ -132,8 +136,12 @@ impl Tree {
 /// How often children that come anew are killed before there is a pause.
 const KILL_ROUNDS: usize = 200;
 
-/// Our children, of all threads, in the order in which they became ours. `None` where the kernel does not list them.
+/// Our children, of all threads, in the order in which they became ours. `None` where the kernel does not list them, or
+/// by the numbers of another PID namespace.
 pub fn children() -> Option<Vec<i32>> {
+    if !proc_is_ours() {
+        return None;
+    }
     let mut children = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()? {
         let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;

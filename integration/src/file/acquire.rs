@@ -62,20 +62,14 @@ pub fn acquire(
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let inode = LockFile::open(target)?.inode();
-    if let Some(outer) = nested::outer(target, inode, environment)? {
-        if (outer.mode, mode) == (Mode::Shared, Mode::Exclusive) {
-            return Err(super::refused::only_shared(target, outer.id.pid).into());
-        }
+    if let Some(outer) = nested::outer(target, inode, mode, environment)? {
         report.nested = true;
         report.waited = Some(Duration::ZERO);
-        let id = name_of(&outer.id.to_string());
+        let id = name_of(&outer.to_string());
         report.id = Some(id.clone());
         let given = target.given();
-        talk.say_more(&format!(
-            "{given} is held by an outer claim ({}); this one releases nothing",
-            outer.id
-        ));
-        return Ok(tell(report, &id, outer.id.pid)?);
+        talk.say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        return Ok(tell(report, &id, outer.pid)?);
     }
     let (wait, _) = settings.patience(Wait::UpTo(WAIT));
     let taken = take(target, mode, wait, Some(environment), &mut attending);

@@ -11,11 +11,10 @@ use beadlock_checker::warden::{self, Ward, Warden};
 use beadlock_checker::{shared_file_system, system_words};
 
 use super::lock::FileLock;
-use super::nested::{self, Outer};
 use super::open::LockFile;
 use super::target::FileTarget;
 use super::watch::Watch;
-use super::{ending, refused, take};
+use super::{ending, nested, take};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
@@ -61,14 +60,8 @@ pub fn hold(
     note(target, talk);
     // Before there is a process: its environment says who holds the file.
     let (device, inode) = LockFile::open(target)?.inode();
-    let outer = nested::outer(target, (device, inode), environment)?;
-    if let Some(Outer { id, mode: Mode::Shared }) = outer
-        && mode == Mode::Exclusive
-    {
-        return Err(refused::only_shared(target, id.pid).into());
-    }
-    let ours = LockId { device, inode, pid: std::process::id().cast_signed() };
-    let id = outer.map_or(ours, |outer| outer.id);
+    let outer = nested::outer(target, (device, inode), mode, environment)?;
+    let id = outer.unwrap_or(LockId { device, inode, pid: std::process::id().cast_signed() });
     report.nested = outer.is_some();
     report.id = Some(id.to_string());
     let token = random_id();

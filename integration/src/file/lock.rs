@@ -10,7 +10,7 @@ use beadlock_checker::sys::process_id;
 
 use super::blocked::{Blocked, Got, What};
 use super::locking::Locking;
-use super::nested::{self, Outer};
+use super::nested;
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::refused;
 use super::registry::Registered;
@@ -253,8 +253,8 @@ pub(crate) fn take(
         };
         if begun.is_none() {
             let environment = environment.cloned().unwrap_or_else(Environment::read);
-            if let Some(outer) = nested::outer(target, inode, &environment)? {
-                return Ok(taking.under(outer)?);
+            if let Some(outer) = nested::outer(target, inode, mode, &environment)? {
+                return Ok(taking.held(Held::There(outer)));
             }
         }
         let begun = *begun.get_or_insert_with(|| Begun::now(wait));
@@ -294,18 +294,11 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     fn taken(&self, flocked: Flocked, registered: Registered) -> FileLock {
-        self.held(self.mode, Held::Here(registered, flocked))
+        self.held(Held::Here(registered, flocked))
     }
 
-    fn under(&self, Outer { id, mode }: Outer) -> Result<FileLock, Error> {
-        match (mode, self.mode) {
-            (Mode::Shared, Mode::Exclusive) => Err(refused::only_shared(self.target, id.pid)),
-            _ => Ok(self.held(self.mode, Held::There(id))),
-        }
-    }
-
-    fn held(&self, mode: Mode, held: Held) -> FileLock {
-        let (target, wait, since) = (self.target.clone(), self.wait, Instant::now());
+    fn held(&self, held: Held) -> FileLock {
+        let (target, mode, wait, since) = (self.target.clone(), self.mode, self.wait, Instant::now());
         FileLock { target, mode, held, wait, since, turns: Mutex::new(()) }
     }
 

@@ -18,19 +18,18 @@ use crate::failure::Error;
 /// By what a filter, and all that it starts, knows of the updates that it runs in: the id of each, `DEV:INODE:PID`.
 pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";
 
-/// An outer claim that stands, and how it has the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outer {
-    pub id: LockId,
-    pub mode: Mode,
-}
-
 /// The claim of the lock file `inode` that this process runs in: a `hold` that is a living ancestor, or one of `acquire`
-/// whose id is in the environment, and that has its flock still.
+/// whose id is in the environment, and that has its flock still. `mode` is what is wanted under it.
 ///
 /// # Errors
-/// [`Code::LockFailed`](crate::Code::LockFailed) inside the filter of an update of the file.
-pub fn outer(target: &FileTarget, inode: Inode, environment: &Environment) -> Result<Option<Outer>, Error> {
+/// [`Code::LockFailed`](crate::Code::LockFailed) inside the filter of an update of the file, and where the claim shares the
+/// file and an exclusive lock is wanted.
+pub fn outer(
+    target: &FileTarget,
+    inode: Inode,
+    mode: Mode,
+    environment: &Environment,
+) -> Result<Option<LockId>, Error> {
     if let Some(pid) = update(target, inode, environment) {
         return Err(refused::inside_update(target, pid));
     }
@@ -41,7 +40,10 @@ pub fn outer(target: &FileTarget, inode: Inode, environment: &Environment) -> Re
     let acquired = environment.get("BEADLOCK_ID").and_then(|id| id.to_str());
     let acquired = acquired.and_then(|id| id.strip_prefix(NESTED).unwrap_or(id).parse().ok());
     let mut known = holds.chain(acquired).filter(|id| (id.device, id.inode) == inode);
-    Ok(known.find_map(|id| standing(target, id)))
+    match known.find_map(|id| Some((id, standing(target, id)?))) {
+        Some((id, Mode::Shared)) if mode == Mode::Exclusive => Err(refused::only_shared(target, id.pid)),
+        outer => Ok(outer.map(|(id, _)| id)),
+    }
 }
 
 /// The PID of a `beadlock update` of the lock file `inode` whose filter this process runs in. It has the lock until the
@@ -64,9 +66,9 @@ pub fn updates_with(id: LockId, environment: &Environment) -> OsString {
     ids.join(" ").into()
 }
 
-/// The claim, if it still stands.
-pub fn standing(target: &FileTarget, id: LockId) -> Option<Outer> {
-    flock_of(id.pid, target.lock(), (id.device, id.inode)).map(|mode| Outer { id, mode })
+/// How the claim has the file, if it still stands.
+pub fn standing(target: &FileTarget, id: LockId) -> Option<Mode> {
+    flock_of(id.pid, target.lock(), (id.device, id.inode))
 }
 
 /// The process is an ancestor of this one.

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use beadlock_checker::closed;
 use beadlock_checker::dialect::file::Mode;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::sys::{Flock, flock, process_id};
@@ -19,6 +21,9 @@ use crate::failure::{Code, Error};
 
 /// How often an open is tried again that somebody's lease on the file refuses, or that others come in between of.
 const TRIES: usize = 200;
+
+/// How many bytes a name may have on the file systems of Linux.
+const LONGEST_NAME: usize = 255;
 
 /// Device and number: which file it is, for as long as it is open.
 pub type Inode = (u64, u64);
@@ -202,10 +207,14 @@ pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
         Errno::EISDIR => no_regular_file(target, "a directory"),
         Errno::ENXIO => no_regular_file(target, "a socket"),
         Errno::ENOTDIR => no_directory(target.file(), error),
+        Errno::ENAMETOOLONG => refused(target, &too_long(target), error),
         Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS => {
             refused(target, "its file system knows no locks; keep the file on another one", error)
         }
-        Errno::EACCES | Errno::EPERM => refused(target, "who made it may let others in: chmod 0644", error),
+        Errno::EACCES | Errno::EPERM => {
+            let its_own = || "who made it may let others in: chmod 0644".to_owned();
+            refused(target, &closed::directory_above(target.lock()).unwrap_or_else(its_own), error)
+        }
         _ => refused(target, "see to that, then try again", error),
     }
 }
@@ -216,11 +225,25 @@ fn not_made(target: &FileTarget, error: &io::Error) -> Error {
             "its directory must be writable for that, or the file be there"
         }
         Errno::ENOSPC | Errno::EDQUOT => "make room, then try again",
-        Errno::ENAMETOOLONG => "the file's name is too long to have a lock file; give it a shorter one",
         _ => "see to that, then try again",
     };
     let (lock, why) = (escaped_path(target.lock()), system_words(error));
     not_locked(target, &format!("the lock file {lock} cannot be made: {why}; {then}"))
+}
+
+/// What is too long, and for what: the file itself may be there.
+fn too_long(target: &FileTarget) -> String {
+    let length = |path: &Path| path.file_name().unwrap_or_default().len();
+    let (name, beside) = (length(target.file()), length(target.lock()));
+    if beside > LONGEST_NAME {
+        let most = LONGEST_NAME - (beside - name);
+        format!(
+            "the file's name has {name} bytes, and with a lock file beside it at most {most}; give it a shorter one"
+        )
+    } else {
+        "the whole path is too long for the system; keep the file in a directory with a shorter one"
+            .to_owned()
+    }
 }
 
 fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {

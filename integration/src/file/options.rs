@@ -10,6 +10,9 @@ use beadlock_checker::dialect::file::Mode;
 /// Where `--help` puts them.
 pub const HEADING: &str = "Files (file:PATH)";
 
+/// Why `--reap-proven-dead` does nothing for a file.
+pub const NOTHING_TO_REAP: &str = "an flock ends with its process: none is ever left behind";
+
 /// What a claim of a file takes besides.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
@@ -53,17 +56,12 @@ pub fn refuse(
     let wrong = [
         ("--holder", holder.is_some(), "an flock has no name, only a process"),
         ("--drain", claim.drain.is_some(), "it has no cycles: --wait is all the waiting there is"),
+        ("--reap-proven-dead", claim.reap_proven_dead, NOTHING_TO_REAP),
     ];
     match wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
         Some((option, _, why)) => Err(means_nothing(option, why)),
-        None if claim.reap_proven_dead => Err(nothing_to_reap()),
         None => Ok(()),
     }
-}
-
-/// `--reap-proven-dead` of a file.
-pub fn nothing_to_reap() -> Error {
-    means_nothing("--reap-proven-dead", "an flock ends with its process: none is ever left behind")
 }
 
 /// An option that does nothing for a file, and why.

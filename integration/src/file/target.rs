@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use beadlock_checker::closed;
 use beadlock_checker::dialect::file::{lock_of, locked_by};
 use beadlock_checker::escape::{escaped_path, quoted_path};
 use beadlock_checker::system_words;
@@ -187,7 +188,10 @@ pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
             Error::new(Code::NoTarget, format!("{dir} does not exist; {then}"))
         }
         ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),
-        kind => Error::io(format!("cannot reach {dir}: {}", system_words(error)), kind),
+        kind => {
+            let closed = closed::directory_above(path).map(|why| format!("; {why}")).unwrap_or_default();
+            Error::io(format!("cannot reach {dir}: {}{closed}", system_words(error)), kind)
+        }
     }
 }
 

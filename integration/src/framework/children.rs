@@ -1,6 +1,13 @@
 //! What runs below this process, when a signal ends it.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
+use beadlock_checker::facts::boottime;
 use beadlock_checker::process::{self, Stat};
+use beadlock_checker::sys::ended_child;
+use nix::errno::Errno;
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
 
@@ -9,37 +16,77 @@ use crate::claim::tree::{self, Tree};
 
 /// The children and all that they have started, but those that were there before the lock.
 ///
-/// Limits: a library makes nobody a subreaper. Who left its parent before the signal came, as a daemon does, is not seen.
+/// Limits: a library makes nobody a subreaper before the end: who left its parent before the signal came, as a daemon does, is
+/// not seen. Without a `/proc` of our own PID namespace nobody is: they are waited for, and do not hear of the signal. A parent
+/// that lives on after it was told may have started somebody in the same clock tick before: that one does not hear of it.
 #[derive(Debug)]
 pub struct Children {
     tree: Tree,
     /// Those that live, as far as is known: an orphan stays known.
     known: Vec<Stat>,
+    /// When each was told: in clock ticks after boot.
+    told: HashMap<(i32, u64), u64>,
     /// What ends the process: everybody hears of it once.
     first: Received,
     has_looked: bool,
+    are_unseen: bool,
 }
 
 impl Children {
     /// All below this process but what is not of `tree`; they are to hear of `first`.
     pub fn of(tree: Tree, first: Received) -> Self {
-        Self { tree, known: Vec::new(), first, has_looked: false }
+        // Whoever loses its parent from now on falls to us: a child may have started it between a look and the signal that it
+        // dies of. Where nobody can be seen, nobody would be told, and their ends would count as children for ever.
+        if process::proc_is_ours() {
+            let _ = set_child_subreaper(true);
+        }
+        let (known, told) = (Vec::new(), HashMap::new());
+        Self { tree, known, told, first, has_looked: false, are_unseen: false }
     }
 
-    /// Those that live. Who is new among them hears of the signal that ends the process.
-    pub fn look(&mut self) -> Vec<Stat> {
-        let living =
-            match self.known.is_empty() && tree::children().is_some_and(|children| children.is_empty()) {
-                true => Vec::new(),
-                false => self.tree.living_with(process::all(), &self.known),
-            };
-        let is_known = |stat: &Stat| self.known.iter().any(|known| is_same(known, stat));
-        let new: Vec<Stat> = living.iter().filter(|stat| !is_known(stat)).cloned().collect();
+    /// Whether any lives. Who is new among them hears of the signal that ends the process.
+    pub fn look(&mut self) -> bool {
+        // A scan is not one moment: whom somebody has started in it, and left to us by its end, is our child in the next.
+        self.scan() || self.scan()
+    }
+
+    /// One look at all processes.
+    fn scan(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        if self.known.is_empty() && tree::children().is_some_and(|children| children.is_empty()) {
+            return false;
+        }
+        let all = process::all();
+        self.are_unseen = !process::proc_is_ours() && ended_child(None) != Err(Errno::ECHILD);
+        self.known = self.tree.living_with(all, &self.known);
+        self.tell(is_first);
+        self.are_unseen || !self.known.is_empty()
+    }
+
+    /// Tells those that are new, but not what somebody has started who had heard of it: that is how it comes to its end. Once
+    /// its parent is gone it is told, too.
+    fn tell(&mut self, is_first: bool) {
+        let by_pid: HashMap<i32, &Stat> = self.known.iter().map(|stat| (stat.pid, stat)).collect();
+        let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);
+        let new: Vec<Stat> = self.known.iter().filter(is_new).cloned().collect();
         // What the terminal sent to the whole group was sent before anybody who is born later.
-        send(&new, Received { from_terminal: self.first.from_terminal && !self.has_looked, ..self.first });
-        self.known.clone_from(&living);
-        self.has_looked = true;
-        living
+        send(&new, Received { from_terminal: self.first.from_terminal && is_first, ..self.first });
+        let now = ticks(boottime());
+        self.told.extend(new.iter().map(|stat| (key(stat), now)));
+    }
+
+    /// It was told, or comes from somebody who was before.
+    fn has_heard(&self, stat: &Stat, by_pid: &HashMap<i32, &Stat>) -> bool {
+        let mut ancestor = stat;
+        // No more of them than there are: the numbers were read one after the other, and may lead in a circle.
+        for _ in 0..by_pid.len() {
+            match (self.told.get(&key(ancestor)), by_pid.get(&ancestor.ppid)) {
+                (Some(since), _) => return ancestor == stat || stat.start_ticks >= *since,
+                (None, Some(parent)) => ancestor = parent,
+                (None, None) => return false,
+            }
+        }
+        false
     }
 
     /// Another signal has come: they hear of it too.
@@ -51,10 +98,26 @@ impl Children {
     pub fn kill(&self) {
         tree::signal(&self.known, Signal::SIGKILL);
     }
+
+    /// Those that lived at the last look, for a line.
+    pub fn names(&self) -> String {
+        match self.are_unseen {
+            true => {
+                "children that cannot be seen without a /proc of our own, and have not heard of the signal"
+                    .to_owned()
+            }
+            false => tree::names(&self.known),
+        }
+    }
 }
 
-fn is_same(one: &Stat, other: &Stat) -> bool {
-    (one.pid, one.start_ticks) == (other.pid, other.start_ticks)
+fn key(stat: &Stat) -> (i32, u64) {
+    (stat.pid, stat.start_ticks)
+}
+
+/// As `/proc` counts them for every program: 100 in a second.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / 10).unwrap_or(u64::MAX)
 }
 
 /// Sends it to each that does not have it from the terminal. Who is stopped goes on, to heed it.

@@ -11,7 +11,7 @@ use beadlock_checker::escape::escaped;
 
 use super::dir::Directory;
 use super::guard::CommandGuard;
-use super::locks::{self, Bell, Order, Terms, Waiting};
+use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
 use super::running::Running;
 use super::{ending, waiting};
 use crate::claim::attendant::Stopped;
@@ -54,7 +54,11 @@ impl CommandLock {
         }
     }
 
-    /// In this directory, made where it is missing, in place of the user's own. Who may write it can take the lock.
+    /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is missing
+    /// it is made for this user alone (0700). Who may write it can take the lock.
+    ///
+    /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky bit
+    /// (`chmod 2770`): in a sticky one nobody but root takes over what another user's crashed tool has left.
     pub fn directory(mut self, dir: impl Into<PathBuf>) -> Self {
         self.directory = Some(dir.into());
         self
@@ -97,7 +101,8 @@ impl CommandLock {
     /// # Errors
     /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock already;
     /// [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path);
-    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change;
+    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one that is
+    /// closed to this user;
     /// [`Code::LockUnreadable`](crate::Code::LockUnreadable) and [`Code::LockStale`](crate::Code::LockStale) for a lock file
     /// that could not be dealt with, and what the system refused. Nothing is claimed then.
     pub fn acquire(self) -> Result<CommandGuard, Error> {
@@ -140,8 +145,10 @@ impl CommandLock {
         let id = claim.id().to_owned();
         match wanted.stands(claim) {
             Ok(number) => Ok(CommandGuard::new(number, Running::under(number, &id, target))),
+            // It may be this very thread that ends it, in an exit handler of the tool's.
+            Err(Ending::Exit) => Err(locks::too_late()),
             // Until the process is gone.
-            Err(_) => locks::stay(),
+            Err(Ending::Signal(_)) => locks::stay(),
         }
     }
 

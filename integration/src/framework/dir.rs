@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
-use nix::unistd::geteuid;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat, geteuid};
 
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
@@ -54,7 +56,9 @@ impl Directory {
     pub fn make(&self) -> Result<(), Error> {
         match self {
             Self::Given(dir) => {
-                DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| failed(dir, &error))
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+                made.map_err(|error| failed(dir, &error, ""))?;
+                check_open(dir)
             }
             Self::Own(parent) => {
                 parent.parent().map_or(Ok(()), check_above)?;
@@ -67,10 +71,12 @@ impl Directory {
 
 fn make_own(dir: &Path) -> Result<(), Error> {
     match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(dir, &error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed(dir, &error, ELSEWHERE));
+        }
         _ => {}
     }
-    let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
+    let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error, ELSEWHERE))?;
     match mistrust(&meta, dir) {
         None => Ok(()),
         Some(why) => {
@@ -79,6 +85,21 @@ fn make_own(dir: &Path) -> Result<(), Error> {
             Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
         }
     }
+}
+
+/// Another user's tool may have made it, for itself alone.
+fn check_open(dir: &Path) -> Result<(), Error> {
+    let entered = faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS);
+    let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
+    if entered != Err(Errno::EACCES) {
+        return Ok(());
+    }
+    let (shown, mode, owner, us) = (escaped_path(dir), meta.mode() & 0o7777, meta.uid(), geteuid());
+    let message = format!(
+        "the lock directory {shown} is closed to this user, {us}: it belongs to user {owner} (mode {mode:03o}); for a lock \
+         between users it has to be one that all of them may write, without the sticky bit (chmod 2770)"
+    );
+    Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
 }
 
 /// Where everybody may write, as in `/tmp`, nobody but its owner may rename a directory.
@@ -117,10 +138,12 @@ fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
     }
 }
 
-fn failed(dir: &Path, error: &io::Error) -> Error {
+/// What to do about the user's own directory. One that the tool's author has named lies where it lies.
+const ELSEWHERE: &str = ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours";
+
+fn failed(dir: &Path, error: &io::Error, or: &str) -> Error {
     let (shown, why) = (escaped_path(dir), system_words(error));
-    let next = "see to that, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours";
-    Error::io(format!("the lock directory {shown} cannot be made: {why}; {next}"), error.kind())
+    Error::io(format!("the lock directory {shown} cannot be made: {why}; see to that{or}"), error.kind())
 }
 
 #[cfg(test)]
@@ -186,6 +209,22 @@ mod tests {
         assert!(refused("all/tool").contains("everybody may rename what is in it (mode 777); chmod +t"));
         mode(&top.path().join("all"), 0o1777);
         Directory::Own(top.path().join("all/tool")).make().unwrap();
+    }
+
+    #[test]
+    fn what_to_do_about_one_that_cannot_be_made_depends_on_who_has_named_it() {
+        let top = tempfile::tempdir().unwrap();
+        fs::write(top.path().join("file"), "").unwrap();
+        let refused = |directory: Directory| directory.make().unwrap_err().to_string();
+        let own = refused(Directory::Own(top.path().join("file/tool")));
+        assert!(
+            own.ends_with(
+                "not a directory; see to that, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours"
+            ),
+            "{own}"
+        );
+        let given = refused(Directory::Given(top.path().join("file/locks")));
+        assert!(given.ends_with("not a directory; see to that"), "{given}");
     }
 
     #[test]

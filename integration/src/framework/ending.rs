@@ -8,8 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::process::Stat;
-use beadlock_checker::{sys, system_words};
+use beadlock_checker::sys;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
@@ -18,9 +17,9 @@ use super::children::Children;
 use super::locks::{self, Ending, Order};
 use crate::claim::event::wait_for;
 use crate::claim::signals::Received;
-use crate::claim::tree;
 use crate::claim::wait::Deadline;
 use crate::failure::{Code, Error};
+use crate::words::of_no_process;
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
@@ -46,7 +45,7 @@ pub fn watch() -> Result<(), Error> {
     start(heard).map_err(|error| {
         // Nobody hears them.
         let _ = sys::default_actions(&heard.iter().collect::<Vec<_>>());
-        let why = system_words(&error);
+        let why = of_no_process(&error);
         Error::io(format!("failed to prepare for the end of the process: {why}"), error.kind())
     })?;
     *is_watched = true;
@@ -130,8 +129,8 @@ impl Inbox {
                     complaints.extend(locks::release_all(None));
                     // Last: nobody may be reading.
                     complain(&complaints);
-                    if !left.is_empty() {
-                        say(&format!("the lock is given up, and these still run: {}", tree::names(&left)));
+                    if let Some(names) = left {
+                        say(&format!("the lock is given up, and these still run: {names}"));
                     }
                 }
             }
@@ -142,27 +141,26 @@ impl Inbox {
     }
 
     /// Forwards what has come to the children, and waits until they have ended and the work has returned. Answers whom nothing
-    /// has ended.
-    fn end_children(&mut self, first: Received, kill_after: Duration) -> Vec<Stat> {
+    /// has ended, for a line.
+    fn end_children(&mut self, first: Received, kill_after: Duration) -> Option<String> {
         let mut children = Children::of(locks::take_tree(), first);
         let deadline = Deadline::after(kill_after);
         let last = Deadline::after(kill_after.saturating_add(DYING));
         let mut quiet_since = None;
         let mut pause = Duration::from_millis(1);
         loop {
-            let living = children.look();
-            if living.is_empty() {
-                let since = *quiet_since.get_or_insert_with(Instant::now);
-                if locks::all_returned() || since.elapsed() >= GRACE {
-                    return living;
-                }
-            } else {
+            if children.look() {
                 quiet_since = None;
                 if last.is_over() {
-                    return living;
+                    return Some(children.names());
                 }
                 if deadline.is_over() {
                     children.kill();
+                }
+            } else {
+                let since = *quiet_since.get_or_insert_with(Instant::now);
+                if locks::all_returned() || since.elapsed() >= GRACE {
+                    return None;
                 }
             }
             self.wait_at_most(pause);

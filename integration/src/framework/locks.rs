@@ -143,7 +143,7 @@ impl Attendant for Waiting<'_> {
         let failed = |why: &str| Stopped::Failed(Error::new(Code::Io, why));
         match ending() {
             Some(Ending::Signal(signal)) => Some(Stopped::Signalled(signal)),
-            Some(Ending::Exit) => Some(failed("the process ended while it waited for the lock")),
+            Some(Ending::Exit) => Some(Stopped::Failed(too_late())),
             None => self.0.is_withdrawn().then(|| failed("nobody waits for the lock any more")),
         }
     }
@@ -154,6 +154,11 @@ impl Attendant for Waiting<'_> {
     fn advice(&self) -> &'static str {
         "try again"
     }
+}
+
+/// The process is in the middle of `exit`: no lock would outlast that.
+pub fn too_late() -> Error {
+    Error::new(Code::Io, "the process is ending, and claims no lock any more")
 }
 
 /// A lock that is wanted. Dropped before it stands, it is wanted no longer.

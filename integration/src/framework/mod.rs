@@ -29,16 +29,18 @@
 //! |---|---|---|
 //! | returns, or returns an error | is released | prints the envelope and ends with the exit code |
 //! | panics, and the panic unwinds | is released | goes on to panic |
-//! | calls `std::process::exit` | is released | ends with that code, and prints nothing |
+//! | calls `std::process::exit`, in whichever thread | is released | ends with that code, and prints nothing |
 //! | gets SIGTERM, SIGINT or SIGHUP | is released, in the order below | dies of that signal, and prints nothing |
-//! | gets SIGKILL or SIGQUIT, aborts, is out of memory | is stale | is gone: whoever waits takes the lock over at once, also while a child still writes |
+//! | executes another program in its place (`exec`) | stays, and is stale when that has ended | is that program, with its signals and its output |
+//! | gets SIGKILL, SIGQUIT or any other signal that ends it, aborts (as every panic does with `panic = "abort"`), calls `_exit`, is out of memory | is stale | is gone: whoever waits takes the lock over at once, also while a child still writes |
 //!
 //! A signal that comes in the wait for the lock ends the process with nothing claimed. A signal that was ignored when the first
 //! lock was wanted, as under `nohup`, stays ignored.
 //!
 //! # Which order to use
 //!
-//! A signal is for the children too: whatever the command has started since it has the lock, and what that has started.
+//! A signal is for the children too: whatever the command has started since it has the lock, and what that has started. What
+//! a child starts when it has heard, to clean up, is left alone for as long as that child lives.
 //!
 //! - **Forward, wait, release** is the default. The signal is forwarded, the children have
 //!   [`kill_after`](CommandLock::kill_after) (10 s) to end, what is left then is killed; then the lock is released, and the
@@ -71,7 +73,14 @@
 //! - The lock is one of the whole process: a second claim of it in the same process is an error at once.
 //! - Handlers of the tool's own (tokio's, say) are called as well; the process dies all the same. It keeps doing so after the
 //!   release of its last lock. Whoever blocks these signals to read them from a signalfd does not find them there.
-//! - A daemon that a child has left behind before the signal came is not seen, nor are children from before the lock.
+//! - By default it is a lock of one user, and of those processes of that user that have the same `XDG_RUNTIME_DIR`: a cron
+//!   job or a service may have none, a container has a `/tmp` of its own, and at the last logout the directory is removed, with
+//!   the lock of whoever works on (`nohup`). A tool that is started in several of these ways names a
+//!   [`directory`](CommandLock::directory).
+//! - A daemon that a child has left behind before the signal came is not seen, nor are children from before the lock. Without
+//!   `/proc`, or with that of another PID namespace, no child is: they are waited for, and do not hear of the signal.
+//! - Whoever closes descriptors that are not its own, as `closefrom` does, closes the lock's: it is not released then, and is
+//!   stale when the process has ended.
 //! - A fork that executes nothing has no part in the lock: it releases nothing, prints no envelope and cannot have locks of
 //!   its own.
 //! - Holders are told from the dead by all that their record has: a PID that is another process's by now, a zombie that nobody

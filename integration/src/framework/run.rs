@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::declaration::CommandLock;
 use super::failure::Failure;
 use super::guard::CommandGuard;
-use super::locks;
+use super::locks::{self, Ending};
 use super::running::Running;
 use crate::exit::Exit;
 use crate::failure::Error;
@@ -70,6 +70,10 @@ fn of_a_fork(is_done: bool) -> ExitCode {
 }
 
 fn refuse(request: &Request, error: &Error) -> ExitCode {
+    // Another thread has called `exit`, and had the last word.
+    if locks::ending() == Some(Ending::Exit) {
+        return error.exit_code();
+    }
     print(&Envelope::of(request, error), error.exit.code())
 }
 

@@ -42,7 +42,8 @@ impl Running {
     }
 
     /// A signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to its end. It has 200
-    /// ms from when the last child has ended.
+    /// ms from when the last child has ended. A child that is started then hears of the signal at once: what has to be cleaned
+    /// up, the process does by itself.
     pub fn is_ending(&self) -> bool {
         locks::is_ended_by_a_signal()
     }

@@ -35,7 +35,7 @@ use crate::failure::{Code, Error};
 use crate::file;
 use crate::settings::Common;
 use crate::status::{Seen, not_written};
-use crate::talk::print;
+use crate::talk::{Talk, print};
 use crate::target::{Found, not_found};
 use crate::witnesses::{Machine, Witnesses};
 use crate::words::quoted_path;
@@ -196,15 +196,14 @@ fn targets(walk: &Walk, roots: &[Root], around: &database::Environment, common: 
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.found() {
+        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else { continue };
         // The same directory by way of another mount, or of another root.
-        let inode = fs::metadata(&dir).map(|meta| (meta.dev(), meta.ino()));
-        let (Ok(inode), Some(root)) = (inode, roots.get(root)) else { continue };
         if !known.insert(inode) {
             continue;
         }
         match target(&dir, &root.typed(&dir), around) {
             Ok(target) => targets.push(target),
-            Err(_) if !dir.exists() => {}
+            Err(_) if fs::metadata(&dir).is_err_and(|error| has_vanished(&error)) => {}
             Err(error) => common.talk.warn(&error.to_string()),
         }
     }
@@ -216,8 +215,7 @@ fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common:
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.maybe() {
-        let inode = fs::metadata(&dir).map(|meta| (meta.dev(), meta.ino()));
-        let (Ok(inode), Some(root)) = (inode, roots.get(root)) else { continue };
+        let (Some(inode), Some(root)) = (inode(&dir, &common.talk), roots.get(root)) else { continue };
         if !known.insert(inode) {
             continue;
         }
@@ -227,6 +225,29 @@ fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common:
         }
     }
     targets
+}
+
+/// Which directory it is. `None`: it has vanished since, or cannot be looked at any more, which is said.
+fn inode(dir: &Path, talk: &Talk) -> Option<(u64, u64)> {
+    match fs::metadata(dir) {
+        Ok(meta) => Some((meta.dev(), meta.ino())),
+        Err(error) => {
+            if !has_vanished(&error) {
+                talk.warn(&not_read(dir, &system_words(&error)));
+            }
+            None
+        }
+    }
+}
+
+/// Nothing is there any more. All else that keeps one from looking says nothing of what is there.
+fn has_vanished(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// What is there is not known, and how to know it.
+fn not_read(dir: &Path, why: &str) -> String {
+    format!("{} was not read: {why}; to see what is there: {}", escaped_path(dir), as_root(dir))
 }
 
 /// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
@@ -254,4 +275,27 @@ fn is_name_of_directory_lock(name: &OsStr) -> bool {
 /// How to look again at what could not be read.
 fn as_root(dir: &Path) -> String {
     format!("sudo beadlock list {}", quoted_path(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::talk::Color;
+    use std::os::unix::fs::symlink;
+
+    /// Between the search and this somebody has changed what is there.
+    #[test]
+    fn what_has_vanished_is_passed_over_and_what_cannot_be_looked_at_is_said() {
+        let top = tempfile::tempdir().unwrap();
+        let talk = Talk::new(true, false, Color::Never, &Environment::of(&[]));
+        assert_eq!(inode(&top.path().join("gone/.beads"), &talk), None);
+        assert_eq!(talk.warnings(), [""; 0]);
+        assert!(inode(top.path(), &talk).is_some());
+        // As root too, who may search every directory.
+        let dir = top.path().join("itself");
+        symlink("itself", &dir).unwrap();
+        assert_eq!(inode(&dir, &talk), None);
+        let [said] = &talk.warnings()[..] else { panic!("{:?}", talk.warnings()) };
+        assert!(said.starts_with(&format!("{} was not read: ", dir.display())), "{said}");
+    }
 }

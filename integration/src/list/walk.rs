@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 use beadlock_checker::database::is_own_name;
 use beadlock_checker::dialect::file::locked_by;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::escape::escaped;
 use beadlock_checker::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use super::{Root, as_root, is_lock_name, is_name_of_directory_lock};
+use super::{Root, has_vanished, is_lock_name, is_name_of_directory_lock, not_read};
 
 /// How often somebody is told how far it is.
 const TICK: Duration = Duration::from_millis(100);
@@ -123,9 +122,7 @@ impl Walk {
     /// What has vanished meanwhile is no failure.
     fn failed(&self, root: &Path, error: &ignore::Error) {
         let why = match error.io_error() {
-            Some(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return;
-            }
+            Some(why) if has_vanished(why) => return,
             Some(why) => system_words(why),
             None => escaped(&error.to_string()).to_string(),
         };
@@ -161,10 +158,7 @@ impl Walk {
     pub fn unread(&self) -> Vec<String> {
         let unread = locked(&self.unread);
         let named = unread.named.iter();
-        let sentence = |(path, why): &(PathBuf, String)| {
-            format!("{} was not read: {why}; to see what is there: {}", escaped_path(path), as_root(path))
-        };
-        let mut sentences: Vec<String> = named.map(sentence).collect();
+        let mut sentences: Vec<String> = named.map(|(path, why)| not_read(path, why)).collect();
         if let more @ 1.. = unread.count - unread.named.len() {
             sentences.push(format!("{more} more below were not read"));
         }

@@ -10,6 +10,7 @@ use crate::claim::claiming::Says;
 use crate::cli;
 use crate::environment::Environment;
 use crate::failure::Error;
+use crate::memory::options::NOTHING_TO_REAP;
 use crate::target::Found;
 
 /// A claim that is to be made.
@@ -36,11 +37,7 @@ impl Order {
         }
         let wrong = [
             ("--holder", holder.is_some(), "it has a session: --session-id NAME"),
-            (
-                "--reap-proven-dead",
-                typed.reap_proven_dead,
-                "what is not refreshed is stale after 30s by itself",
-            ),
+            ("--reap-proven-dead", typed.reap_proven_dead, NOTHING_TO_REAP),
         ];
         if let Some((option, _, why)) = wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
             return Err(Error::usage(format!(

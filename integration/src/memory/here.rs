@@ -158,7 +158,7 @@ impl Standing {
                     }
                 }
             }
-            Some(Keeper::Ours(Keeping::Watched(_))) => {}
+            Some(Keeper::Ours(Keeping::Watched(..))) => {}
             Some(Keeper::Outer) | None => {}
         }
         if lost.is_none() && !nested::stands(&self.id, &self.target) {

@@ -16,6 +16,7 @@ use crate::claim::asking::Asking;
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::claiming::{Claiming, Says};
 use crate::claim::keeping::Keeping;
+use crate::claim::loss::Events;
 use crate::claim::nested;
 use crate::claim::wait::Wait;
 use crate::environment::Environment;
@@ -172,7 +173,7 @@ impl MemoryLock {
         }
         let (held, broken) = self.claim(operation, wait, (&target, environment), attendant)?;
         let id = held.id().to_owned();
-        let keeping = Keeping::begin(held).map_err(|failed| {
+        let keeping = Keeping::begin(held, Events::Later).map_err(|failed| {
             let (held, error) = *failed;
             // It is stale by itself before long.
             let _ = crate::claim::guard::release(held, target.dir(), PATIENCE, &mut Unattended);

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::dialect::memory;
 use beadlock_checker::facts::{self, boottime};
 use beadlock_checker::take::{Heartbeat, Held};
 use beadlock_checker::warden::Pulse;
@@ -23,15 +22,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use super::limits::Limits;
 use crate::claim::event::wait_for;
-use crate::claim::loss::{self, CONFIRM, Eye, Loss};
+use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
 use crate::failure::Error;
 use crate::words;
 
-/// There is a heartbeat at least this often, whatever the TTL.
-const SELDOM: Duration = Duration::from_secs(30);
-/// How often a lock that is judged by its age is refreshed.
-const OF_AGE: Duration = Duration::from_secs(3);
 /// For how long the gate is waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// And at least.
@@ -40,52 +36,6 @@ const SHORTLY: Duration = Duration::from_millis(20);
 const RECENTLY: Duration = Duration::from_secs(2);
 /// For how long the end of a heartbeat that is under way is waited for.
 const LAST_BEAT: Duration = Duration::from_secs(10);
-
-/// How often there is one, in normal times.
-pub fn interval(ttl: Duration) -> Duration {
-    (ttl / 3).min(SELDOM)
-}
-
-/// The times that follow from a TTL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    pub interval: Duration,
-    /// After this long one that does not succeed is begun anew.
-    pub again: Duration,
-    /// After this long without one the lock is given up: a little before it is stale, so that there is no work by then.
-    pub give_up: Duration,
-    /// What is left from then on until it is stale.
-    pub rest: Duration,
-}
-
-impl Limits {
-    /// What is left until it is stale after so long without one: none, where whoever should have begun one was stopped.
-    fn left(&self, silent: Duration) -> Duration {
-        (self.give_up + self.rest).saturating_sub(silent)
-    }
-}
-
-impl Limits {
-    /// Of a lock with this TTL.
-    pub fn of(ttl_seconds: u64) -> Self {
-        let ttl = Duration::from_secs(ttl_seconds);
-        let rest = (ttl / 4).min(Duration::from_secs(10));
-        let interval = interval(ttl);
-        Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
-    }
-
-    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the same
-    /// file system.
-    pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
-        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
-        Self { interval: OF_AGE, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
-    }
-
-    /// After so long without one it is stale.
-    pub fn ttl(&self) -> Duration {
-        self.give_up.saturating_add(self.rest)
-    }
-}
 
 /// What there is to be told.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,7 +96,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// When the system has no thread or descriptor to give; the guard comes back.
-    pub fn of(held: Held, limits: Limits) -> Result<Self, Box<(Held, Error)>> {
+    pub fn of(held: Held, limits: Limits, events: Events) -> Result<Self, Box<(Held, Error)>> {
         let made = Shared::new().and_then(|shared| Ok((shared, Timer::new()?)));
         let (shared, timer) = match made {
             Ok(made) => made,
@@ -155,12 +105,14 @@ impl Heartbeats {
         let shared = Arc::new(shared);
         let (sender, ended) = mpsc::channel();
         let (path, id) = (held.path(), held.id().to_owned());
+        let eye = Eye::new(&held, events);
         let (guards, guard) = mpsc::channel();
         let work = {
             let shared = Arc::clone(&shared);
             move || {
                 if let Ok(held) = guard.recv() {
-                    Beating { held, shared, timer, limits, wall: wall(), failures: 0 }.until_stopped(&sender);
+                    Beating { held, eye, shared, timer, limits, wall: wall(), failures: 0 }
+                        .until_stopped(&sender);
                 }
             }
         };
@@ -275,6 +227,7 @@ impl Timer {
 /// The thread.
 struct Beating {
     held: Held,
+    eye: Eye,
     shared: Arc<Shared>,
     timer: Timer,
     limits: Limits,
@@ -285,7 +238,6 @@ struct Beating {
 
 impl Beating {
     fn until_stopped(mut self, ended: &Sender<Held>) {
-        let mut eye = Eye::new();
         let was_long = words::age(self.held.record()) >= self.limits.interval;
         // The claim may have taken its time.
         let mut due = if was_long { boottime() } else { boottime() + self.limits.interval };
@@ -302,15 +254,15 @@ impl Beating {
                     }
                 }
             }
-            let limit = if is_lost { Duration::MAX } else { eye.left() };
+            let limit = if is_lost { Duration::MAX } else { self.eye.left() };
             self.timer.fire_at(due);
             let timer = (!is_lost).then(|| self.timer.0.as_fd());
-            let watched = if is_lost { None } else { eye.fd() };
+            let watched = if is_lost { None } else { self.eye.fd() };
             let [stopped, _, woken] = wait_for([Some(self.shared.stop.as_fd()), timer, watched], limit);
             if stopped {
                 break;
             }
-            if !is_lost && let Some(loss) = eye.look(&self.held, woken) {
+            if !is_lost && let Some(loss) = self.eye.look(&self.held, woken) {
                 is_lost = true;
                 self.lose(loss, true);
             }
@@ -382,31 +334,4 @@ impl Beating {
 fn wall() -> Duration {
     let now = facts::now().0;
     Duration::try_from(now).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_is_a_third_of_the_ttl_and_at_most_30_s() {
-        for (ttl, millis) in
-            [(1, 333), (3, 1000), (30, 10_000), (90, 30_000), (900, 30_000), (86_400, 30_000)]
-        {
-            assert_eq!(interval(Duration::from_secs(ttl)).as_millis(), millis, "{ttl}");
-        }
-    }
-
-    #[test]
-    fn three_failures_fit_into_the_ttl_and_what_is_given_up_is_not_stale_yet() {
-        for ttl in [1, 2, 3, 10, 60, 90, 900, 86_400, u64::MAX] {
-            let Limits { interval, again, give_up, rest } = Limits::of(ttl);
-            assert!(interval + 3 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
-            assert_eq!(give_up + rest, Duration::from_secs(ttl));
-            assert_eq!(Limits::of(ttl).left(give_up), rest);
-            assert_eq!(Limits::of(ttl).left(Duration::from_secs(ttl)), Duration::ZERO);
-            assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
-            assert!(rest == Duration::from_secs(10) || rest * 4 == Duration::from_secs(ttl));
-        }
-    }
 }

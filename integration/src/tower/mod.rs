@@ -9,7 +9,7 @@
 //! options.rs   the options of hold and acquire that belong to tower alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
 //! meant.rs     what a command line means that names a lock or an intent
-//! heartbeat.rs the thread that keeps a lock up
+//! heartbeat.rs the thread that keeps a lock up; limits.rs: its times
 //! work.rs      the command under a named lock: who ends it with us, which step failed, what undoes it
 //! audit.rs     the events of the seed, one JSON line each
 //! ```
@@ -19,6 +19,7 @@ pub mod dir;
 pub mod fields;
 pub mod heartbeat;
 pub mod intent;
+pub mod limits;
 pub mod meant;
 pub mod mode;
 pub mod options;

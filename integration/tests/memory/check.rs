@@ -30,6 +30,22 @@ fn a_dead_process_is_logged_and_removed() {
     assert!(memory.names().is_empty());
 }
 
+/// Not an error: the other targets of the command line may have a use for the option.
+#[test]
+fn that_an_option_does_nothing_is_said() {
+    let memory = Memory::new();
+    memory.write(0);
+    let said = format!(
+        "--reap-proven-dead means nothing to {TARGET}; what is not refreshed is stale after 30s by itself"
+    );
+    let ended = memory.run(&["check", "--reap-proven-dead", TARGET]).expect(4, &[&said]);
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    assert_eq!(memory.run(&["check", "--reap-proven-dead", "-q", TARGET]).expect(4, &[]).err, "");
+    let json = memory.run(&["check", "--reap-proven-dead", "--json", TARGET]).expect(4, &[]).json();
+    assert_eq!((&json["ok"], &json["warnings"]), (&true.into(), &serde_json::json!([said])));
+    assert_eq!(memory.run(&["check", TARGET]).expect(4, &[]).err, "", "only of who has typed it");
+}
+
 #[test]
 fn one_that_is_too_old_is_logged_and_removed_also_of_a_living_process() {
     let memory = Memory::new();

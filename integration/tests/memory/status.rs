@@ -41,10 +41,20 @@ fn who_holds_it_is_told_when_it_is_us() {
 #[test]
 fn every_field_is_shown_as_it_was_read() {
     let memory = Memory::new();
-    memory.put(r#"{"pid": "odd", "operation": 5, "more": {"a": [1]}}"#);
+    let text = r#"{"pid": "odd", "operation": 5, "more": {"a": [1]}, "u64": 18446744073709551615}"#;
+    memory.put(text);
     let status = memory.run(&["status", TARGET, "--json"]).expect(0, &[]).json();
-    assert_eq!(status["data"][0]["record"], json!({"pid": "odd", "operation": 5, "more": {"a": [1]}}));
+    assert_eq!(
+        status["data"][0]["record"],
+        json!({"pid": "odd", "operation": 5, "more": {"a": [1]}, "u64": u64::MAX})
+    );
     assert_eq!(status["data"][0]["witnesses"]["situation"], "ageless");
+    // More than 64 bits: the nearest double, and nothing happens to the file.
+    let text = text.replace("18446744073709551615", "100000000000000000000000001");
+    memory.put(&text);
+    let status = memory.run(&["status", TARGET, "--json"]).expect(0, &[]).json();
+    assert_eq!(status["data"][0]["record"]["u64"], json!(1e26));
+    assert_eq!(std::fs::read_to_string(memory.lock()).unwrap(), text);
 }
 
 #[test]

@@ -118,6 +118,20 @@ fn a_removal_that_fails_is_exit_5() {
     assert!(scene.lock().exists());
 }
 
+/// What was aside before the check is in its place after it, and is called as status calls it.
+#[test]
+fn a_lock_that_was_put_back_has_its_id() {
+    let side = |scene: &Scene| scene.beads().join(".exclusive-lock.aside");
+    for text in [lock_text("vc", i64::from(std::process::id()), &this_host()), "{".to_owned()] {
+        let scene = Scene::new();
+        fs::write(side(&scene), text).unwrap();
+        let check = scene.run(&["check", "--json"]).json();
+        let status = scene.run(&["status", "--json"]).expect(0, &[]).json();
+        assert!(check["data"][0]["id"].is_string() && !side(&scene).exists(), "{check}");
+        assert_eq!(check["data"][0]["id"], status["data"][0]["id"]);
+    }
+}
+
 #[test]
 fn several_targets_are_all_answered_and_the_highest_code_wins() {
     let scene = Scene::new();

@@ -45,6 +45,22 @@ fn init(container: &Running) -> Pid {
     Pid::from_raw(children(container.pid())[0])
 }
 
+/// `unshare --pid` alone: `/proc` is the namespace's outside, where our numbers are others'.
+#[test]
+fn beside_somebody_elses_proc_it_ends_and_takes_no_strangers_for_its_own() {
+    if !can_have_containers() {
+        return;
+    }
+    let scene = Scene::new();
+    for command in ["hold", "cycle"] {
+        let mut shell = scene.shell("exec unshare --pid --fork --kill-child \"$@\"");
+        shell.args(["sh", BEADLOCK, command, "--", "sh", "-c", "exit 6"]);
+        let ended = Running::start(shell).finish().expect(6, &[]);
+        assert!(!ended.err.contains("behind"), "{ended:?}");
+        assert!(scene.names().is_empty(), "{:?}", scene.names());
+    }
+}
+
 #[test]
 fn exit_codes_pass_and_the_lock_is_released() {
     for code in [0, 7, 143] {

@@ -172,6 +172,22 @@ fn a_signal_that_ends_it_releases_and_a_kill_leaves_a_stale_lock() {
     }
 }
 
+/// However soon it comes.
+#[test]
+fn a_release_by_its_id_is_no_loss() {
+    for target in [".beads", "memory:."] {
+        let scene = Scene::new();
+        for _ in 0..5 {
+            let claimed =
+                scene.run(&["acquire", "--detach", "-q", "--audit", "audit", target]).expect(0, &[]);
+            let printed = Printed::of(&claimed);
+            scene.run(&["release", "--id", &printed.id, "--audit", "audit", target]).expect(0, &[]);
+            gone(printed.pid);
+            assert_eq!(last_event(&scene)["event"], "lock_released", "{}", scene.read("audit"));
+        }
+    }
+}
+
 /// Within a second, on a machine that is not too busy: the best of three.
 #[test]
 fn it_goes_when_the_lock_does() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::acquire::{Printed, Sleeper, keepers};
-use crate::support::{Running, Scene, dead_pid, lock_text, this_host, until};
+use crate::support::{Running, Scene, dead_pid, ended, lock_text, this_host, until};
 
 fn scene() -> (Scene, PathBuf) {
     let scene = Scene::new();
@@ -100,6 +100,27 @@ fn a_wait_that_ran_out_has_the_documents_words() {
     }
 }
 
+/// The command line beats it, also with a longer one.
+#[test]
+fn the_environment_says_for_how_long_it_waits() {
+    let (scene, lock) = scene();
+    let sleeper = Sleeper::start();
+    fs::write(&lock, lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
+    for (words, limit) in [(&[][..], "200ms"), (&["--wait", "300ms"], "300ms")] {
+        for command in
+            [&["hold", TARGET, "--json"][..], &["acquire", TARGET, "--json"], &["wait", TARGET, "--json"]]
+        {
+            let tail = if command[0] == "hold" { &["--", "true"][..] } else { &[] };
+            let mut command = scene.command(&[command, words, tail].concat());
+            command.env("BEADLOCK_WAIT", "200ms");
+            let json = ended(&command.output().unwrap()).expect(4, &[]).json();
+            let message = json["error"]["message"].as_str().unwrap();
+            assert!(message.ends_with(&format!("acquisition timed out after {limit}")), "{message}");
+            assert!(json["meta"]["duration_ms"].as_u64().unwrap() < 10_000, "{json}");
+        }
+    }
+}
+
 #[test]
 fn it_waits_for_the_holder_and_takes_over_from_a_dead_one() {
     let (scene, lock) = scene();
@@ -160,8 +181,8 @@ fn a_name_that_is_no_locks_is_refused() {
     let long = format!("lock:run/{}", "x".repeat(224));
     for (target, code, word) in [
         ("lock:", 2, "the target is empty"),
-        ("lock:run", 2, "names no file"),
         ("lock:run/", 2, "names no file"),
+        ("lock:run/.", 2, "names no file"),
         ("lock:run/new/", 2, "names no file"),
         ("lock:.", 2, "names no file"),
         ("lock:..", 2, "names no file"),
@@ -191,6 +212,43 @@ fn a_name_that_is_no_locks_is_refused() {
         names(&scene).iter().any(|name| name.len() == 252 && name.starts_with(&long)),
         "{:?}",
         names(&scene)
+    );
+}
+
+/// As in a database: no lock, and nothing that a claim or a check may touch.
+#[test]
+fn a_directory_in_the_locks_place_is_unreadable() {
+    let (scene, lock) = scene();
+    fs::create_dir(&lock).unwrap();
+    std::os::unix::fs::symlink("deploy.lock", lock.with_file_name("link")).unwrap();
+    let line = "Skipping database (lock check failed: failed to read lock file: it is";
+    for (target, what) in [(TARGET, "a directory"), ("lock:run/link", "a symbolic link")] {
+        assert_eq!(scene.run(&["check", target]).expect(5, &[]).out, format!("{line} {what})\n"));
+        let ended = scene.run(&["hold", target, "--json", "--", "touch", "ran"]).expect(5, &[what]);
+        assert_eq!(ended.json()["error"]["code"], "LOCK_UNREADABLE");
+        scene.run(&["status", target]).expect(0, &[]);
+        scene.run(&["release", target, "--id", "x"]).expect(5, &["was not touched"]);
+    }
+    assert_eq!(
+        (names(&scene), scene.file("ran").exists()),
+        (vec!["deploy.lock".into(), "link".into()], false)
+    );
+    scene.run(&["break", TARGET, "--malformed"]).expect(0, &["broke a directory in place of the lock"]);
+    assert!(!lock.exists());
+}
+
+/// Said once; there is nothing to be said a second time when the command ends.
+#[test]
+fn raw_bytes_that_cannot_be_written_are_one_failure() {
+    let (scene, lock) = scene();
+    fs::write(&lock, lock_text("deploy", 1, "elsewhere")).unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = scene.command(&["status", TARGET, "--raw"]).stdout(full).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(
+        (ended.status.code(), said.matches("failed to write to stdout").count()),
+        (Some(1), 1),
+        "{said}"
     );
 }
 

@@ -21,7 +21,14 @@ fn held(scene: &Scene, words: &[&str], script: &str) -> Running {
     let words = [&["hold"], words, &["--", "sh", "-c", script]].concat();
     let running = Running::start(scene.command(&words));
     until("the command runs", || scene.file("ready").exists());
+    until("events tell how the lock goes", || has_inotify(running.pid()));
     running
+}
+
+fn has_inotify(pid: i32) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let mut files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    files.any(|file| file.to_str() == Some("anon_inode:inotify"))
 }
 
 /// Holds, loses the lock, and answers how that ended and how long it took until the command was asked to end.
@@ -219,9 +226,7 @@ fn where_nothing_wakes_it_the_clock_does() {
     if !scene.file("ready").exists() {
         return eprintln!("skipped: no user namespace without inotify for us: {}", running.err());
     }
-    let descriptors = fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().flatten();
-    let mut files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-    assert!(files.all(|file| file.to_str() != Some("anon_inode:inotify")));
+    assert!(!has_inotify(running.pid()));
     fs::remove_file(scene.lock()).unwrap();
     until("it is noticed", || scene.file("asked").exists());
     running.finish().expect(9, &[LOST]);

@@ -142,6 +142,24 @@ fn a_nested_hold_runs_under_the_outer_lock_and_releases_nothing() {
     assert!(scene.names().is_empty());
 }
 
+/// A lock without an id in it, as Go and the shell write it: what status calls it is for break, and no way in.
+#[test]
+fn the_digest_of_somebody_elses_lock_is_no_outer_claim() {
+    let scene = Scene::new();
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let status = scene.run(&["status", "--json"]).expect(0, &[]).json();
+    let id = status["data"][0]["id"].as_str().unwrap().to_owned();
+    assert!(id.starts_with("sha256:"), "{status}");
+    for name in ["BEADLOCK_ID", "BEADLOCK_HELD_ID"] {
+        for args in [&["hold", "--no-wait", "--", "touch", "ran"][..], &["acquire", "--no-wait"]] {
+            let mut command = scene.command(args);
+            command.env(name, &id);
+            Running::start(command).finish().expect(4, &["is held by vc"]);
+        }
+    }
+    assert!(!scene.file("ran").exists());
+}
+
 #[test]
 fn killed_before_the_start_the_command_never_runs() {
     let scene = Scene::new();

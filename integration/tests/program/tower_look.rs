@@ -158,6 +158,8 @@ fn a_stale_one_says_what_takes_it_and_stays() {
         let age: u64 = age.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         assert!((1800..1900).contains(&age), "{line}");
     }
+    let said = "beadlock: --reap-proven-dead means nothing to tower:app-prod; its PID is never asked, only its heartbeat\n";
+    tower.run(&["check", "--reap-proven-dead", TARGET]).expect(4, &[said]);
     let ended = tower.run(&["check", TARGET, "--json", "--explain"]).expect(4, &[]);
     let data = &ended.json()["data"][0];
     assert_eq!((&data["decision"], &data["verdict"]), (&"skip".into(), &"stale".into()));

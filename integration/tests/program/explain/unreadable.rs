@@ -85,3 +85,38 @@ fn what_is_no_lock_file_at_all() {
         assert!(text.contains("permission denied") && text.contains("next: ls -ld "), "{text}");
     }
 }
+
+/// It is not the lock that is in the way.
+#[test]
+fn a_directory_that_may_not_be_searched_is_named() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.file("half/.beads")).unwrap();
+    let chmod = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    chmod(scene.path(), 0o755);
+    let half = fs::canonicalize(scene.file("half")).unwrap();
+    chmod(&half, 0o644);
+    let shown = half.display();
+    let closed = format!(
+        "this user may not search the directory {shown} (mode 0644); its owner may allow it: chmod a+x {shown}\n"
+    );
+    for (args, code) in [
+        (&["hold", "--wait", "1ms", "lock:half/x", "--", "true"][..], 5),
+        (&["hold", "lock:half/below/x", "--", "true"], 1),
+        (&["hold", "memory:half/.beads", "--", "true"], 1),
+        (&["check", "half/.beads"], 1),
+        (&["hold", "--wait", "1ms", "half", "--", "true"], 5),
+    ] {
+        let mut command = scene.command(args);
+        if !as_nobody(&mut command) {
+            return;
+        }
+        let ended = Running::start(command).finish().expect(code, &["permission denied"]);
+        assert!(ended.err.ends_with(&closed), "{ended:?}");
+    }
+    let mut command = scene.command(&["status", "lock:half/x"]);
+    assert!(as_nobody(&mut command));
+    let ended = Running::start(command).finish().expect(0, &[]);
+    assert!(ended.out.ends_with(&format!("next: namei -l {shown}/x   # {closed}")), "{ended:?}");
+}

@@ -170,6 +170,23 @@ fn a_command_that_stops_itself_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_command_that_stops_itself_instead_of_ending_is_killed() {
+    let scene = Scene::new();
+    let mut terminal = Terminal::shell(&scene);
+    let script =
+        "trap \"kill -STOP \\$\\$\" TERM; echo $PPID > us; echo $$ > pid; while :; do sleep 0.01; done";
+    terminal
+        .type_in(&format!("\"$BEADLOCK\" hold -q --kill-after 500ms -- sh -c '{script}'; echo $? > code\n"));
+    let (us, pid) = (pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid"));
+    let (us, signal) = (nix::unistd::Pid::from_raw(us), nix::sys::signal::Signal::SIGTERM);
+    nix::sys::signal::kill(us, signal).unwrap();
+    // It stops whenever it goes on; we may not stop with it, or nobody would be left to kill it.
+    terminal.until("it ends", || scene.read("code").ends_with('\n'));
+    assert_eq!((scene.read("code").as_str(), state(pid)), ("137\n", '-'));
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+#[test]
 fn a_script_around_a_command_that_stops_itself_is_not_stopped() {
     let scene = Scene::new();
     let mut terminal = Terminal::shell(&scene);

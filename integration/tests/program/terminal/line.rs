@@ -1,4 +1,4 @@
-//! The line of a wait: one, rewritten in place, cut at the terminal's width, gone when the wait is over.
+//! The line of a wait: one, rewritten in place, cut to the terminal's width, gone when the wait is over.
 #![expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
 
 use std::fs;
@@ -32,8 +32,9 @@ fn a_wait_has_one_live_line() {
         for end in ends {
             let [line] = &rows(&ended.out[..end], 40)[..] else { panic!("{command:?}: one line: {ended:?}") };
             // With room for the `^C` that a terminal echoes.
-            let is_cut = line.chars().count() == 37 && line.ends_with('…');
-            assert!(is_cut && line.starts_with("beadlock: waiting "), "{command:?}: {line:?}");
+            let is_cut = line.chars().count() == 37 && line.contains('…');
+            let (begins, ends) = (line.starts_with("beadlock: waiting "), line.ends_with(" left"));
+            assert!(is_cut && begins && ends, "{command:?}: {line:?}");
             shown.push(line.clone());
         }
         shown.dedup();

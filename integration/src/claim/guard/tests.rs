@@ -1,0 +1,122 @@
+use super::*;
+use std::ffi::OsStr;
+
+fn database() -> (tempfile::TempDir, PathBuf) {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join(".beads");
+    std::fs::create_dir(&dir).unwrap();
+    (top, dir)
+}
+
+#[test]
+fn a_guard_holds_until_it_is_released() {
+    let (_top, dir) = database();
+    let claim = Hold::on(&dir).holder("importer").claim().unwrap();
+    let decision = beadlock_checker::should_skip_database(&dir);
+    assert_eq!(decision.to_string(), "Skipping database (locked by importer)");
+    assert_eq!(decision.record().unwrap().pid(), i64::from(std::process::id()));
+    assert_eq!(decision.record().unwrap().mark().unwrap().id, claim.id());
+    claim.release().unwrap();
+    assert!(!dir.join(".exclusive-lock").exists());
+}
+
+#[test]
+fn a_claim_that_was_overwritten_is_no_longer_held() {
+    let (_top, dir) = database();
+    let claim = Hold::on(&dir).claim().unwrap();
+    let under_it = Environment::of(&[("BEADLOCK_ID", claim.id())]);
+    let nested = Hold::on(&dir).wait(Wait::No).claim_in(&under_it, &mut Unattended).unwrap();
+    claim.still_held().unwrap();
+    nested.still_held().unwrap();
+    std::fs::write(dir.join(".exclusive-lock"), "somebody else's").unwrap();
+    for claim in [&claim, &nested] {
+        assert_eq!(claim.still_held().unwrap_err().code(), Code::LockLost);
+    }
+}
+
+#[test]
+fn the_net_releases_too() {
+    let (_top, dir) = database();
+    drop(Hold::on(&dir).claim().unwrap());
+    assert!(!dir.join(".exclusive-lock").exists());
+}
+
+#[test]
+fn a_claim_inside_a_hold_of_the_same_database_is_nested() {
+    let (_top, dir) = database();
+    let outer = Hold::on(&dir).holder("outer").claim().unwrap();
+    let held_here = |id: &str| {
+        let target = format!("beads:{}", dir.display());
+        Environment::of(&[("BEADLOCK_HELD_TARGET", &target), ("BEADLOCK_HELD_ID", id)])
+    };
+    let inner = Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap();
+    assert_eq!(inner.id(), outer.id());
+    inner.release().unwrap();
+    drop(Hold::on(&dir).wait(Wait::No).claim_in(&held_here(outer.id()), &mut Unattended).unwrap());
+    assert!(dir.join(".exclusive-lock").exists(), "it releases nothing");
+    let stranger = Hold::on(&dir).wait(Wait::No).claim_in(&held_here("other"), &mut Unattended);
+    assert_eq!(Error::from(stranger.unwrap_err()).code(), Code::LockHeld);
+    outer.release().unwrap();
+    assert!(!dir.join(".exclusive-lock").exists());
+}
+
+#[test]
+fn a_live_lock_is_never_touched_and_its_holder_is_named() {
+    let (_top, dir) = database();
+    let first = Hold::on(&dir).holder("first").claim().unwrap();
+    let before = std::fs::read(dir.join(".exclusive-lock")).unwrap();
+    let error = Hold::on(&dir).holder("second").wait(Wait::No).claim().unwrap_err();
+    assert_eq!(error.code(), Code::LockHeld);
+    let words = error.to_string();
+    assert!(words.contains(&format!("held by first (PID {}", std::process::id())), "{words}");
+    assert!(words.contains("did not wait"), "{words}");
+    assert_eq!(std::fs::read(dir.join(".exclusive-lock")).unwrap(), before);
+    first.release().unwrap();
+}
+
+#[test]
+fn who_was_in_the_way_is_told_to_programs_too() {
+    let (_top, dir) = database();
+    let first = Hold::on(&dir).holder("first").claim().unwrap();
+    let error = Hold::target(&dir).wait(Wait::No).claim().unwrap_err();
+    let holder = error.holder().unwrap();
+    assert_eq!((holder.name.as_deref(), holder.path.as_path()), (Some("first"), first.path().as_path()));
+    assert_eq!(holder.pid, Some(i64::from(std::process::id())));
+    assert!(holder.age.is_some() && error.retry_in().is_some() && error.detail().is_some());
+    first.release().unwrap();
+}
+
+#[test]
+fn a_wait_that_is_called_off_claims_nothing() {
+    let (top, dir) = database();
+    let lock = [OsStr::new("lock:"), top.path().join("x").as_os_str()].join(OsStr::new(""));
+    for target in [dir.into_os_string(), lock] {
+        let first = Hold::target(&target).claim().unwrap();
+        let mut asked = 0;
+        let second = Hold::target(&target).wait(Wait::UpTo(Duration::MAX)).claim_unless(|| {
+            asked += 1;
+            asked == 3
+        });
+        assert!(second.unwrap().is_none() && asked == 3, "{target:?}: asked {asked} times");
+        let path = first.path();
+        first.release().unwrap();
+        assert!(!path.exists(), "{target:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_needs_more_than_a_living_process_is_refused() {
+    let error = Hold::target("tower:app-prod").claim().unwrap_err();
+    assert_eq!(error.code(), Code::Usage);
+    assert!(error.to_string().contains("beadlock hold tower:app-prod"), "{error}");
+}
+
+#[test]
+fn a_name_that_could_forge_a_log_line_is_refused() {
+    let (_top, dir) = database();
+    for name in ["", "a\nb", "\u{1b}[2J", &"x".repeat(129)] {
+        let error = Hold::on(&dir).holder(name).claim().unwrap_err();
+        assert_eq!(error.code(), Code::Usage, "{name:?}");
+    }
+    assert!(!dir.join(".exclusive-lock").exists());
+}

@@ -1,0 +1,81 @@
+//! The times of a lock that is judged by time: how often it is kept up, and when it is given up.
+
+use std::time::Duration;
+
+use beadlock_checker::dialect::memory;
+
+/// There is a heartbeat at least this often, whatever the TTL.
+const SELDOM: Duration = Duration::from_secs(30);
+/// How often a lock that is judged by its age is refreshed.
+const OF_AGE: Duration = Duration::from_secs(3);
+
+/// How often there is one, in normal times.
+pub fn interval(ttl: Duration) -> Duration {
+    (ttl / 3).min(SELDOM)
+}
+
+/// The times that follow from a TTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub interval: Duration,
+    /// After this long one that does not succeed is begun anew.
+    pub again: Duration,
+    /// After this long without one the lock is given up: a little before it is stale, so that there is no work by then.
+    pub give_up: Duration,
+    /// What is left from then on until it is stale.
+    pub rest: Duration,
+}
+
+impl Limits {
+    /// What is left until it is stale after so long without one: none, where whoever should have begun one was stopped.
+    pub fn left(&self, silent: Duration) -> Duration {
+        (self.give_up + self.rest).saturating_sub(silent)
+    }
+
+    /// Of a lock with this TTL.
+    pub fn of(ttl_seconds: u64) -> Self {
+        let ttl = Duration::from_secs(ttl_seconds);
+        let rest = (ttl / 4).min(Duration::from_secs(10));
+        let interval = interval(ttl);
+        Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
+    }
+
+    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the same
+    /// file system.
+    pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
+        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
+        Self { interval: OF_AGE, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
+    }
+
+    /// After so long without one it is stale.
+    pub fn ttl(&self) -> Duration {
+        self.give_up.saturating_add(self.rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_a_third_of_the_ttl_and_at_most_30_s() {
+        for (ttl, millis) in
+            [(1, 333), (3, 1000), (30, 10_000), (90, 30_000), (900, 30_000), (86_400, 30_000)]
+        {
+            assert_eq!(interval(Duration::from_secs(ttl)).as_millis(), millis, "{ttl}");
+        }
+    }
+
+    #[test]
+    fn three_failures_fit_into_the_ttl_and_what_is_given_up_is_not_stale_yet() {
+        for ttl in [1, 2, 3, 10, 60, 90, 900, 86_400, u64::MAX] {
+            let Limits { interval, again, give_up, rest } = Limits::of(ttl);
+            assert!(interval + 3 * again <= give_up, "{ttl}: {:?}", Limits::of(ttl));
+            assert_eq!(give_up + rest, Duration::from_secs(ttl));
+            assert_eq!(Limits::of(ttl).left(give_up), rest);
+            assert_eq!(Limits::of(ttl).left(Duration::from_secs(ttl)), Duration::ZERO);
+            assert_eq!(Limits::of(ttl).left(Duration::MAX), Duration::ZERO);
+            assert!(rest == Duration::from_secs(10) || rest * 4 == Duration::from_secs(ttl));
+        }
+    }
+}
