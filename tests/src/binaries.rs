@@ -19,7 +19,7 @@ pub fn agent() -> PathBuf {
 /// A program of `examples/examples`.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
-    BUILT.get_or_init(|| cargo_build(&["--package", "beadlock-examples", "--examples"]));
+    BUILT.get_or_init(|| cargo_build(&["--examples"]));
     profile_directory().join("examples").join(name)
 }
 
@@ -31,7 +31,7 @@ pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         std::env::var_os(BUILT).map(PathBuf::from).unwrap_or_else(|| {
-            cargo_build(&["--package", "beadlock", "--package", "beadlock-agent", "--bins"]);
+            cargo_build(&["--bin", "beadlock", "--bin", "beadlock-agent"]);
             profile_directory()
         })
     })
@@ -48,7 +48,8 @@ fn cargo_build(what: &[&str]) {
     let target = profile.parent().expect("the target directory above the profile");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked"]).args(what);
+    // With the whole workspace's features, as `cargo test` has built them: there is nothing to do then.
+    command.args(["build", "--quiet", "--locked", "--workspace"]).args(what);
     command.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile.ends_with("release") {
         command.arg("--release");

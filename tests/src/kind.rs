@@ -1,6 +1,7 @@
 //! Which lock of the directory `.beads` a test is about: the same is tried with each of them, and nothing but its name, its
 //! record and its target differs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +17,16 @@ pub enum Kind {
     Beads,
     /// The directory's own (`memory:`), which is judged by its age too.
     Memory,
+    /// One at a path of its own (`lock:`): the database's rule, without cycles. Tools that embed a lock have it too.
+    Path,
 }
 
 /// When the locks of a directory were acquired that no test is to find too old: a time in the future is no age.
 const NEVER_OLD: &str = "9999-01-01T00:00:00Z";
 
 impl Kind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Beads, Self::Memory];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Beads, Self::Memory, Self::Path];
 
     /// The one that is called so.
     pub fn named(name: &str) -> Option<Self> {
@@ -35,6 +38,7 @@ impl Kind {
         match self {
             Self::Beads => ".exclusive-lock",
             Self::Memory => ".lock",
+            Self::Path => "work.lock",
         }
     }
 
@@ -53,6 +57,7 @@ impl Kind {
         match self {
             Self::Beads => Place::beads(dir),
             Self::Memory => Place::memory(dir),
+            Self::Path => Place::named(dir, OsStr::new(self.name())).expect("a file may be called so"),
         }
     }
 
@@ -71,7 +76,7 @@ impl Kind {
     /// What every record of it says; the holder first.
     pub fn keys(self) -> [&'static str; 4] {
         match self {
-            Self::Beads => ["holder", "pid", "hostname", "started_at"],
+            Self::Beads | Self::Path => ["holder", "pid", "hostname", "started_at"],
             Self::Memory => ["session_id", "pid", "hostname", "acquired_at"],
         }
     }
@@ -79,7 +84,7 @@ impl Kind {
     /// A record as another tool writes it, which only its process can make stale.
     pub fn record(self, holder: &str, pid: i64, hostname: &str) -> String {
         match self {
-            Self::Beads => lock_text(holder, pid, hostname),
+            Self::Beads | Self::Path => lock_text(holder, pid, hostname),
             Self::Memory => json!({
                 "pid": pid, "session_id": holder, "acquired_at": NEVER_OLD, "hostname": hostname, "operation": "test",
             })
@@ -90,16 +95,25 @@ impl Kind {
     /// The option of a claim that says who has it.
     pub fn holder_option(self) -> &'static str {
         match self {
-            Self::Beads => "--holder",
+            Self::Beads | Self::Path => "--holder",
             Self::Memory => "--session-id",
         }
     }
 
-    /// The words of a command for it: the database is found, the directory's own lock has to be named.
+    /// What a command calls it: the database is found, every other one has to be named.
+    pub fn target(self) -> Option<&'static str> {
+        match self {
+            Self::Beads => None,
+            Self::Memory => Some("memory:.beads"),
+            Self::Path => Some("lock:.beads/work.lock"),
+        }
+    }
+
+    /// The words of a command for it.
     pub fn words<'w>(self, words: &[&'w str]) -> Vec<&'w str> {
         let mut words = words.to_vec();
-        if self == Self::Memory {
-            words.insert(1, "memory:.beads");
+        if let Some(target) = self.target() {
+            words.insert(1, target);
         }
         words
     }

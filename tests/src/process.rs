@@ -148,6 +148,14 @@ pub fn reap(pid: i32, bound: Duration) {
     });
 }
 
+/// It waits for the end of this process by event: it has a pidfd of it.
+pub fn watches(watcher: i32, pid: i32) -> bool {
+    let line = format!("Pid:\t{pid}");
+    let entries = std::fs::read_dir(format!("/proc/{watcher}/fdinfo")).into_iter().flatten().flatten();
+    let mut texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    texts.any(|text| text.lines().any(|has| has == line))
+}
+
 /// This machine's name, as `hostname` prints it.
 pub fn this_host() -> String {
     nix::unistd::gethostname().expect("a host name").to_string_lossy().into_owned()

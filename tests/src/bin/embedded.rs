@@ -7,15 +7,17 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::future::Future;
+use std::io::{Write, stderr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, exit};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
 use beadlock::framework::{CommandLock, Failure, Running};
 use beadlock::{Envelope, Request};
-use beadlock_checker::duration;
+use beadlock_checker::{duration, sys};
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, Signal, kill};
 use serde_json::{Value, json};
 
 const TICK: Duration = Duration::from_millis(1);
@@ -38,6 +40,16 @@ fn main() -> ExitCode {
                 return match executor.as_deref() {
                     Some(kind) => asynchronous(kind, mine, &work),
                     None if work == "guard" => guard(mine, lock),
+                    None if work == "caught" => caught(mine),
+                    None if work == "late" => {
+                        sys::at_exit(late).expect("an exit handler");
+                        mine.run(|_| Ok(Value::Null))
+                    }
+                    None if work == "exit-in-the-wait" => {
+                        thread::spawn(|| mine.run(|_| Ok(Value::Null)));
+                        sleep(Duration::from_millis(200));
+                        exit(3)
+                    }
                     None => mine.run(|running| body(&running, &work, &arg, lock)),
                 };
             }
@@ -46,8 +58,17 @@ fn main() -> ExitCode {
     exit(2)
 }
 
+/// Wants another lock when those of the process are released.
+extern "C" fn late() {
+    let dir = std::env::args().nth(1).unwrap_or_default();
+    if let Err(error) = CommandLock::new("embedded", "late").directory(dir).acquire() {
+        eprintln!("late: {error}");
+    }
+}
+
 fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLock) -> Result<Value, Failure> {
-    eprintln!("begun");
+    // Nobody may be reading.
+    let _ = writeln!(stderr(), "begun");
     match work {
         "return" => {
             running.warn("mind the gap");
@@ -76,7 +97,14 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
             std::fs::write(running.path(), "somebody else's")?;
             running.still_held()?;
         }
+        // Is at work for `ID MILLIS`, and says in `log` whether anybody else is.
+        "take-part" => take_part(arg)?,
         "sleep" => sleep_on(),
+        // Ends by a signal, and nobody has to wait for the moment to send it.
+        "raise" => {
+            kill(nix::unistd::getpid(), Signal::SIGTERM)?;
+            sleep_on();
+        }
         "block-all" => {
             SigSet::all().thread_block()?;
             sleep_on();
@@ -119,8 +147,25 @@ fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLoc
 
 fn shell(script: &str, running: &Running) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", script]).env("LOCK", running.path()).stdout(std::io::stderr());
+    command.args(["-c", script]).env("LOCK", running.path()).stdout(stderr());
     command
+}
+
+/// As the commands of `beadlock hold` do (`tests/tests/stress/crowd`): the witness is a lock of its own on `inside`.
+fn take_part(arg: &str) -> Result<(), Failure> {
+    let (id, millis) = arg.split_once(' ').unwrap_or((arg, "0"));
+    let millis = millis.parse()?;
+    let mut log = File::options().append(true).create(true).open("log")?;
+    let pid = std::process::id();
+    let mut say = |what: &str| log.write_all(format!("{what} {id} {pid}\n").as_bytes());
+    let alone = Flock::lock(File::create("inside")?, FlockArg::LockExclusiveNonblock);
+    if alone.is_err() {
+        say("overlap")?;
+    }
+    say("begin")?;
+    sleep(Duration::from_millis(millis));
+    say("end")?;
+    Ok(())
 }
 
 fn sleep_on() {
@@ -147,6 +192,15 @@ fn guard(first: CommandLock, again: impl Fn() -> CommandLock) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Goes on after a panic of the body.
+fn caught(lock: CommandLock) -> ExitCode {
+    let path = lock.path().expect("a path");
+    let body = |_| -> Result<Value, Failure> { panic!("as told") };
+    let panicked = catch_unwind(AssertUnwindSafe(|| lock.run(body)));
+    println!("panicked {}, held {}", panicked.is_err(), path.exists());
+    ExitCode::SUCCESS
+}
+
 fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
     let mut builder = match kind {
         "one" => tokio::runtime::Builder::new_current_thread(),
@@ -165,6 +219,11 @@ fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
         });
         let code = match work {
             "give-up" => give_up(lock).await,
+            "heed" => {
+                let code = lock.run_async(heed).await;
+                eprintln!("went on");
+                code
+            }
             "spawned" => tokio::spawn(lock.run_async(answer)).await.expect("the task ends"),
             "hear" => {
                 tokio::spawn(async {
@@ -179,6 +238,13 @@ fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
         ticking.abort();
         code
     })
+}
+
+async fn heed(running: Running) -> Result<Value, Failure> {
+    while !running.is_ending() {
+        tokio::time::sleep(TICK).await;
+    }
+    Ok(Value::Null)
 }
 
 async fn answer(running: Running) -> Result<Value, Failure> {

@@ -1,4 +1,4 @@
-//! `stepwise OPERATION best|portable Beads|Memory DIR`: one operation on that lock in DIR, a step at a time.
+//! `stepwise OPERATION best|portable Beads|Memory|Path DIR`: one operation on that lock in DIR, a step at a time.
 //!
 //! At each hook point it says `at STEP` and goes on when it is sent a line. At the end it lets the gate go, says `done
 //! ANSWER`, and lives until its stdin is closed: it is the process that its own claim names. The lock that it releases
@@ -49,7 +49,7 @@ fn stop(step: Step) {
 /// What `kind` of lock of the process `pid` says.
 fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
     Ok(match kind {
-        Kind::Beads => beads::Record::for_process(pid, "ours", "")?.into(),
+        Kind::Beads | Kind::Path => beads::Record::for_process(pid, "ours", "")?.into(),
         Kind::Memory => memory::Record::new(pid, "ours", "test", &random_id()).into(),
     })
 }

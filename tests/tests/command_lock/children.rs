@@ -90,6 +90,62 @@ fn who_is_started_while_the_tool_ends_hears_of_it_too() {
     assert!(marked_by(&bench.0).is_empty());
 }
 
+/// A child that heeds the signal may run programs to do so, and they programs of their own: those are left alone.
+#[test]
+fn what_a_child_starts_to_come_to_its_end_does_not_hear_of_it() {
+    let bench = Bench::new();
+    let script = "trap 'sleep 0.2 && sh -c \"sleep 0.3 && echo done > seen\"; exit' TERM
+        echo begun > begun; while :; do sleep 0.02; done";
+    let running = bench.start(&["shell", script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    assert_eq!(bench.written("seen"), "done");
+    bench.is_clean();
+}
+
+#[test]
+fn without_proc_the_lock_is_there_until_the_children_have_ended() {
+    is_there_until_the_children_have_ended(&["--mount"], "mount -t tmpfs none /proc || exit");
+}
+
+/// Its numbers are those of strangers.
+#[test]
+fn nor_does_it_go_before_them_beside_the_proc_of_another_pid_namespace() {
+    is_there_until_the_children_have_ended(&["--pid", "--fork"], "");
+}
+
+/// Whoever starts something and ends leaves it to us, and it is told.
+#[test]
+fn who_loses_its_parent_by_the_end_hears_of_it_too() {
+    let bench = Bench::new();
+    let script = "trap '(sleep 1000 &); exit' TERM; echo begun > begun; while :; do sleep 0.02; done";
+    let running = bench.start(&["--kill-after", "60s", "shell", script]);
+    bench.written("begun");
+    running.signal(Signal::SIGTERM);
+    died_of(Signal::SIGTERM, &running.finish(AT_ONCE));
+    bench.is_clean();
+    assert!(marked_by(&bench.0).is_empty());
+}
+
+/// Where nobody can be seen, and so nobody told; but whether there are children can be asked.
+fn is_there_until_the_children_have_ended(namespaces: &[&str], first: &str) {
+    let bench = Bench::new();
+    let script = format!(
+        "{first}
+         {} {} shell 'echo begun > begun; while [ ! -e go ]; do sleep 0.02; done; test -e \"$LOCK\" && echo there > seen' &
+         while [ ! -e begun ]; do sleep 0.02; done
+         kill $!; sleep 0.5; echo > go; wait $!; echo ended $?",
+        crate::EMBEDDED,
+        bench.dir().display(),
+    );
+    let Some(command) = bench.0.in_namespaces(namespaces, &script) else { return };
+    let output = Running::start(command).finish(AT_ONCE);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ended 143"), "{output:?}");
+    assert_eq!(bench.written("seen"), "there");
+    bench.is_clean();
+}
+
 #[test]
 fn two_signals_reach_the_children_both() {
     let bench = Bench::new();

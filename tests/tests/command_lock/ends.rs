@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use beadlock_tests::process::watches;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, become_subreaper, reap, wait_until};
 use nix::sys::signal::{Signal, kill};
@@ -61,6 +62,9 @@ fn a_panic_releases() {
     assert_eq!(output.status.code(), Some(101), "{output:?}");
     assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("as told"));
     bench.is_clean();
+    // Also where that is not the end of the process.
+    let output = bench.run(&["caught"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "panicked true, held false\n", "{output:?}");
 }
 
 #[test]
@@ -118,6 +122,8 @@ fn a_holder_that_is_killed_is_taken_over_at_once() {
     let mut holder = bench.start(&["sleep"]);
     let waiter = Running::start(bench.command(&["--timeout", LONG, "return"]));
     is_waiting(&waiter);
+    // At once, and not by looking now and then.
+    wait_until(PATIENCE, "it waits for the holder", || watches(waiter.pid(), holder.pid()));
     holder.signal(Signal::SIGKILL);
     holder.wait(AT_ONCE);
     let (json, code) = answer(&waiter.finish(AT_ONCE));
@@ -156,7 +162,7 @@ fn a_reader_that_has_gone_changes_nothing_and_a_full_disk_is_a_failure() {
 #[test]
 fn a_fork_in_the_body_has_no_part_in_the_lock() {
     become_subreaper();
-    for by_signal in [false, true] {
+    for (by_signal, is_taken) in [(false, true), (true, true), (false, false), (true, false)] {
         let bench = Bench::new();
         let file = bench.file("daemon");
         let mut first = Running::start(bench.command(&["daemon", "daemon"]));
@@ -164,15 +170,16 @@ fn a_fork_in_the_body_has_no_part_in_the_lock() {
         wait_until(PATIENCE, "the fork", || fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
         let fork: i32 = fs::read_to_string(&file).expect("its PID").parse().expect("a number");
         // The lock was the first one's, which is gone: the next takes it over.
-        let next = bench.start(&["heed", "witness"]);
+        let next = is_taken.then(|| bench.start(&["heed", "witness"]));
         if by_signal {
             kill(Pid::from_raw(fork), Signal::SIGTERM).expect("it lives");
         } else {
             fs::write(bench.file("daemon.go"), "").expect("it may go on");
         }
         reap(fork, PATIENCE);
-        assert!(bench.lock().exists(), "the fork has taken another's lock away");
+        assert!(bench.lock().exists(), "the fork has taken a lock away that was not its own");
         assert_eq!(first.finish(AT_ONCE).stdout, b"", "the fork has no answer to give");
+        let next = next.unwrap_or_else(|| bench.start(&["heed", "witness"]));
         next.signal(Signal::SIGTERM);
         died_of(Signal::SIGTERM, &next.finish(AT_ONCE));
         bench.is_clean();

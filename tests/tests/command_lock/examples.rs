@@ -10,7 +10,7 @@ use beadlock_tests::{Running, Scene, binaries, shared, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::{AT_ONCE, answer, died_of};
+use crate::{AT_ONCE, Bench, answer, died_of};
 
 /// The envelope that the document shows, as one line; None, and said so, where the document is absent.
 fn of_the_document() -> Option<String> {
@@ -82,21 +82,25 @@ fn the_documents_example_line_for_line() {
     assert_eq!((code, &json["data"]["deployed"]), (0, &Value::Bool(true)));
 }
 
-/// Ten seconds, where nobody says otherwise.
+/// Ten seconds, where nobody says otherwise: neither the example's own option, nor a tool that has none.
 #[test]
 fn the_example_waits_for_ten_seconds_by_itself() {
+    let bench = Bench::new();
+    let holder = bench.start(&["sleep"]);
+    let tool = Running::start(bench.command(&["return"]));
     let scene = Scene::new();
     let first = Running::start(example(&scene, "deploy_tool", &["deploy", "--env", "prod"]));
     wait_until(PATIENCE, "the lock", || scene.path().join("mytool/locks/deploy.lock").exists());
     let second = Running::start(example(&scene, "deploy_tool", &["deploy", "--env", "prod"]));
-    let (json, code) = answer(&second.finish(Duration::from_secs(40)));
-    assert_eq!(code, 4);
-    assert!(
-        json["meta"]["duration_ms"].as_u64().is_some_and(|took| (10_000..20_000).contains(&took)),
-        "{json}"
-    );
-    assert!(json["error"]["message"].as_str().is_some_and(|words| words.ends_with("timed out after 10s")));
-    drop(first);
+    for waiting in [second, tool] {
+        let (json, code) = answer(&waiting.finish(Duration::from_secs(40)));
+        assert_eq!(code, 4);
+        let took = json["meta"]["duration_ms"].as_u64();
+        assert!(took.is_some_and(|took| (10_000..20_000).contains(&took)), "{json}");
+        let message = json["error"]["message"].as_str();
+        assert!(message.is_some_and(|words| words.ends_with("timed out after 10s")), "{json}");
+    }
+    drop((first, holder));
 }
 
 /// At most thirty lines, and it has all of it: two are never at once, the envelope, the exit codes, the release.

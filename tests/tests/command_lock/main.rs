@@ -5,6 +5,7 @@ mod children;
 mod ends;
 mod examples;
 mod executors;
+mod refusals;
 mod rounds;
 mod steps;
 mod terminal;

@@ -16,15 +16,21 @@ fn a_wait_that_runs_out_says_who_has_it_and_ends_with_4() {
     let bench = Bench::new();
     let holder = bench.start(&["sleep"]);
     let before = fs::read(bench.lock()).expect("the lock");
-    for (timeout, least) in [("300ms", 300), ("0s", 0)] {
+    for (timeout, least, said) in [("300ms", 300, "300ms"), ("0s", 0, "0ms")] {
         let begun = Instant::now();
         let (json, code) = answer(&bench.run(&["--timeout", timeout, "return"]));
         assert_eq!((code, &json["ok"], &json["data"]), (4, &json!(false), &json!(null)));
         assert!(begun.elapsed().as_millis() >= least);
-        assert!(json["meta"]["duration_ms"].as_u64().is_some_and(|took| u128::from(took) >= least));
+        // Not the time-out of who says nothing of it, which is 10 s.
+        let took = json["meta"]["duration_ms"].as_u64().map(u128::from);
+        assert!(took.is_some_and(|took| (least..10_000).contains(&took)), "{json}");
         let error = &json["error"];
         assert_eq!((&error["code"], &error["retryable"]), (&json!("LOCK_HELD"), &json!(true)));
         assert!(error["retry_after_ms"].as_u64().is_some_and(|pause| pause >= 1000));
+        let message = error["message"].as_str().expect("a message");
+        let start = format!("Resource lock held by PID {} (age: ", holder.pid());
+        assert!(message.starts_with(&start), "{message}");
+        assert!(message.ends_with(&format!("s) — acquisition timed out after {said}")), "{message}");
         let detail = error["detail"].as_str().expect("a detail");
         let who = format!("lock_file={} holder_pid={} holder_age_ms=", bench.lock().display(), holder.pid());
         assert!(detail.starts_with(&who), "{detail}");

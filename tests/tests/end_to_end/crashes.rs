@@ -43,7 +43,7 @@ struct Case {
     words: fn(&Scene, &[Running]) -> Vec<String>,
     /// What somebody would type next, when the lock is still there and its process lives.
     again: Option<fn(&Scene) -> Vec<String>>,
-    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out.
+    /// How it ends when nobody disturbs it: 0, or 4 where the lock of a living process keeps it out, or by a signal of its own.
     code: i32,
     /// It claims, and leaves no claim behind when it fails.
     claims: bool,
@@ -53,6 +53,12 @@ struct Case {
     kind: Kind,
     /// Before which of its calls it is killed.
     part: Part,
+    /// Whoever comes next, when nobody lives any more who was there; how that ended.
+    next: fn(&Self, &Scene) -> Ended,
+    /// What it answers is an envelope, and it has no command: a tool that embeds its lock.
+    is_tool: bool,
+    /// Kills and faults where no stride is asked for.
+    few: usize,
 }
 
 /// A part of the calls.
@@ -166,6 +172,9 @@ const HOLD: Case = Case {
     keeper: false,
     kind: Kind::Beads,
     part: Part::All,
+    next: |case, scene| case.kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]),
+    is_tool: false,
+    few: 14,
 };
 const HOLD_STALE: Case = Case { before: stale, ..HOLD };
 const ACQUIRE: Case = Case {
@@ -280,6 +289,11 @@ fn still_claimed(kind: Kind, scene: &Scene, left: &[Pid], at: &str) {
 }
 
 impl Case {
+    /// The lock of a living process is in its way.
+    fn is_refused(&self) -> bool {
+        self.code == 4
+    }
+
     /// A shell that does what `first` says and becomes the command then, whose output goes to the file `told`.
     fn command(&self, scene: &Scene, others: &[Running], first: &str) -> Command {
         let mut command = scene.shell(&format!("{first} exec \"$@\" > told 2> said"));
@@ -318,8 +332,7 @@ impl Case {
             other.signal(Signal::SIGKILL);
             drop(other);
         }
-        let ended =
-            beside(|| reap_holder(&lock), || kind.run(scene, &["hold", "-q", "--wait", "5s", "--", "true"]));
+        let ended = beside(|| reap_holder(&lock), || (self.next)(self, scene));
         assert_eq!(ended.code, 0, "{at}: the next claim: {ended:?}, beside {:?}", scene.names());
         let broken = format!("{}.broken-", kind.name());
         let kept = |name: &String| name.starts_with(&broken) || name.starts_with("daemon.log");

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Scene, dead_pid, lock_text, may_be_root, root, run, skip, this_host, tool};
+use beadlock_tests::{
+    Ended, OverAtLast, Scene, dead_pid, lock_text, may_be_root, root, run, skip, this_host, tool,
+};
 use nix::sys::stat::{Mode, SFlag, mknod};
 
 /// The same for all five: the reason of the verdict, and the exit code of what would have gone on.
@@ -159,32 +161,36 @@ fn a_lock_of_mode_000() {
 /// While it changes all the time from one live record to another, to half of one and to nothing, it is never no lock.
 #[test]
 fn a_lock_that_changes_while_it_is_read() {
-    let scene = Scene::new();
     let whole = lock_text("vc", std::process::id().into(), &this_host());
     let half = &whole[..whole.len() / 2];
-    scene.write_lock(&whole);
+    // A claim looks for two seconds at what it cannot understand: four of them side by side, each with a lock of its own.
+    let scenes: [Scene; 4] = std::array::from_fn(|_| Scene::new());
+    scenes.iter().for_each(|scene| scene.write_lock(&whole));
     let done = std::sync::atomic::AtomicBool::new(false);
-    let ended = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let ended: Vec<i32> = std::thread::scope(|threads| {
+        threads.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 for text in [&whole, half, "", &whole.repeat(300)] {
-                    scene.write_lock(text);
+                    scenes.iter().for_each(|scene| scene.write_lock(text));
                 }
             }
         });
-        let seen: Vec<i32> = (0..20)
-            .flat_map(|_| {
-                let check = scene.run(&["check", ".beads"]).code;
-                let hold = scene.run(&["hold", ".beads", "--no-wait", "--", "touch", "ran"]).code;
-                let agent = scene.agent(&["--db", ".beads", "--once", "--exec", "touch ran"]);
-                [check, hold, run(agent).status.code().unwrap_or(-1)]
-            })
-            .collect();
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        seen
+        let _done = OverAtLast(&done);
+        let lanes =
+            scenes.each_ref().map(|scene| threads.spawn(|| (0..5).flat_map(|_| looks(scene)).collect()));
+        lanes.into_iter().flat_map(|lane| -> Vec<i32> { lane.join().expect("it looks") }).collect()
     });
+    assert_eq!(ended.len(), 60);
     assert!(ended.iter().all(|code| [4, 5].contains(code)), "{ended:?}");
-    assert!(scene.lock().exists() && !scene.path().join("ran").exists());
+    assert!(scenes.iter().all(|scene| scene.lock().exists() && !scene.path().join("ran").exists()));
+}
+
+/// How everybody who looks at it ends.
+fn looks(scene: &Scene) -> [i32; 3] {
+    let check = scene.run(&["check", ".beads"]).code;
+    let hold = scene.run(&["hold", ".beads", "--no-wait", "--", "touch", "ran"]).code;
+    let agent = scene.agent(&["--db", ".beads", "--once", "--exec", "touch ran"]);
+    [check, hold, run(agent).status.code().unwrap_or(-1)]
 }
 
 #[test]

@@ -302,6 +302,34 @@ fn unreadable_by_mode() {
     assert!(message.contains("permission denied"), "{message}");
 }
 
+/// A directory that may not be searched: nothing in it can be read, whether it is named or found.
+#[test]
+fn unreadable_in_a_shut_directory() {
+    let scene = Scene::new();
+    let mode = |mode| fs::set_permissions(scene.beads(), fs::Permissions::from_mode(mode)).expect("chmod");
+    let outside = |args: &[&str]| {
+        let command = scene.beadlock_as_mortal(args);
+        mode(0o600);
+        command
+    };
+    for args in [&["check", ".beads", "--json"][..], &["check", "--json"]] {
+        let Some(check) = outside(args) else { return };
+        let message = answer(check, "skip", "unreadable", 5);
+        assert!(message.contains("failed to read lock file: permission denied"), "{message}");
+    }
+    for (args, code) in [
+        (&["hold", "--no-wait", "--", "echo", "ran"][..], 5),
+        (&["cycle", "--", "echo", "ran"], 5),
+        (&["status"], 0),
+    ] {
+        let Some(command) = outside(args) else { return };
+        let ended = Ended::from(run(command));
+        assert_eq!(ended.code, code, "{args:?}: {ended:?}");
+        assert!(!ended.out.contains("ran"), "{args:?}: {ended:?}");
+    }
+    mode(0o755);
+}
+
 /// A side file beside an absent lock: a crash left it, and the next check puts things right.
 #[test]
 fn a_side_file_is_recovered() {

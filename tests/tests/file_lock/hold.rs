@@ -155,6 +155,53 @@ fn what_means_nothing_to_a_file_is_exit_2() {
     assert_eq!(ended.code, 2, "{ended:?}");
 }
 
+/// The file may be there all the same: its lock file's name is longer.
+#[test]
+fn a_name_that_is_too_long_for_a_lock_file_is_exit_8_and_says_how_long_it_may_be() {
+    let files = Files::new();
+    let longest = format!("file:{}", "x".repeat(250));
+    assert_eq!(files.scene.run(&["hold", "-q", &longest, "--", "true"]).code, 0);
+    for name in [251, 255] {
+        let ended = files.scene.run(&["hold", &format!("file:{}", "x".repeat(name)), "--", "touch", "ran"]);
+        assert_eq!(ended.code, 8, "{ended:?}");
+        let said = format!(
+            "cannot be locked: file name too long; the file's name has {name} bytes, and with a lock file beside it at \
+             most 250; give it a shorter one\n"
+        );
+        assert!(ended.err.ends_with(&said), "{ended:?}");
+    }
+    assert!(!files.path("ran").exists());
+}
+
+#[test]
+fn a_directory_that_may_not_be_searched_is_named_and_not_the_file() {
+    let files = Files::new();
+    std::fs::create_dir_all(files.path("half/below")).expect("directories");
+    std::fs::write(files.path("half/todo.json.lock"), "").expect("a lock file");
+    let chmod = |name: &str, mode: u32| {
+        std::fs::set_permissions(files.path(name), std::fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    let half = std::fs::canonicalize(files.path("half")).expect("it is there");
+    let closed = format!(
+        "permission denied; this user may not search the directory {0} (mode 0644); its owner may allow it: chmod a+x {0}\n",
+        half.display()
+    );
+    for target in ["file:half/todo.json", "file:half/new.json", "file:half/below/todo.json"] {
+        let Some(command) = files.scene.beadlock_as_mortal(&["hold", target, "--", "touch", "ran"]) else {
+            return;
+        };
+        chmod("half", 0o644);
+        let ended = Ended::from(run(command));
+        chmod("half", 0o755);
+        assert!(ended.code != 0 && ended.err.ends_with(&closed), "{target}: {ended:?}");
+    }
+    // The file's own permissions are another matter.
+    chmod("half/todo.json.lock", 0);
+    let hold = files.scene.beadlock_as_mortal(&["hold", "file:half/todo.json", "--", "true"]);
+    let ended = hold.map(|command| Ended::from(run(command))).expect("as before");
+    assert!(ended.code == 8 && ended.err.ends_with("let others in: chmod 0644\n"), "{ended:?}");
+}
+
 #[test]
 fn a_lock_file_that_cannot_be_had_is_exit_8_and_names_it() {
     let files = Files::new();

@@ -29,6 +29,15 @@ fn a_free_file_is_free_and_no_lock_file_is_made() {
     assert_eq!(files.scene.run(&["check", TARGET]).code, 0);
 }
 
+/// With several targets one of them may have a use for it.
+#[test]
+fn a_check_says_that_there_is_nothing_to_reap_and_answers() {
+    let files = Files::new();
+    let ended = files.scene.run(&["check", "--reap-proven-dead", TARGET, ".beads"]);
+    let said = "beadlock: --reap-proven-dead means nothing to file:todo.json; an flock ends with its process: none is ever left behind\n";
+    assert_eq!((ended.code, ended.err.as_str(), ended.out.as_str()), (0, said, ""), "{ended:?}");
+}
+
 #[test]
 fn flock_held() {
     let files = Files::new();

@@ -37,12 +37,16 @@ fn an_exclusive_lock_inside_a_shared_hold_is_refused_and_a_shared_one_is_not() {
     let files = Files::new();
     let ended = inside(&files, &["--shared"], "$BEADLOCK hold -q --shared file:todo.json -- echo shared");
     assert_eq!((ended.code, ended.out.as_str()), (0, "shared\n"), "{ended:?}");
-    let ended = inside(&files, &["--shared"], "$BEADLOCK hold file:todo.json -- echo exclusive");
-    assert_eq!((ended.code, ended.out.as_str()), (8, ""), "{ended:?}");
-    assert!(
-        ended.err.contains("but shared with others: an exclusive lock would wait for itself"),
-        "{ended:?}"
-    );
+    for exclusive in
+        ["hold file:todo.json -- echo exclusive", "acquire file:todo.json --for $$", "append file:todo.json"]
+    {
+        let ended = inside(&files, &["--shared"], &format!("echo 1 | $BEADLOCK {exclusive}"));
+        assert_eq!((ended.code, ended.out.as_str()), (8, ""), "{ended:?}");
+        assert!(
+            ended.err.contains("but shared with others: an exclusive lock would wait for itself"),
+            "{ended:?}"
+        );
+    }
 }
 
 /// The variables alone open nothing.

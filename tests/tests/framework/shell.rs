@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use beadlock_tests::process::watches;
 use beadlock_tests::seed::LockHeld;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, reap, wait_until};
@@ -12,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::write_lock;
+use super::{told, write_lock};
 
 const TARGET: &str = "lock:deploy.lock";
 
@@ -37,6 +39,7 @@ fn a_wait_that_runs_out_is_the_documents_answer() {
     write_lock(&lock(&scene), SignedDuration::from_secs(2));
     let hold = scene.start(&["hold", TARGET, "--wait", "10s", "--json", "--", "touch", "ran"]);
     let acquire = scene.start(&["acquire", TARGET, "--json"]);
+    let mut requests = Vec::new();
     for waiting in [hold, acquire] {
         let ended = Ended::from(waiting.finish(Duration::from_secs(60)));
         let took = begun.elapsed();
@@ -49,7 +52,9 @@ fn a_wait_that_runs_out_is_the_documents_answer() {
         let age = Duration::from_millis(answer.age_ms().unsigned_abs());
         assert!((12..=2 + took.as_secs() + 1).contains(&age.as_secs()), "after {took:?}: {ended:?}");
         assert!(answer.envelope["meta"]["duration_ms"].as_u64() >= Some(10_000), "{ended:?}");
+        requests.push(answer.envelope["meta"]["request_id"].clone());
     }
+    assert_ne!(requests[0], requests[1], "each request has an id of its own");
     assert!(lock(&scene).exists() && !scene.path().join("ran").exists());
 }
 
@@ -69,19 +74,6 @@ fn who_does_not_wait_gets_the_same_answer_at_once() {
         assert_eq!(LockHeld::parse(&ended.out).alike(), seed.alike().replace("after 10s", "after 0ms"));
     }
     assert!(!scene.path().join("ran").exists());
-}
-
-/// The least and the most, in milliseconds, that is said of a lock of this age in seconds, negative for a time to come, `took`
-/// after it was as old as that.
-fn told(age: i64, took: Duration) -> (u64, u64) {
-    let pause = |age: Duration| (age.as_millis() as u64 / 4).clamp(1000, 30_000);
-    match u64::try_from(age) {
-        Err(_) => (2400, 3600),
-        Ok(age) => {
-            let age = Duration::from_secs(age);
-            ((pause(age) * 4 / 5).max(1000), (pause(age + took) * 6 / 5).min(30_000))
-        }
-    }
 }
 
 #[test]
@@ -123,6 +115,8 @@ fn a_killed_holder_is_taken_over_at_once() {
     let mut waiting = Running::start(scene.shell(&script));
     let said = || fs::read_to_string(scene.path().join("said")).unwrap_or_default();
     wait_until(PATIENCE, "it waits", || said().contains("waiting"));
+    // At once, and not by looking now and then.
+    wait_until(PATIENCE, "it waits for the command", || watches(waiting.pid(), command));
     let kill_all = |beadlock: &mut Running, command: i32| {
         beadlock.signal(Signal::SIGKILL);
         beadlock.wait(PATIENCE);
@@ -143,6 +137,28 @@ fn a_killed_holder_is_taken_over_at_once() {
     assert!(!lock(&scene).exists());
 }
 
+/// A PID answers until somebody has asked how its process ended, and nothing tells when that is. One fast round is
+/// enough: the machine may be busy.
+#[test]
+fn a_killed_holder_that_is_reaped_late_is_taken_over_when_it_is() {
+    let scene = Scene::new();
+    let is_fast = |_| {
+        let mut holder = Command::new("sleep").arg("1000").spawn().expect("sleep");
+        let acquired = scene.run(&["acquire", TARGET, "--for", &holder.id().to_string()]);
+        assert_eq!(acquired.code, 0, "{acquired:?}");
+        let waiting = scene.start(&["hold", TARGET, "--wait", "1h", "--", "true"]);
+        std::thread::sleep(Duration::from_millis(300));
+        holder.kill().expect("it lives");
+        // By now the schedule alone would look every second or two.
+        std::thread::sleep(Duration::from_millis(1700));
+        holder.wait().expect("a child");
+        let reaped = Instant::now();
+        assert_eq!(Ended::from(waiting.finish(PATIENCE)).code, 0);
+        reaped.elapsed() < Duration::from_millis(500)
+    };
+    assert!((0..8).any(is_fast), "never within half a second");
+}
+
 #[test]
 fn the_lock_goes_with_the_command_however_that_ends() {
     let scene = Scene::new();
@@ -160,16 +176,19 @@ fn the_lock_goes_with_the_command_however_that_ends() {
     }
 }
 
-/// A lock that is given up while its command still writes protects nothing.
+/// A lock that is given up while its command still writes protects nothing, nor one while what it has started does.
 #[test]
 fn after_sigterm_the_lock_stays_until_the_command_has_ended() {
-    let scene = Scene::new();
     let script = "trap 'sleep 0.3; test -e deploy.lock && echo locked >last; exit 0' TERM; echo >ready; \
                   while :; do sleep 0.01; done";
-    let held = scene.start(&["hold", TARGET, "--", "sh", "-c", script]);
-    wait_until(PATIENCE, "the command runs", || scene.path().join("ready").exists());
-    held.signal(Signal::SIGTERM);
-    let ended = Ended::from(held.finish(PATIENCE));
-    let last = fs::read_to_string(scene.path().join("last")).unwrap_or_default();
-    assert_eq!((last.as_str(), lock(&scene).exists()), ("locked\n", false), "{ended:?}");
+    let by_a_child = format!("sh -c '{}' & while :; do sleep 0.01; done", script.replace('\'', "'\\''"));
+    for script in [script, &by_a_child] {
+        let scene = Scene::new();
+        let held = scene.start(&["hold", TARGET, "--", "sh", "-c", script]);
+        wait_until(PATIENCE, "the command runs", || scene.path().join("ready").exists());
+        held.signal(Signal::SIGTERM);
+        let ended = Ended::from(held.finish(PATIENCE));
+        let last = fs::read_to_string(scene.path().join("last")).unwrap_or_default();
+        assert_eq!((last.as_str(), lock(&scene).exists()), ("locked\n", false), "{script}: {ended:?}");
+    }
 }

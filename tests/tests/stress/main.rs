@@ -13,6 +13,7 @@ mod memory;
 mod moves;
 mod naive;
 mod ours;
+mod path;
 mod programs;
 mod report;
 mod round;

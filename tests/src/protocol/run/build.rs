@@ -50,7 +50,7 @@ pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBu
 
 /// The directory of both programs.
 pub fn programs() -> Result<PathBuf, String> {
-    let args = ["build", "--package", "beadlock", "--package", "beadlock-agent", "--bins"].map(str::to_owned);
+    let args = ["build", "--workspace", "--bin", "beadlock", "--bin", "beadlock-agent"].map(str::to_owned);
     let built = cargo(&args)?;
     let executable = built.iter().find_map(|artifact| artifact["executable"].as_str());
     let directory = executable.and_then(|executable| Path::new(executable).parent());

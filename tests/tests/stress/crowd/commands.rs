@@ -24,6 +24,8 @@ pub enum Work {
     Long,
     /// Does not end by itself, nor does what it has started.
     Endless,
+    /// Ends by itself, in its own time: of a command whose beadlock is killed, and which works on.
+    Left,
     /// Does not end by itself, and has started nothing: beadlock lets go when the command has ended, whatever that leaves.
     Alone,
 }
@@ -39,7 +41,17 @@ impl Work {
             Self::Short => format!("{BEGINS}; {ENDS}"),
             Self::Long => format!("{BEGINS}; sleep {}; {ENDS}", dialect.long()),
             Self::Endless => format!("{BEGINS}; sleep 60; {ENDS}"),
+            Self::Left => format!("{BEGINS}; sleep 1; {ENDS}"),
             Self::Alone => format!("{BEGINS}; exec sleep 60"),
+        }
+    }
+
+    /// For how long a tool works, in milliseconds.
+    fn millis(self) -> u64 {
+        match self {
+            Self::Short => 0,
+            Self::Long => 500,
+            Self::Endless | Self::Left | Self::Alone => 60_000,
         }
     }
 }
@@ -53,8 +65,13 @@ impl<'s> Place<'s> {
         Self { scene, dialect }
     }
 
-    /// `beadlock hold` for `id`, with this work.
+    /// `beadlock hold` for `id`, with this work; or a tool that works for itself.
     pub fn hold(&self, id: &str, work: Work) -> Command {
+        if self.dialect == Dialect::Tool {
+            let mut command = self.scene.command(env!("CARGO_BIN_EXE_embedded"));
+            command.args(self.dialect.hold(id)).arg(format!("{id} {}", work.millis()));
+            return command;
+        }
         let script = work.script(self.dialect);
         let words = [&self.dialect.hold(id)[..], &["--", "sh", "-c", &script, "sh", id]].concat();
         let mut command = self.scene.beadlock(&words);
@@ -79,14 +96,22 @@ impl<'s> Place<'s> {
         fs::read_to_string(self.log()).is_ok_and(|log| log.contains(&format!("begin {id} ")))
     }
 
-    /// The process that has the lock for `id`, as the lock says.
-    pub fn process_of(&self, id: &str) -> Option<i32> {
+    /// The process that has the lock for `id`, as the lock says. A tool's is the tool itself, which was started as `holder`.
+    pub fn process_of(&self, id: &str, holder: i32) -> Option<i32> {
         let record: Value = serde_json::from_slice(&fs::read(self.lock()).ok()?).ok()?;
-        i32::try_from(record["pid"].as_i64()?).ok().filter(|_| self.dialect.id_of(&record) == id)
+        let pid = i32::try_from(record["pid"].as_i64()?).ok()?;
+        let is_its = match self.dialect {
+            Dialect::Tool => pid == holder,
+            _ => self.dialect.id_of(&record) == id,
+        };
+        is_its.then_some(pid)
     }
 
-    /// Whose locks were taken because they were stale, by the audit.
+    /// Whose locks were taken because they were stale, by the audit. Tools have none.
     pub fn taken(&self) -> Vec<String> {
+        if self.dialect == Dialect::Tool {
+            return Vec::new();
+        }
         let audit = fs::read_to_string(self.scene.path().join("audit.jsonl")).expect("an audit");
         let events = audit.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event a line"));
         let of = |event: Value| self.dialect.id_of(&event["previous_lock"]).to_owned();

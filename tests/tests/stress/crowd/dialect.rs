@@ -1,8 +1,8 @@
-//! The locks that are held only for as long as somebody keeps them up, and what is of one kind of them alone.
+//! The locks that a crowd wants, and what is of one kind of them alone.
 
 use std::time::Duration;
 
-use beadlock_tests::this_host;
+use beadlock_tests::{dead_pid, lock_text, this_host};
 use serde_json::{Value, json};
 
 /// Which.
@@ -12,6 +12,10 @@ pub enum Dialect {
     Tower,
     /// `memory:DIR`.
     Memory,
+    /// `lock:PATH`, which nobody has to keep up: it is held for as long as its command lives.
+    Path,
+    /// The same in a tool that embeds its lock (`beadlock::framework`, `tests/src/bin/embedded.rs`).
+    Tool,
 }
 
 /// The least TTL that there is, in seconds.
@@ -23,6 +27,8 @@ impl Dialect {
         match self {
             Self::Tower => "tower",
             Self::Memory => "memory",
+            Self::Path => "lock",
+            Self::Tool => "tool",
         }
     }
 
@@ -31,15 +37,33 @@ impl Dialect {
         match self {
             Self::Tower => "payments-production.lock",
             Self::Memory => ".lock",
+            Self::Path | Self::Tool => "work.lock",
         }
+    }
+
+    /// One of a crowd that nobody asks to be large is small where the code is another's too.
+    pub fn few(self) -> usize {
+        match self {
+            Self::Tower | Self::Memory => 1,
+            Self::Path | Self::Tool => 4,
+        }
+    }
+
+    /// Nobody has to keep it up: the command works on when its beadlock is killed, and the lock stands as long.
+    pub fn is_the_commands(self) -> bool {
+        self == Self::Path
     }
 
     /// The words of a hold for `id`, which waits long enough and takes what is stale.
     pub fn hold(self, id: &str) -> Vec<&str> {
+        if self == Self::Tool {
+            return vec!["locks", "--timeout", "120s", "take-part"];
+        }
         let mut words = vec!["hold", "-q", "--wait", "120s", "--audit", "audit.jsonl"];
         words.extend(match self {
             Self::Tower => &["tower:payments-production", "--force-lock", "--ttl", TTL][..],
             Self::Memory => &["memory:locks", "--stale-after", "5s"],
+            Self::Path | Self::Tool => &["lock:locks/work.lock"],
         });
         match self {
             Self::Tower => words.extend([
@@ -53,6 +77,7 @@ impl Dialect {
                 "1",
             ]),
             Self::Memory => words.extend(["--session-id", id]),
+            Self::Path | Self::Tool => words.extend(["--holder", id]),
         }
         words
     }
@@ -62,6 +87,7 @@ impl Dialect {
         let key = match self {
             Self::Tower => "request_id",
             Self::Memory => "session_id",
+            Self::Path | Self::Tool => "holder",
         };
         record[key].as_str().unwrap_or_default()
     }
@@ -70,15 +96,16 @@ impl Dialect {
     pub fn taken(self) -> &'static str {
         match self {
             Self::Tower => "lock_stolen",
-            Self::Memory => "lock_stale_removed",
+            Self::Memory | Self::Path | Self::Tool => "lock_stale_removed",
         }
     }
 
-    /// When it is kept up for the first time.
+    /// When it is kept up for the first time, where it is.
     pub fn beats_after(self) -> Duration {
         match self {
             Self::Tower => Duration::from_millis(333),
             Self::Memory => Duration::from_secs(3),
+            Self::Path | Self::Tool => Duration::from_millis(100),
         }
     }
 
@@ -87,6 +114,7 @@ impl Dialect {
         match self {
             Self::Tower => "2.5",
             Self::Memory => "6",
+            Self::Path | Self::Tool => "0.5",
         }
     }
 
@@ -102,14 +130,19 @@ impl Dialect {
             Self::Memory => json!({
                 "pid": 1, "session_id": "crashed", "acquired_at": long_ago, "hostname": this_host(), "operation": "x",
             }),
+            Self::Path | Self::Tool => {
+                let text = lock_text("crashed", dead_pid().into(), &this_host());
+                serde_json::from_str(&text).expect("a record is JSON")
+            }
         }
     }
 
-    /// A script of ours in the order of its document, with WORK in it; its first argument is the id.
+    /// A script of ours in the order of its document, or in the obvious one, with WORK in it; its first argument is the id.
     pub fn script(self) -> &'static str {
         match self {
             Self::Tower => TOWER,
             Self::Memory => MEMORY,
+            Self::Path | Self::Tool => OBVIOUS,
         }
     }
 }
@@ -140,6 +173,20 @@ for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
         mv $lock.tmp.$$ $lock
         WORK
         grep -q "\"pid\":$$," $lock 2>&- && rm -f $lock
+        exit 0
+    fi
+    sleep 0.03
+done
+"#;
+
+/// Looks whether its process lives, and writes.
+const OBVIOUS: &str = r#"lock=locks/work.lock
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+    pid=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' $lock 2>&-)
+    if [ -z "$pid" ] || ! kill -0 $pid 2>&-; then
+        printf '{"holder":"%s","pid":%d,"hostname":"here"}\n' "$1" $$ >$lock
+        WORK
+        rm -f $lock
         exit 0
     fi
     sleep 0.03

@@ -15,7 +15,8 @@ use super::dialect::Dialect;
 /// Who gets SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// beadlock alone. The command and what it has started are ended by those whom it has left behind.
+    /// beadlock alone. The command and what it has started are ended by those whom it has left behind, where somebody has to
+    /// keep the lock up; else they work on, and it is theirs.
     Beadlock,
     /// The command alone, which beadlock sees: this lock is released.
     Command,
@@ -41,8 +42,15 @@ pub struct Killed {
     pub kind: Kind,
 }
 
-/// Drawn without putting back, so that a short run has each of them too.
-const KINDS: [Kind; 3] = [Kind::Beadlock, Kind::Command, Kind::Group];
+impl Kind {
+    /// Drawn without putting back, so that a short run has each of them too. A tool is its own command.
+    fn of(dialect: Dialect) -> &'static [Self] {
+        match dialect {
+            Dialect::Tool => &[Self::Beadlock],
+            _ => &[Self::Beadlock, Self::Command, Self::Group],
+        }
+    }
+}
 
 /// What is drawn from.
 pub struct Urn {
@@ -67,7 +75,7 @@ impl Urn {
     /// The next one.
     pub fn draw(&mut self, dialect: Dialect) -> Plan {
         if self.left.is_empty() {
-            self.left = KINDS.to_vec();
+            self.left = Kind::of(dialect).to_vec();
         }
         let dice = &mut self.dice;
         let kind =
@@ -92,7 +100,7 @@ impl Plan {
             if !holder.is_running() {
                 return None;
             }
-            if let Some(pid) = place.process_of(id)
+            if let Some(pid) = place.process_of(id, holder.pid())
                 && (self.moment == Moment::Claimed || place.has_begun(id))
             {
                 break Pid::from_raw(pid);
@@ -100,10 +108,10 @@ impl Plan {
             std::thread::sleep(Duration::from_millis(2));
         };
         std::thread::sleep(self.pause);
-        if !holder.is_running() || parent(command) != Some(holder.pid()) {
+        let beadlock = Pid::from_raw(holder.pid());
+        if !holder.is_running() || command != beadlock && parent(command) != Some(holder.pid()) {
             return None;
         }
-        let beadlock = Pid::from_raw(holder.pid());
         let sent = match self.kind {
             Kind::Beadlock => kill(beadlock, Signal::SIGKILL),
             Kind::Command => kill(command, Signal::SIGKILL),

@@ -62,7 +62,10 @@ impl Crowd {
 
     /// One of each so many is killed.
     fn plan(&self, number: usize, dialect: Dialect) -> Option<Plan> {
-        let every = if self.wanted < ONE_IS_LONG { ONE_IS_KILLED_OF_FEW } else { ONE_IS_KILLED };
+        let every = match self.wanted {
+            ..ONE_IS_LONG => ONE_IS_KILLED_OF_FEW / dialect.few(),
+            _ => ONE_IS_KILLED,
+        };
         (number % every == every / 2).then(|| lock(&self.urn).draw(dialect))
     }
 
@@ -75,7 +78,11 @@ impl Crowd {
     }
 
     fn one_that_is_killed(&self, id: &str, plan: Plan, place: &Place<'_>) {
-        let work = if plan.kind == Kind::Command { Work::Alone } else { Work::Endless };
+        let work = match plan.kind {
+            Kind::Command => Work::Alone,
+            Kind::Beadlock if place.dialect.is_the_commands() => Work::Left,
+            _ => Work::Endless,
+        };
         let mut holder = self.start(id, work, place);
         let Some(command) = plan.carry_out(&mut holder, id, place) else {
             // Nothing else ends it before its time.

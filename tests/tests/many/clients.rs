@@ -1,18 +1,19 @@
 //! Fifty clients of one lock that come back when they are told to. What the rule makes of them over hours, at every age and
 //! with other arrivals, is reckoned beside it (`integration/src/retry`); this is one round of it, on real processes.
 
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use beadlock_tests::Scene;
-use jiff::SignedDuration;
-
-use super::write_lock;
+use beadlock_tests::{Scene, lock_text, this_host};
+use jiff::{SignedDuration, Timestamp};
 
 #[test]
 fn fifty_who_obey_are_no_crowd_at_an_old_lock() {
     let scene = Scene::new();
-    write_lock(&scene.path().join("deploy.lock"), SignedDuration::from_secs(80));
+    let text = lock_text("deploy", std::process::id().into(), &this_host());
+    let mut record: serde_json::Value = serde_json::from_str(&text).expect("a record is JSON");
+    record["started_at"] = (Timestamp::now() - SignedDuration::from_secs(80)).to_string().into();
+    fs::write(scene.path().join("deploy.lock"), record.to_string()).expect("write the lock");
     let mut tries = thread::scope(|threads| {
         let clients: Vec<_> = (0..50).map(|_| threads.spawn(|| come_back(&scene))).collect();
         clients.into_iter().map(|client| client.join().expect("a client")).collect::<Vec<_>>()
