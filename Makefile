@@ -21,7 +21,7 @@ help:
 	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
-	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often a lock that is kept up, of either kind'
+	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often each other kind of lock, and a tool with its own'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
 	@echo 'make fuzz   hostile input: FUZZ_SECONDS (30) a target with cargo-fuzz, else a million cases each'
@@ -29,7 +29,7 @@ help:
 	@echo 'make install   both programs and the systemd units, below PREFIX=$(PREFIX); make uninstall'
 
 demo:
-	@$(CARGO) build --locked --package beadlock --package beadlock-agent --bins
+	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
 
 test: tools
@@ -55,13 +55,16 @@ bench:
 model:
 	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
 
-# Prints a table, ours and the obvious way in the same rounds, and lines for a named lock and a directory's. Some forty minutes on two cores.
+# Prints a table, ours and the obvious way in the same rounds, and lines for a named lock, a directory's, one at a path and a tool's;
+# then the races of a lock at a path, of which make test plays a part. Some fifty minutes on two cores.
 stress: export STRESS_ROUNDS ?= 100000
+stress: export RACES_STRIDE ?= 1
 stress: tools
 	$(CARGO) test --locked --package beadlock-tests --test stress -- --nocapture --test-threads 1
+	$(CARGO) test --locked --package beadlock-tests --test races at_a_path -- --nocapture
 
 # Every call; in `make test` some of them, others each time. Prints one row for each command; the last one is the
-# control, which must fail. About a quarter of an hour on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.
+# control, which must fail. About twenty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.
 syscalls: export SYSCALL_STRIDE ?= 1
 syscalls: tools
 	$(CARGO) test --locked --package beadlock-tests --test end_to_end every_call -- --nocapture
@@ -72,7 +75,7 @@ syscalls: tools
 soak: tools
 	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test git convergence -- --nocapture --test-threads 1
 	SOAK_MINUTES=$(or $(SOAK_MINUTES),5) $(CARGO) test --locked --package beadlock-tests --test soak -- --nocapture
-	SOAK_MINUTES=$(or $(SOAK_MINUTES),10) $(CARGO) test --locked --package beadlock-tests --test ten_thousand -- --nocapture
+	SOAK_MINUTES=$(or $(SOAK_MINUTES),10) $(CARGO) test --locked --package beadlock-tests --test many databases -- --nocapture
 
 # What reads hostile input, for FUZZ_SECONDS each; without cargo-fuzz or a compiler that lets it, at random.
 fuzz: export FUZZ_SECONDS ?= 30
@@ -92,6 +95,7 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
+	@scripts/fuzz-lock.sh
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps
 
 install uninstall: export PREFIX := $(PREFIX)

@@ -30,6 +30,6 @@ pip install --no-build-isolation --no-deps --force-reinstall ./integration/pytho
 
 export PYTHONDONTWRITEBYTECODE=1
 # As the other tests build it.
-"${CARGO:-cargo}" build --locked --quiet --package beadlock --package beadlock-agent --bins
+"${CARGO:-cargo}" build --locked --quiet --workspace --bin beadlock --bin beadlock-agent
 export BEADLOCK_BIN="$target/debug"
 exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"
