@@ -5,13 +5,14 @@
 //! streams on `/dev/null`, every other descriptor closed, working directory `/`, SIGHUP ignored. It keeps the
 //! environment, by which CI systems find what a job has left behind.
 //!
-//! Its stdin is a pipe at first: one byte says that whoever asked for the claim has been told of it. Without that byte
-//! (`acquire` was killed) nobody knows the id, and the keeper ends the claim again.
+//! Two pipes are its stdin and stdout at first. By one byte it says that it keeps the claim and has left its caller; by
+//! another it hears that whoever asked for the claim has been told of it. Without that byte (`acquire` was killed) nobody
+//! knows the id, and the keeper ends the claim again.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,10 +25,9 @@ use beadlock_checker::sys::{self, Spawn, Waiting, fork_waiting, ignore};
 use beadlock_checker::system_words;
 use beadlock_checker::take::{Adopted, Held};
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, getsid, pipe2, read, setsid};
+use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
 
 use crate::claim::attendant::Attending;
 use crate::claim::event::wait_for;
@@ -72,11 +72,13 @@ pub struct Keeper {
     pid: i32,
     waiting: Option<Waiting>,
     /// The pipe that is its stdin.
-    known: File,
+    known: PipeWriter,
+    /// The pipe that is its stdout.
+    ready: PipeReader,
 }
 
 impl Order<'_> {
-    /// Forks it. It gets its pipe by way of our own stdin, which nobody reads here, and which is `/dev/null` afterwards.
+    /// Forks it.
     ///
     /// # Errors
     /// When the system has no process or no pipe to give.
@@ -105,6 +107,11 @@ impl Order<'_> {
         let argv: Vec<CString> = words.map(c_string).collect();
         let pair = |(name, value): (OsString, OsString)| c_string(&[name, value].join(OsStr::new("=")));
         let envp: Vec<CString> = environment.with(&[]).into_iter().map(pair).collect();
+        let failed = |error: io::Error| {
+            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
+        };
+        let (stdin, known) = io::pipe().map_err(failed)?;
+        let (ready, stdout) = io::pipe().map_err(failed)?;
         let spawn = Spawn {
             program: c"/proc/self/exe",
             argv: &argv,
@@ -112,18 +119,11 @@ impl Order<'_> {
             own_group: false,
             mask,
             parent_death: None,
-            streams: None,
+            streams: Some([stdin.as_fd(), stdout.as_fd()]),
         };
-        let failed = |error: io::Error| {
-            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
-        };
-        let (reader, known) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
-        dup2_stdin(&reader).map_err(|errno| failed(errno.into()))?;
         let waiting = fork_waiting(&spawn).map_err(failed)?;
-        // The pipe's only reader is the keeper: its end is to be seen.
-        drop(reader);
-        let_stdin_go().map_err(failed)?;
-        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known: known.into() })
+        // With it our copies of its ends go, so that the end of either is to be seen.
+        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known, ready })
     }
 }
 
@@ -133,7 +133,7 @@ impl Keeper {
         self.pid
     }
 
-    /// Lets it begin, and waits until nothing that ends its caller ends it too.
+    /// Lets it begin, and waits until it keeps the claim, and nothing that ends its caller ends it too.
     ///
     /// # Errors
     /// When it did not come to that.
@@ -144,17 +144,12 @@ impl Keeper {
             started.map_err(|error| failed(&system_words(&error)))?;
         }
         let deadline = Deadline::after(PATIENCE);
-        let pid = Pid::from_raw(self.pid);
-        while getsid(Some(pid)) != Ok(pid) {
-            if tree::ending(self.pid).is_some() {
-                return Err(failed("it has ended"));
-            }
+        while let [false] = wait_for([Some(self.ready.as_fd())], deadline.left()) {
             if deadline.is_over() {
                 return Err(failed("it does not get away from its caller"));
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
+        self.ready.read_exact(&mut [0]).map_err(|_| failed("it has ended"))
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
@@ -206,9 +201,9 @@ pub fn main(args: &[OsString]) -> End {
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let request = Request::called(request);
     let talk = Talk::new(true, false, Color::Never, &Environment::default());
+    let Ok(ready) = io::stdout().as_fd().try_clone_to_owned() else { return failed };
     let Ok(mut signals) = Signals::block() else { return failed };
     let Some(held) = adopt(&target, id) else { return failed };
-    // From here on nothing ends us that ends our caller: it is waiting for this.
     if get_away().is_err() {
         return failed;
     }
@@ -221,6 +216,9 @@ pub fn main(args: &[OsString]) -> End {
     };
     let Ok(trail) = trail else { return failed };
     let Ok(keeping) = Keeping::begin(held, Events::AtOnce) else { return failed };
+    // Nothing ends us by now that ends our caller: it is waiting for this.
+    // An error: it has ended, which the other pipe says as well.
+    let _ = File::from(ready).write_all(b".");
     let subject = Subject::parse(subject);
     let kept = keep(keeping.guard(&trail), deadline, subject, &mut signals);
     let Some(held) = keeping.end() else { return failed };
