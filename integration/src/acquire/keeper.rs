@@ -216,11 +216,11 @@ pub fn main(args: &[OsString]) -> End {
     };
     let Ok(trail) = trail else { return failed };
     let Ok(keeping) = Keeping::begin(held, Events::AtOnce) else { return failed };
-    // Nothing ends us by now that ends our caller: it is waiting for this.
-    // An error: it has ended, which the other pipe says as well.
+    let guard = keeping.guard(&trail);
+    // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has ended, which
+    // the other pipe says as well.
     let _ = File::from(ready).write_all(b".");
-    let subject = Subject::parse(subject);
-    let kept = keep(keeping.guard(&trail), deadline, subject, &mut signals);
+    let kept = keep(guard, deadline, Subject::parse(subject), &mut signals);
     let Some(held) = keeping.end() else { return failed };
     // Who released or broke it has written that down.
     if matches!(kept, Kept::Lost(Loss::Released)) || held.broken_as().is_some() {
