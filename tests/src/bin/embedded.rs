@@ -58,17 +58,21 @@ fn main() -> ExitCode {
     exit(2)
 }
 
+/// A line for the test. Nobody may be reading, and a write that is made to fail is not the lock's fault.
+fn tell(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
 /// Wants another lock when those of the process are released.
 extern "C" fn late() {
     let dir = std::env::args().nth(1).unwrap_or_default();
     if let Err(error) = CommandLock::new("embedded", "late").directory(dir).acquire() {
-        eprintln!("late: {error}");
+        tell(&format!("late: {error}"));
     }
 }
 
 fn body(running: &Running, work: &str, arg: &str, again: impl Fn() -> CommandLock) -> Result<Value, Failure> {
-    // Nobody may be reading.
-    let _ = writeln!(stderr(), "begun");
+    tell("begun");
     match work {
         "return" => {
             running.warn("mind the gap");
@@ -214,14 +218,14 @@ fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
             loop {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 ticks += 1;
-                eprintln!("tick {ticks}");
+                tell(&format!("tick {ticks}"));
             }
         });
         let code = match work {
             "give-up" => give_up(lock).await,
             "heed" => {
                 let code = lock.run_async(heed).await;
-                eprintln!("went on");
+                tell("went on");
                 code
             }
             "spawned" => tokio::spawn(lock.run_async(answer)).await.expect("the task ends"),
@@ -229,7 +233,7 @@ fn asynchronous(kind: &str, lock: CommandLock, work: &str) -> ExitCode {
                 tokio::spawn(async {
                     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
                     term.as_mut().expect("a handler").recv().await;
-                    eprintln!("heard");
+                    tell("heard");
                 });
                 lock.run_async(async |running| forever(&running).await).await
             }
@@ -254,7 +258,7 @@ async fn answer(running: Running) -> Result<Value, Failure> {
 }
 
 fn forever(_: &Running) -> impl Future<Output = Result<Value, Failure>> + use<> {
-    eprintln!("begun");
+    tell("begun");
     std::future::pending()
 }
 
@@ -262,7 +266,7 @@ fn forever(_: &Running) -> impl Future<Output = Result<Value, Failure>> + use<> 
 async fn give_up(lock: CommandLock) -> ExitCode {
     let soon = Duration::from_millis(200);
     let waited = tokio::time::timeout(soon, lock.clone().run_async(answer)).await;
-    eprintln!("given up: {}", waited.is_err());
+    tell(&format!("given up: {}", waited.is_err()));
     let begun = tokio::sync::Notify::new();
     let work = async |running| {
         begun.notify_one();
@@ -270,7 +274,7 @@ async fn give_up(lock: CommandLock) -> ExitCode {
     };
     tokio::select! {
         code = lock.run_async(work) => return code,
-        () = async { begun.notified().await; tokio::time::sleep(soon).await } => eprintln!("let go"),
+        () = async { begun.notified().await; tokio::time::sleep(soon).await } => tell("let go"),
     }
     std::future::pending().await
 }
