@@ -49,7 +49,7 @@ use crate::words;
 /// The hidden first argument.
 pub const ARGUMENT: &str = "__keep";
 
-/// How long a keeper may take to leave its caller.
+/// How long a keeper may take to begin, and to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
 const LAST_PATIENCE: Duration = Duration::from_secs(130);
@@ -122,7 +122,7 @@ impl Order<'_> {
             streams: Some([stdin.as_fd(), stdout.as_fd()]),
         };
         let waiting = fork_waiting(&spawn).map_err(failed)?;
-        // With it our copies of its ends go, so that the end of either is to be seen.
+        // Our copies of its ends go here, so that the end of either is to be seen.
         Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known, ready })
     }
 }
@@ -146,7 +146,7 @@ impl Keeper {
         let deadline = Deadline::after(PATIENCE);
         while let [false] = wait_for([Some(self.ready.as_fd())], deadline.left()) {
             if deadline.is_over() {
-                return Err(failed("it does not get away from its caller"));
+                return Err(failed("it does not begin to keep the claim"));
             }
         }
         self.ready.read_exact(&mut [0]).map_err(|_| failed("it has ended"))

@@ -206,8 +206,10 @@ fn acquire(
         if let Some(stopped) = attending.stopped() {
             return Err(stopped);
         }
-        if let Some(keeper) = &mut keeper {
-            keeper.start()?;
+        if let Some(Err(error)) = keeper.as_mut().map(keeper::Keeper::start) {
+            // What has ended it may have been meant for both.
+            let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
+            return Err(stopped.unwrap_or_else(|| error.into()));
         }
         if subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
             return Err(subject::gone(pid).into());

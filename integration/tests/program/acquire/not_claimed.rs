@@ -93,6 +93,29 @@ fn a_keeper_that_is_killed_while_it_waits_is_said() {
     waiting.finish().expect(1, &["the keeper was killed before there was a claim to keep"]);
 }
 
+/// A Ctrl-C reaches both: then its code is the signal's, and not that of a keeper which is no more.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
+fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
+    let scene = Scene::new();
+    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let waiting = Running::start(scene.command(&["acquire", "--wait", "1h", "--detach"]));
+    until("it waits", || waiting.err().contains("waiting"));
+    let [keeper] = children(waiting.pid())[..] else { panic!("one keeper") };
+    let tell_keeper = |signal| kill(Pid::from_raw(keeper), signal).unwrap();
+    tell_keeper(Signal::SIGSTOP);
+    fs::remove_file(scene.lock()).unwrap();
+    let is_claimed = || fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains(&keeper.to_string()));
+    let inside = format!("{} ", nix::libc::SYS_read);
+    let call = || fs::read_to_string(format!("/proc/{}/syscall", waiting.pid())).unwrap_or_default();
+    until("it waits for its keeper to begin", || is_claimed() && call().starts_with(&inside));
+    waiting.signal(Signal::SIGINT);
+    tell_keeper(Signal::SIGKILL);
+    let ended = waiting.finish().expect(130, &["ended by SIGINT", "nothing is claimed"]);
+    assert_eq!((ended.signal, ended.out.as_str()), (Some(2), ""));
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
 /// Crash it anywhere: what is there then is a whole record of a living process or nothing, and the next one works.
 #[test]
 fn a_crash_at_any_moment_wedges_nobody() {
