@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, Scene, dead_pid, lock_text, this_host, until};
+use crate::support::{Running, Scene, children, dead_pid, lock_text, runs, this_host, until};
 
 /// What is kept of broken locks.
 fn kept(scene: &Scene) -> Vec<PathBuf> {
@@ -80,7 +80,7 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     let scene = Scene::new();
     let sleep = ["hold", "--holder", "nightly's", "--", "sleep", "300"];
     let mut holding = Running::start(scene.command(&sleep));
-    until("it is claimed", || holding.err().contains("claimed"));
+    until("it works", || children(holding.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
     let before = fs::read(scene.lock()).unwrap();
     let ended = scene.run(&["break", "--holder", "nightly's", "--json"]).expect(
         4,

@@ -11,13 +11,14 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::acquire::{Printed, keepers};
-use crate::support::{Running, Scene, ended, lives, lock_text, until};
+use crate::support::{Running, Scene, ended, is_inside, lives, lock_text, until};
 
 #[track_caller]
 fn detached(scene: &Scene, words: &[&str]) -> Printed {
@@ -258,9 +259,10 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 fn printing(scene: &Scene, writer: PipeWriter) -> Child {
     let mut command = scene.command(&["acquire", "--detach", "--audit", "audit"]);
     let running = command.stdout(writer).spawn().unwrap();
-    until("the keeper has left", || {
+    until("the keeper has left, and it prints", || {
         let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         keepers(scene).first().is_some_and(|pid| name(pid) == "beadlock-keep\n")
+            && is_inside(running.id().cast_signed(), libc::SYS_write)
     });
     running
 }

@@ -5,13 +5,13 @@ use std::fs;
 use beadlock_checker::Gate;
 use serde_json::Value;
 
-use crate::support::{Running, Scene, dead_pid, this_host, until};
+use crate::support::{Running, Scene, children, dead_pid, runs, this_host, until};
 
 #[test]
 fn says_who_since_when_why_and_what_next() {
     let scene = Scene::new();
     let running = Running::start(scene.command(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
-    until("it is claimed", || running.err().contains("claimed"));
+    until("it works", || children(running.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
     let text = scene.run(&["status"]).expect(0, &[]).out;
     let host = this_host();
     let words = [

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -153,6 +154,17 @@ pub fn children(parent: i32) -> Vec<i32> {
         rest.split_ascii_whitespace().nth(1) == Some(&parent.to_string())
     };
     pids().into_iter().filter(is_child).collect()
+}
+
+/// It has executed these words: until then it is a fork of whoever started it.
+pub fn runs(pid: i32, words: &[&str]) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == words.join("\0") + "\0")
+}
+
+/// It sleeps in this system call.
+pub fn is_inside(pid: i32, call: libc::c_long) -> bool {
+    let line = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    line.split_once(' ').is_some_and(|(number, _)| number == call.to_string())
 }
 
 #[track_caller]

@@ -4,13 +4,14 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::Gate;
+use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{Printed, Sleeper, keepers};
-use crate::support::{Ended, Running, Scene, children, lives, this_host, until};
+use crate::support::{Ended, Running, Scene, children, is_inside, lives, this_host, until};
 
 #[test]
 fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
@@ -106,9 +107,8 @@ fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
     tell_keeper(Signal::SIGSTOP);
     fs::remove_file(scene.lock()).unwrap();
     let is_claimed = || fs::read_to_string(scene.lock()).is_ok_and(|text| text.contains(&keeper.to_string()));
-    let inside = format!("{} ", nix::libc::SYS_read);
-    let call = || fs::read_to_string(format!("/proc/{}/syscall", waiting.pid())).unwrap_or_default();
-    until("it waits for its keeper to begin", || is_claimed() && call().starts_with(&inside));
+    let reads = || is_inside(waiting.pid(), libc::SYS_read);
+    until("it waits for its keeper to begin", || is_claimed() && reads());
     waiting.signal(Signal::SIGINT);
     tell_keeper(Signal::SIGKILL);
     let ended = waiting.finish().expect(130, &["ended by SIGINT", "nothing is claimed"]);
