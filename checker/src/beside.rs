@@ -1,5 +1,5 @@
-//! What the small processes beside others have in common, the [`guardian`](crate::guardian) and the [`warden`](crate::warden): how
-//! they are started, and how they begin. Each is the running binary itself, started again with a hidden first argument, and
+//! What the small processes beside others have in common, the [`guardian`](crate::guardian), the [`warden`](crate::warden) and the
+//! keeper of `acquire --detach`: how they are started, and how they begin. Each is the running binary itself, started again with a hidden first argument, and
 //! says by one byte on its stdout that it is at work.
 
 use std::ffi::CStr;
@@ -30,8 +30,11 @@ pub(crate) fn this_program() -> io::Result<Command> {
     Ok(command)
 }
 
-/// Waits for the one byte.
-pub(crate) fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
+/// Waits for the one byte, for 10 s at most.
+///
+/// # Errors
+/// When it has ended without it, or the time is over.
+pub fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
     let deadline = Instant::now() + START;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -66,8 +69,8 @@ pub(crate) fn say_so() {
     }
 }
 
-/// What the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
-fn close_the_rest() {
+/// Closes what the parent was started with beside its streams: a pipe of somebody else's must not stay open through us.
+pub fn close_the_rest() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
     // All first: among them is the descriptor of the listing itself, which is closed by the end of it.

@@ -29,7 +29,7 @@
 
 pub mod address;
 pub mod audit;
-mod beside;
+pub mod beside;
 mod check;
 pub mod closed;
 pub mod database;

@@ -11,13 +11,14 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::beside::{close_the_rest, has_said_so};
 use beadlock_checker::dialect::Record;
 use beadlock_checker::facts::Liveness;
 use beadlock_checker::process::{self, Stat};
@@ -27,7 +28,7 @@ use beadlock_checker::take::{Adopted, Held};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, read, setsid};
 
 use crate::claim::attendant::Attending;
 use crate::claim::event::wait_for;
@@ -49,7 +50,7 @@ use crate::words;
 /// The hidden first argument.
 pub const ARGUMENT: &str = "__keep";
 
-/// How long a keeper may take to begin, and to let its caller go.
+/// How long a keeper may take to let its caller go.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it waits for the gate at the end. It is dead afterwards in any case, and the lock stale.
 const LAST_PATIENCE: Duration = Duration::from_secs(130);
@@ -70,11 +71,10 @@ pub struct Order<'a> {
 #[derive(Debug)]
 pub struct Keeper {
     pid: i32,
-    waiting: Option<Waiting>,
+    /// Until it is let begin; and the pipe that is its stdout.
+    waiting: Option<(Waiting, PipeReader)>,
     /// The pipe that is its stdin.
     known: PipeWriter,
-    /// The pipe that is its stdout.
-    ready: PipeReader,
 }
 
 impl Order<'_> {
@@ -123,7 +123,7 @@ impl Order<'_> {
         };
         let waiting = fork_waiting(&spawn).map_err(failed)?;
         // Our copies of its ends go here, so that the end of either is to be seen.
-        Ok(Keeper { pid: waiting.pid(), waiting: Some(waiting), known, ready })
+        Ok(Keeper { pid: waiting.pid(), waiting: Some((waiting, ready)), known })
     }
 }
 
@@ -138,18 +138,11 @@ impl Keeper {
     /// # Errors
     /// When it did not come to that.
     pub fn start(&mut self) -> Result<(), Error> {
-        let failed = |why: &str| Error::new(Code::Io, format!("the keeper could not be started: {why}"));
-        if let Some(waiting) = self.waiting.take() {
-            let started = waiting.go().and_then(sys::Starting::result);
-            started.map_err(|error| failed(&system_words(&error)))?;
-        }
-        let deadline = Deadline::after(PATIENCE);
-        while let [false] = wait_for([Some(self.ready.as_fd())], deadline.left()) {
-            if deadline.is_over() {
-                return Err(failed("it does not begin to keep the claim"));
-            }
-        }
-        self.ready.read_exact(&mut [0]).map_err(|_| failed("it has ended"))
+        let Some((waiting, ready)) = self.waiting.take() else { return Ok(()) };
+        let started = waiting.go().and_then(sys::Starting::result).and_then(|()| has_said_so(ready));
+        started.map_err(|error| {
+            Error::new(Code::Io, format!("the keeper could not be started: {}", system_words(&error)))
+        })
     }
 
     /// The claim has been told: from here on it is the keeper's alone. Returns once the keeper has let the pipe go, and
@@ -196,7 +189,7 @@ pub fn main(args: &[OsString]) -> End {
         return failed;
     };
     let deadline = Deadline::after(max_hold);
-    close_all();
+    close_the_rest();
     let Ok(target) = Found::exact(target, given) else { return failed };
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let request = Request::called(request);
@@ -341,17 +334,6 @@ fn adopt(target: &Found, id: &str) -> Option<Held> {
             return None;
         }
         std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Closes all but the three streams.
-pub fn close_all() {
-    let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let open: Vec<i32> = numbers.filter(|number| *number > 2).collect();
-    for number in open {
-        // The one that listed them is closed by now.
-        let _ = close(number);
     }
 }
 

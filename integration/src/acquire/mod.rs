@@ -42,7 +42,7 @@ use crate::tower::meant::Meant;
 use crate::trail::Trail;
 use crate::words::quoted;
 
-pub use keeper::{ARGUMENT, Kept, Subject, close_all, get_away, keep, main as keeper};
+pub use keeper::{ARGUMENT, Kept, Subject, get_away, keep, main as keeper};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]

@@ -8,13 +8,14 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use beadlock_checker::beside::close_the_rest;
 use beadlock_checker::dialect::file::Mode;
 
 use super::ending::end;
 use super::lock::FileLock;
 use super::target::FileTarget;
 use super::watch::Watch;
-use crate::acquire::{Kept, Subject, close_all, get_away, keep};
+use crate::acquire::{Kept, Subject, get_away, keep};
 use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
@@ -39,7 +40,7 @@ fn live(args: &[OsString]) -> Option<Exit> {
     let deadline = Deadline::after(Duration::from_millis(millis.to_str()?.parse().ok()?));
     let mode = if mode == Mode::Shared.as_str() { Mode::Shared } else { Mode::Exclusive };
     let target = FileTarget::exact(file.into(), named.into())?;
-    close_all();
+    close_the_rest();
     let shared = io::stderr().as_fd().try_clone_to_owned().ok()?;
     let mut ready = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
     let mut signals = Signals::block().ok()?;

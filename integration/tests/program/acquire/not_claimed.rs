@@ -83,13 +83,19 @@ fn a_signal_ends_the_wait() {
     assert_eq!(fs::read(scene.lock()).unwrap(), before);
 }
 
-#[test]
-fn a_keeper_that_is_killed_while_it_waits_is_said() {
-    let scene = Scene::new();
+/// `acquire --detach` that waits for a lock, and its keeper.
+fn waiting_beside_a_lock(scene: &Scene) -> (Running, i32) {
     scene.write_lock("vc", i64::from(std::process::id()), &this_host());
     let waiting = Running::start(scene.command(&["acquire", "--wait", "1h", "--detach"]));
     until("it waits", || waiting.err().contains("waiting"));
     let [keeper] = children(waiting.pid())[..] else { panic!("one keeper") };
+    (waiting, keeper)
+}
+
+#[test]
+fn a_keeper_that_is_killed_while_it_waits_is_said() {
+    let scene = Scene::new();
+    let (waiting, keeper) = waiting_beside_a_lock(&scene);
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
     waiting.finish().expect(1, &["the keeper was killed before there was a claim to keep"]);
 }
@@ -99,10 +105,7 @@ fn a_keeper_that_is_killed_while_it_waits_is_said() {
 #[expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
 fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
     let scene = Scene::new();
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
-    let waiting = Running::start(scene.command(&["acquire", "--wait", "1h", "--detach"]));
-    until("it waits", || waiting.err().contains("waiting"));
-    let [keeper] = children(waiting.pid())[..] else { panic!("one keeper") };
+    let (waiting, keeper) = waiting_beside_a_lock(&scene);
     let tell_keeper = |signal| kill(Pid::from_raw(keeper), signal).unwrap();
     tell_keeper(Signal::SIGSTOP);
     fs::remove_file(scene.lock()).unwrap();
