@@ -32,9 +32,9 @@ demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
 
+# Each suite to its end, whatever fails, and one summary.
 test: tools
-	$(CARGO) test --locked --workspace
-	@scripts/python.sh
+	@CARGO="$(CARGO)" scripts/test.sh
 
 # The package in integration/python: `pip install` into an environment below the target directory, and its tests there.
 python: tools
