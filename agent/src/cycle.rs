@@ -27,6 +27,9 @@ use crate::owner::{Opened, Owners};
 use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
 
+/// So many different reasons are said at most why a database is not served, until it is served again.
+const REASONS_SAID: usize = 8;
+
 /// What all cycles have in common.
 pub(crate) struct Work {
     /// Whether a gate that is busy for less than an interval is something for the audit trail too.
@@ -162,14 +165,15 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
 fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
     match owners.open(database) {
         Ok(opened) => {
-            told.not_serving = None;
+            told.not_serving.clear();
             Some(opened)
         }
         Err(refusal) => {
             let why = refusal.to_string();
-            if told.not_serving.as_ref() != Some(&why) {
+            // Another user who changes something back and forth does not fill the logs with it.
+            if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
                 log::announce(own::not_serving(&database.dir, &why));
-                told.not_serving = Some(why);
+                told.not_serving.push(why);
             }
             None
         }

@@ -68,45 +68,18 @@ impl Owners {
     /// Why it may not be served.
     pub(crate) fn open(self, database: &Database) -> Result<Opened, Refusal> {
         let dir = database.dir.as_path();
-        let opened = self.through(dir)?;
+        let opened = open(dir)?;
         if let (Self::Trusted(trusted), Ok(opened)) = (self, &opened) {
+            ask_above(trusted, opened)?;
+            if database.named != dir {
+                check_redirect(trusted, &database.named)?;
+            }
             ask(trusted, opened, dir, Position::AtWork)?;
             if let Ok(above) = opened.above() {
                 ask(trusted, above, dir.parent().unwrap_or(dir), Position::AtWork)?;
             }
-            if database.named != dir {
-                self.check_redirect(trusted, &database.named)?;
-            }
         }
         Ok(opened)
-    }
-
-    /// The directory whose redirect leads to the database, and those above it.
-    fn check_redirect(self, trusted: Trusted, named: &Path) -> Result<(), Refusal> {
-        let Ok(opened) = self.through(named)? else { return Ok(()) };
-        ask(trusted, &opened, named, Position::AtWork)?;
-        match opened.above() {
-            Ok(above) => ask(trusted, above, named.parent().unwrap_or(named), Position::Above(named)),
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// Opens a directory, and asks on the way about those above the one above it.
-    fn through(self, dir: &Path) -> Result<Opened, Refusal> {
-        let opened = match self {
-            Self::All => OpenDirectory::open(dir).map_err(Failed::Opening),
-            Self::Trusted(trusted) => OpenDirectory::open_through(dir, |ancestor, path| {
-                ask(trusted, ancestor, path, Position::Above(dir)).map_err(Failed::Refused)
-            }),
-        };
-        match opened {
-            Ok(opened) => Ok(Ok(opened)),
-            Err(Failed::Refused(refusal)) => Err(refusal),
-            Err(Failed::Opening(error)) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
-                Err(Refusal::of_link(&error))
-            }
-            Err(Failed::Opening(error)) => Ok(Err(error)),
-        }
     }
 
     /// Whether an open directory belongs to somebody whose databases are served; `shown` is its path.
@@ -121,15 +94,31 @@ impl Owners {
     }
 }
 
-/// How a look-up ended before its end.
-enum Failed {
-    Refused(Refusal),
-    Opening(Error),
+/// Opens a directory through no symbolic link.
+fn open(dir: &Path) -> Result<Opened, Refusal> {
+    match OpenDirectory::open(dir) {
+        Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => Err(Refusal::of_link(&error)),
+        opened => Ok(opened),
+    }
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self::Opening(error)
+/// The directory whose redirect leads to the database, and those above it.
+fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
+    let Ok(opened) = open(named)? else { return Ok(()) };
+    ask_above(trusted, &opened)?;
+    if let Ok(above) = opened.above() {
+        ask(trusted, above, named.parent().unwrap_or(named), Position::Above(named))?;
+    }
+    ask(trusted, &opened, named, Position::AtWork)
+}
+
+/// The directories above the one above `opened`.
+fn ask_above(trusted: Trusted, opened: &OpenDirectory) -> Result<(), Refusal> {
+    let dir = opened.path();
+    match trusted.doubts_above(opened) {
+        Ok(None) => Ok(()),
+        Ok(Some((above, doubt))) => Refusal::of(Ok(Some(doubt)), above, Position::Above(dir)),
+        Err(error) => Refusal::of(Err(error), dir, Position::Above(dir)),
     }
 }
 
@@ -155,7 +144,10 @@ impl Refusal {
     fn of(answer: io::Result<Option<Doubt>>, dir: &Path, position: Position<'_>) -> Result<(), Self> {
         let (fault, remedy) = match answer {
             Ok(None) => return Ok(()),
-            Err(error) => (format!("the owner of {} is unknown: {}", shown(dir), system_words(&error)), None),
+            Err(error) => {
+                let words = system_words(&error);
+                (format!("{} or a directory above it cannot be looked at ({words})", shown(dir)), None)
+            }
             Ok(Some(Doubt::Owner(uid))) => (format!("{} belongs to {}", shown(dir), user(uid)), None),
             Ok(Some(Doubt::Writers { mode, group, everybody })) => {
                 let writers = match group {
@@ -173,7 +165,9 @@ impl Refusal {
         };
         let remedy = remedy.as_deref().unwrap_or("run it as that user");
         let danger = match position {
-            Position::AtWork if geteuid().is_root() => "as root the agent would run commands there".to_owned(),
+            Position::AtWork if geteuid().is_root() => {
+                "as root the agent would run commands there".to_owned()
+            }
             Position::AtWork => format!("the agent would run commands there as {}", user(geteuid().as_raw())),
             Position::Above(below) => {
                 format!("another directory could be put in the place of {}", shown(below))
@@ -186,8 +180,9 @@ impl Refusal {
     /// A symbolic link has come since the path of the database was found.
     fn of_link(error: &Error) -> Self {
         let link = shown(error.path());
-        let words =
-            format!("{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again");
+        let words = format!(
+            "{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again"
+        );
         Self { is_of_ancestor: true, words }
     }
 }

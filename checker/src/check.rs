@@ -237,12 +237,7 @@ impl Cycle {
         Self::decided(Ok(gate), decision, above)
     }
 
-    fn without_gate(
-        error: Error,
-        dir: Where<'_>,
-        options: &Options,
-        above: Option<OwnedFd>,
-    ) -> Entered {
+    fn without_gate(error: Error, dir: Where<'_>, options: &Options, above: Option<OwnedFd>) -> Entered {
         if !error.means_no_gate() {
             return Entered::Skipped(Skip::unreadable(error).into());
         }
@@ -253,11 +248,7 @@ impl Cycle {
         Self::decided(Err(error), decision, above)
     }
 
-    fn decided(
-        gate: Result<Gate, Error>,
-        decision: Decision,
-        above: Option<OwnedFd>,
-    ) -> Entered {
+    fn decided(gate: Result<Gate, Error>, decision: Decision, above: Option<OwnedFd>) -> Entered {
         match decision.is_skip() {
             true => Entered::Skipped(decision),
             false => Entered::Cycle(Self { gate, decision, above }),

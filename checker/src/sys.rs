@@ -15,7 +15,9 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid};
+use nix::unistd::{
+    ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
+};
 
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +65,7 @@ pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     let name = c"system.posix_acl_access";
     // SAFETY: the descriptor is open for as long as it is borrowed, the name ends with a NUL, and with a length of zero
     // nothing is written.
-    let length =
-        unsafe { libc::fgetxattr(fd.as_fd().as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    let length = unsafe { libc::fgetxattr(fd.as_fd().as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) };
     match Errno::result(length) {
         Ok(_) => Ok(true),
         Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(false),

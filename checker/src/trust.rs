@@ -6,7 +6,11 @@
 //! # Limits
 //! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group of the
 //!   list that may write shows as a group that may. Lists of other kinds (NFSv4, a mount's own rules) do not show.
+//! - What was found about the directories further above holds for a second, in all databases below them; only root or the
+//!   trusted user can have changed it.
 //! - Members of a group are asked for at most every ten seconds: whom an administrator adds is seen by then.
+
+mod above;
 
 use std::fs;
 use std::io;
@@ -25,7 +29,7 @@ use crate::sys;
 const MEMBERS_STAY: Duration = Duration::from_secs(10);
 
 /// The users whose directories are trusted: root, and one other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Trusted(Uid);
 
 /// Why a directory is not trusted.
@@ -204,10 +208,7 @@ mod tests {
         assert_eq!(theirs, Some(Doubt::Owner(SOMEBODY)));
         // The group of nobody in particular; the owner is root, whose group it is not.
         let group = doubt(0o775, Some((0, SOMEBODY)), Sticky::IsEnough);
-        assert_eq!(
-            group,
-            Some(Doubt::Writers { mode: 0o775, group: Some(SOMEBODY), everybody: false })
-        );
+        assert_eq!(group, Some(Doubt::Writers { mode: 0o775, group: Some(SOMEBODY), everybody: false }));
     }
 
     #[test]
@@ -220,7 +221,8 @@ mod tests {
         assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd()), is_alone);
         let doubted = Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap();
         assert_eq!(doubted.is_none(), is_alone);
-        let listed = std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
+        let listed =
+            std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
         if listed.is_ok_and(|status| status.success()) {
             assert!(!is_own_group(owners.0, owners.1, dir.as_fd()), "the group bits are the list's mask");
             assert!(Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap().is_some());
@@ -231,7 +233,8 @@ mod tests {
 
     #[test]
     fn another_account_with_the_same_first_group_is_in_it() {
-        let accounts = "root:x:0:0:root:/root:/bin/sh\nsync:x:5:0:sync:/sbin:/bin/sync\nann:x:7:7::/:/bin/sh\n";
+        let accounts =
+            "root:x:0:0:root:/root:/bin/sh\nsync:x:5:0:sync:/sbin:/bin/sync\nann:x:7:7::/:/bin/sh\n";
         let is_another = |user, gid| is_first_group_of_another(accounts, user, Gid::from_raw(gid));
         assert!(is_another("root", 0), "sync has it too");
         assert!(!is_another("ann", 7));
