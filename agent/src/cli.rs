@@ -86,7 +86,7 @@ struct Cli {
     /// Also remove locks whose holder is proved dead in other ways than by its PID
     #[arg(long)]
     reap_proven_dead: bool,
-    /// As root, also serve databases of other users: their repositories' commands are then run as root
+    /// Serve databases too that other users own or could replace: the agent may run their commands
     #[arg(long)]
     allow_foreign_owner: bool,
     /// Sync a linked git worktree too; what is committed goes to the branch that is checked out there

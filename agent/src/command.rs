@@ -85,19 +85,27 @@ impl From<&End> for Line {
     }
 }
 
+/// Where a command runs.
+pub(crate) struct Place<'a> {
+    /// The database's directory, by which the command knows it.
+    pub(crate) dir: &'a Path,
+    /// The directory above it, open: there the command begins.
+    pub(crate) above: OwnedFd,
+    pub(crate) gate: Option<OwnedFd>,
+}
+
 /// Runs a command to its end under the gate. `on_line` hears what it prints, line by line.
 pub(crate) async fn run(
-    dir: &Path,
+    Place { dir, above, gate }: Place<'_>,
     command: Vec<OsString>,
     timeout: Duration,
-    gate: Option<OwnedFd>,
     on_line: impl FnMut(&str),
 ) -> End {
     let order = Order { dir: dir.to_path_buf(), command, timeout };
     let begun = Instant::now();
     let failed = |how| End::Failed { how, took: begun.elapsed() };
     let not_started = |error: std::io::Error| failed(Ended::NotStarted(error.to_string()));
-    let mut runner = order.runner(gate);
+    let mut runner = order.runner(gate, above);
     notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
     // Beside: what starts closes all that the agent has open, and a file system that does not answer keeps it there.

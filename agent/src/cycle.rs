@@ -4,6 +4,7 @@
 //! work is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::database::Database;
-use beadlock_checker::{Cycle, Decision, Entered, Error, Gate, runner};
+use beadlock_checker::{Cycle, Decision, Entered, Gate, runner, system_words};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -22,9 +23,12 @@ use crate::database::Told;
 use crate::git::{self, Word};
 use crate::log::{self, Line, own};
 use crate::outside::Metrics;
-use crate::owner::Owners;
+use crate::owner::{Opened, Owners};
 use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
+
+/// So many different reasons are said at most why a database is not served, until it is served again.
+const REASONS_SAID: usize = 8;
 
 /// What all cycles have in common.
 pub(crate) struct Work {
@@ -103,21 +107,16 @@ pub(crate) enum Checked {
 pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;
-    // Here, and not only when it was found: what lies there now may be another's.
-    let seen = fs::metadata(&database.dir).ok();
-    if let Err(why) = common.owners.check_seen(database, seen.as_ref()) {
-        if told.not_serving.as_ref() != Some(&why) {
-            log::announce(own::not_serving(&database.dir, &why));
-            told.not_serving = Some(why);
-        }
+    let Some(opened) = open(common.owners, database, told) else {
         return Checked::Ended(Outcome::Failed);
-    }
-    told.not_serving = None;
+    };
     // Before the check: what comes after it must be seen.
-    if let Some(seen) = &seen {
-        work.watch.ensure_seen(number, &database.dir, seen);
+    if let Ok(opened) = &opened
+        && let Ok(inode) = opened.inode()
+    {
+        work.watch.ensure_seen(number, &database.dir, inode);
     }
-    let entered = work.metrics.check(|| Cycle::enter_with(&database.dir, &policy.check()));
+    let entered = work.metrics.check(|| Cycle::enter_opened(opened, &policy.check()));
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
@@ -159,6 +158,26 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     log::lines(number, &lines);
     cycle.leave();
     Checked::Ended(Outcome::Complete)
+}
+
+/// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there now. All
+/// that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
+fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
+    match owners.open(database) {
+        Ok(opened) => {
+            told.not_serving.clear();
+            Some(opened)
+        }
+        Err(refusal) => {
+            let why = refusal.to_string();
+            // Another user who changes something back and forth does not fill the logs with it.
+            if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
+                log::announce(own::not_serving(&database.dir, &why));
+                told.not_serving.push(why);
+            }
+            None
+        }
+    }
 }
 
 /// Watches a database before its first cycle. Blocks, as [`check`].
@@ -239,11 +258,16 @@ async fn execute(
 ) -> End {
     let gate = match cycle.gate().map(Gate::share).transpose() {
         Ok(gate) => gate,
-        Err(error) => return not_started(&error),
+        Err(error) => return not_started(error),
     };
-    let dir = subject.database.dir.as_path();
+    let above = match cycle.above().map(|above| above.try_clone_to_owned()) {
+        Some(Ok(above)) => above,
+        Some(Err(error)) => return not_started(system_words(&error)),
+        None => return not_started("the directory above the database cannot be opened"),
+    };
+    let place = command::Place { dir: &subject.database.dir, above, gate };
     work.watch.mute(subject.number);
-    let end = command::run(dir, command, subject.policy.cycle_timeout, gate, on_line).await;
+    let end = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
     blocking(work, subject, |work, Subject { number, database, .. }| {
         work.watch.unmute(*number, &database.dir);
     })
@@ -251,8 +275,8 @@ async fn execute(
     end
 }
 
-fn not_started(error: &Error) -> End {
-    let how = runner::Ended::NotStarted(error.to_string());
+fn not_started(why: impl Display) -> End {
+    let how = runner::Ended::NotStarted(why.to_string());
     End::Failed { how, took: Duration::ZERO }
 }
 

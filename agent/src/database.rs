@@ -116,8 +116,8 @@ pub(crate) struct Told {
     pub(crate) git: git::told::Told,
     /// Why there is no gate.
     pub(crate) no_gate: bool,
-    /// Why it is not served for the moment.
-    pub(crate) not_serving: Option<String>,
+    /// Why it is not served for the moment; each reason that there was since it was served.
+    pub(crate) not_serving: Vec<String>,
 }
 
 /// A streak of skipped cycles, as the log tells it.

@@ -1,96 +1,207 @@
-//! Whose databases are served (DESIGN 8). A cycle runs commands that lie in the database's repository: root would run
-//! what another user has put there.
+//! Whose databases are served. A cycle runs commands in the directory above the database, and git runs what its repository
+//! tells it to: what another user may put there would run as this one.
+//!
+//! So the database, the directory above it and the directory whose redirect leads to it belong to this user or to root,
+//! and nobody else may write to them. Nor may another user write to a directory above these, for then that user could put
+//! another directory in their place; the sticky bit is enough there, as in `/tmp`.
+//!
+//! Everything is asked of open directories. A cycle goes on with the very descriptors that were asked, so that a rename
+//! between the question and the work changes nothing.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use beadlock_checker::database::Database;
-use nix::unistd::{Uid, User, geteuid};
+use beadlock_checker::escape::{escaped, quoted_path};
+use beadlock_checker::trust::{Doubt, Sticky, Trusted};
+use beadlock_checker::{Error, OpenDirectory, system_words};
+use nix::errno::Errno;
+use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
 use crate::log::shown;
 
 /// Whose databases are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owners {
-    /// Root's alone.
-    Root,
-    /// Everybody's: as another user than root one can run nothing in the name of others.
+    /// Those of this user, and root's.
+    Trusted(Trusted),
+    /// Everybody's.
     All,
 }
 
+/// Why a database is not served. `Display` says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// It is about a directory further above, where another user could put something else in the place of the database.
+    pub(crate) is_of_ancestor: bool,
+    words: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// The open database, or why it could not be opened: what is to be done there then fails by itself.
+pub(crate) type Opened = Result<OpenDirectory, Error>;
+
 impl Owners {
-    /// Root's own, unless others' are allowed; everybody's for another user.
+    /// This user's and root's, unless others' are allowed.
     pub(crate) fn of_this_user(allow_foreign_owner: bool) -> Self {
-        if geteuid().is_root() && !allow_foreign_owner { Self::Root } else { Self::All }
+        if allow_foreign_owner { Self::All } else { Self::Trusted(Trusted::this_user()) }
     }
 
-    /// A database may be served: it, the directory above it, where commands run, and the directory whose redirect leads
-    /// to it are ours.
+    /// Whether a database may be served, as it is now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(self, database: &Database) -> Result<(), Refusal> {
+        self.open(database).map(drop)
+    }
+
+    /// Opens a database that may be served. The cycle goes on with these descriptors and looks its path up no more.
+    ///
+    /// # Errors
+    /// Why it may not be served.
+    pub(crate) fn open(self, database: &Database) -> Result<Opened, Refusal> {
+        let dir = database.dir.as_path();
+        let opened = open(dir)?;
+        if let (Self::Trusted(trusted), Ok(opened)) = (self, &opened) {
+            ask_above(trusted, opened)?;
+            if database.named != dir {
+                check_redirect(trusted, &database.named)?;
+            }
+            ask(trusted, opened, dir, Position::AtWork)?;
+            if let Ok(above) = opened.above() {
+                ask(trusted, above, dir.parent().unwrap_or(dir), Position::AtWork)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Whether an open directory belongs to somebody whose databases are served; `shown` is its path.
     ///
     /// # Errors
     /// Whose it is, and what to do.
-    pub(crate) fn check(self, database: &Database) -> Result<(), String> {
-        self.check_seen(database, fs::metadata(&database.dir).ok().as_ref())
-    }
-
-    /// The same, when its directory has been looked at.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
-    pub(crate) fn check_seen(self, database: &Database, seen: Option<&Metadata>) -> Result<(), String> {
-        if self == Self::All {
-            return Ok(());
-        }
-        let (dir, named) = (database.dir.as_path(), database.named.as_path());
-        let led = if named == dir { None } else { Some(named) };
-        check_directory(dir, seen)?;
-        let mut others = [dir.parent(), led].into_iter().flatten();
-        others.try_for_each(|dir| check_directory(dir, fs::metadata(dir).ok().as_ref()))
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the sync through git"))]
+    pub(crate) fn check_open(self, dir: impl AsFd, shown: &Path) -> Result<(), String> {
+        let Self::Trusted(trusted) = self else { return Ok(()) };
+        let answer = trusted.doubts_owner(dir);
+        Refusal::of(answer, shown, Position::AtWork).map_err(|refusal| refusal.words)
     }
 }
 
-/// One that cannot be looked at is nobody's: what is to be done there fails by itself.
-fn check_directory(dir: &Path, seen: Option<&Metadata>) -> Result<(), String> {
-    let uid = match seen.map(MetadataExt::uid) {
-        None | Some(0) => return Ok(()),
-        Some(uid) => uid,
+/// Opens a directory through no symbolic link.
+fn open(dir: &Path) -> Result<Opened, Refusal> {
+    match OpenDirectory::open(dir) {
+        Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => Err(Refusal::of_link(&error)),
+        opened => Ok(opened),
+    }
+}
+
+/// The directory whose redirect leads to the database, and those above it.
+fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
+    let Ok(opened) = open(named)? else { return Ok(()) };
+    ask_above(trusted, &opened)?;
+    if let Ok(above) = opened.above() {
+        ask(trusted, above, named.parent().unwrap_or(named), Position::Above(named))?;
+    }
+    ask(trusted, &opened, named, Position::AtWork)
+}
+
+/// The directories above the one above `opened`.
+fn ask_above(trusted: Trusted, opened: &OpenDirectory) -> Result<(), Refusal> {
+    let dir = opened.path();
+    match trusted.doubts_above(opened) {
+        Ok(None) => Ok(()),
+        Ok(Some((above, doubt))) => Refusal::of(Ok(Some(doubt)), above, Position::Above(dir)),
+        Err(error) => Refusal::of(Err(error), dir, Position::Above(dir)),
+    }
+}
+
+/// What a directory is to a cycle.
+#[derive(Clone, Copy)]
+enum Position<'a> {
+    /// It works there, or by what is written there.
+    AtWork,
+    /// It looks up the way to this directory there.
+    Above(&'a Path),
+}
+
+fn ask(trusted: Trusted, fd: impl AsFd, dir: &Path, position: Position<'_>) -> Result<(), Refusal> {
+    let sticky = match position {
+        Position::AtWork => Sticky::IsNot,
+        Position::Above(_) => Sticky::IsEnough,
     };
-    let owner = match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => format!("{} (uid {uid})", beadlock_checker::escape::escaped(&user.name)),
+    Refusal::of(trusted.doubts(fd, sticky), dir, position)
+}
+
+impl Refusal {
+    /// The answer about the directory `dir`.
+    fn of(answer: io::Result<Option<Doubt>>, dir: &Path, position: Position<'_>) -> Result<(), Self> {
+        let (fault, remedy) = match answer {
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let words = system_words(&error);
+                (format!("{} or a directory above it cannot be looked at ({words})", shown(dir)), None)
+            }
+            Ok(Some(Doubt::Owner(uid))) => (format!("{} belongs to {}", shown(dir), user(uid)), None),
+            Ok(Some(Doubt::Writers { mode, group, everybody })) => {
+                let writers = match group {
+                    Some(gid) if !everybody => self::group(gid),
+                    _ => "everybody".to_owned(),
+                };
+                let bits = match (group, everybody) {
+                    (Some(_), true) => "go-w",
+                    (Some(_), false) => "g-w",
+                    (None, _) => "o-w",
+                };
+                let fault = format!("{writers} may write to {} (mode {mode:04o})", shown(dir));
+                (fault, Some(format!("type: chmod {bits} {}", quoted_path(dir))))
+            }
+        };
+        let remedy = remedy.as_deref().unwrap_or("run it as that user");
+        let danger = match position {
+            Position::AtWork if geteuid().is_root() => {
+                "as root the agent would run commands there".to_owned()
+            }
+            Position::AtWork => format!("the agent would run commands there as {}", user(geteuid().as_raw())),
+            Position::Above(below) => {
+                format!("another directory could be put in the place of {}", shown(below))
+            }
+        };
+        let words = format!("{fault}, and {danger}; {remedy}, or give --allow-foreign-owner");
+        Err(Self { is_of_ancestor: matches!(position, Position::Above(_)), words })
+    }
+
+    /// A symbolic link has come since the path of the database was found.
+    fn of_link(error: &Error) -> Self {
+        let link = shown(error.path());
+        let words = format!(
+            "{link} is a symbolic link now; to follow it, send SIGHUP to the agent, or start it again"
+        );
+        Self { is_of_ancestor: true, words }
+    }
+}
+
+/// A user, by name where there is one.
+fn user(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => format!("{} (uid {uid})", escaped(&user.name)),
         _ => format!("uid {uid}"),
-    };
-    Err(format!(
-        "{} belongs to {owner}, and as root the agent would run commands there; run it as that user, or give \
-             --allow-foreign-owner",
-        shown(dir)
-    ))
+    }
+}
+
+/// A group, by name where there is one.
+fn group(gid: u32) -> String {
+    match Group::from_gid(Gid::from_raw(gid)) {
+        Ok(Some(group)) => format!("the group {} (gid {gid})", escaped(&group.name)),
+        _ => format!("the group with gid {gid}"),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use beadlock_checker::database::Environment;
-    use std::os::unix::fs::chown;
-
-    #[test]
-    fn root_serves_its_own_alone() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("repo/.beads");
-        fs::create_dir_all(&dir).unwrap();
-        let database = Database::named(&dir, &Environment::default()).unwrap();
-        assert_eq!(Owners::Root.check(&database).is_ok(), geteuid().is_root());
-        assert_eq!(Owners::All.check(&database), Ok(()));
-        if !geteuid().is_root() {
-            return;
-        }
-        for foreign in [dir.clone(), root.path().join("repo")] {
-            chown(&foreign, Some(54_321), None).unwrap();
-            let words = Owners::Root.check(&database).unwrap_err();
-            assert!(words.starts_with(&shown(&fs::canonicalize(&foreign).unwrap())), "{words}");
-            assert!(words.contains(" belongs to uid 54321, and as root the agent would"), "{words}");
-            assert_eq!(Owners::All.check(&database), Ok(()));
-            chown(&foreign, Some(0), None).unwrap();
-        }
-    }
-}
+mod tests;

@@ -92,7 +92,7 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<Address>,
     /// Whether that may be where other machines reach it.
     pub(crate) listen_anywhere: bool,
-    /// Whether root serves databases of other users.
+    /// Whether databases of other users are served.
     pub(crate) allow_foreign_owner: bool,
 }
 
@@ -185,16 +185,26 @@ fn is_directory(root: &Path) -> Result<(), String> {
 }
 
 /// The databases of the file with their own policies, then those of the command line that the file does not name.
+///
+/// A database that is another user's is an error. One beside others, where another user could put something else in its
+/// place, is not: each of its cycles is refused, and no other user keeps the agent from serving the others.
 fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Result<Vec<Named>, Failure> {
     let policy = |section: &Section| typed.policy.clone().over(&section.policy).over(&file.policy).policy();
     let mut named: Vec<Named> = Vec::new();
+    let mut replaceable = Vec::new();
     let mut sections = HashMap::new();
     for section in &file.databases {
         let wrong = |code, message: &str| file.wrong(section, code, message);
         let database = Database::named(&section.dir, &typed.environment)
             .and_then(Database::to_stay_with)
             .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
-        owners.check(&database).map_err(|foreign| wrong(1, &foreign))?;
+        if let Err(refusal) = owners.check(&database) {
+            let failure = wrong(1, &refusal.to_string());
+            if !refusal.is_of_ancestor {
+                return Err(failure);
+            }
+            replaceable.push(failure);
+        }
         if let Some(first) = sections.insert(database.inode(), section) {
             let line = file.line(first);
             let message = format!("the same directory as the [[database]] of line {line}; leave one out");
@@ -205,11 +215,21 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
     let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
     for database in of_command_line(typed, named.is_empty() && may_be_found)? {
         if !named.iter().any(|known| known.database.is_same(&database)) {
-            owners.check(&database).map_err(|foreign| Failure::new(1, foreign))?;
+            if let Err(refusal) = owners.check(&database) {
+                let failure = Failure::new(1, refusal.to_string());
+                if !refusal.is_of_ancestor {
+                    return Err(failure);
+                }
+                replaceable.push(failure);
+            }
             named.push(Named { database, policy: Arc::clone(&defaults) });
         }
     }
-    Ok(named)
+    let are_all = replaceable.len() == named.len() && may_be_found;
+    match replaceable.into_iter().next() {
+        Some(first) if are_all => Err(first),
+        _ => Ok(named),
+    }
 }
 
 fn of_command_line(typed: &Typed, may_be_found: bool) -> Result<Vec<Database>, Failure> {

@@ -1,5 +1,7 @@
 //! The check at the start of a cycle, for daemons without cycles of their own (DESIGN 4), and [`Cycle`] (DESIGN 5).
 
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
 use crate::look::Judged;
+use crate::opened::OpenDirectory;
 use crate::place::{Names, Place};
 use crate::read::{self, Sight};
 use crate::take::{Settled, Site, failed_to};
@@ -60,7 +63,7 @@ pub fn check(place: &Place, options: &Options) -> Decision {
 
 fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
     let site = |gate| Site::new(gate, options).with_names(names);
-    match plain(dir, names, options) {
+    match plain(Where::At(dir), names, options) {
         Plain::Decided(decision) => decision,
         Plain::NeedsGate(stale) => match Gate::take_within(dir, GATE_PATIENCE) {
             Ok(Some(gate)) if options.dry_run => site(&gate).foresee(),
@@ -68,6 +71,31 @@ fn decide(dir: &Path, names: &Names, options: &Options) -> Decision {
             Ok(None) => Decision::Skip(Skip::InProgress),
             Err(error) => no_gate(names, stale, &error),
         },
+    }
+}
+
+/// Where a look without the gate looks.
+#[derive(Clone, Copy)]
+enum Where<'a> {
+    /// At a path: one call for each look.
+    At(&'a Path),
+    /// In an open directory, wherever it is by now.
+    In(BorrowedFd<'a>),
+}
+
+impl Where<'_> {
+    fn open_lock(self, names: &Names) -> Sight {
+        match self {
+            Self::At(path) => read::open_in(path, names.lock()),
+            Self::In(dir) => read::open(dir, names.lock()),
+        }
+    }
+
+    fn has_side_file(self, names: &Names) -> nix::Result<bool> {
+        match self {
+            Self::At(path) => read::exists_in(path, names.aside()),
+            Self::In(dir) => read::exists_at(dir, names.aside()),
+        }
     }
 }
 
@@ -80,11 +108,11 @@ enum Plain {
 
 /// The looks of a check that has no gate: absent, no side file, still absent is "no lock", nothing less is
 /// (a lock that somebody has just claimed may be aside for a moment: MODEL V5).
-fn plain(dir: &Path, names: &Names, options: &Options) -> Plain {
-    let side_file = || read::exists_in(dir, names.aside());
+fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
+    let side_file = || dir.has_side_file(names);
     let mut seen_absent = false;
     loop {
-        let judged = match read::open_in(dir, names.lock()) {
+        let judged = match dir.open_lock(names) {
             Sight::Absent if seen_absent => return Plain::Decided(Decision::Proceed(Proceed::NoLock)),
             Sight::Absent => match side_file() {
                 Ok(true) => return Plain::NeedsGate(None),
@@ -149,6 +177,8 @@ pub enum Entered {
 pub struct Cycle {
     gate: Result<Gate, Error>,
     decision: Decision,
+    /// The directory above, where the database was entered by descriptor and it could be opened.
+    above: Option<OwnedFd>,
 }
 
 impl Cycle {
@@ -172,24 +202,57 @@ impl Cycle {
     /// [`Cycle::enter`] with options; `dry_run` means nothing here.
     pub fn enter_with(dir: &Path, options: &Options) -> Entered {
         let options = Options { dry_run: false, ..*options };
-        let (gate, decision) = match Gate::try_take(dir) {
-            Ok(Some(gate)) => {
-                let decision = Site::new(&gate, &options).settle().into();
-                (Ok(gate), decision)
+        match Gate::try_take(dir) {
+            Ok(Some(gate)) => Self::with_gate(gate, &options, None),
+            Ok(None) => Entered::Skipped(Decision::Skip(Skip::InProgress)),
+            Err(error) => Self::without_gate(error, Where::At(dir), &options, None),
+        }
+    }
+
+    /// The same in a directory that was looked up before: its path is not asked again. One that could not be opened is
+    /// answered as [`Cycle::enter_with`] answers it.
+    pub fn enter_opened(opened: Result<OpenDirectory, Error>, options: &Options) -> Entered {
+        let options = Options { dry_run: false, ..*options };
+        let (dir, unread, above, path) = match opened {
+            Ok(opened) => opened.into_parts(),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                // What is not there holds no lock.
+                let decision = Decision::Proceed(Proceed::NoLock);
+                return Entered::Cycle(Self { gate: Err(error), decision, above: None });
             }
-            Ok(None) => return Entered::Skipped(Decision::Skip(Skip::InProgress)),
-            Err(error) if !error.means_no_gate() => {
-                return Entered::Skipped(Skip::unreadable(error).into());
-            }
-            Err(error) => {
-                let decision = match plain(dir, &Names::BEADS, &options) {
-                    Plain::Decided(decision) => decision,
-                    Plain::NeedsGate(stale) => no_gate(&Names::BEADS, stale, &error),
-                };
-                (Err(error), decision)
-            }
+            Err(error) => return Entered::Skipped(Skip::unreadable(error).into()),
         };
-        if decision.is_skip() { Entered::Skipped(decision) } else { Entered::Cycle(Self { gate, decision }) }
+        if let Some(error) = unread {
+            return Self::without_gate(error, Where::In(dir.as_fd()), &options, above);
+        }
+        match Gate::try_take_opened(dir, path) {
+            Ok(Some(gate)) => Self::with_gate(gate, &options, above),
+            Ok(None) => Entered::Skipped(Decision::Skip(Skip::InProgress)),
+            Err((error, dir)) => Self::without_gate(error, Where::In(dir.as_fd()), &options, above),
+        }
+    }
+
+    fn with_gate(gate: Gate, options: &Options, above: Option<OwnedFd>) -> Entered {
+        let decision = Site::new(&gate, options).settle().into();
+        Self::decided(Ok(gate), decision, above)
+    }
+
+    fn without_gate(error: Error, dir: Where<'_>, options: &Options, above: Option<OwnedFd>) -> Entered {
+        if !error.means_no_gate() {
+            return Entered::Skipped(Skip::unreadable(error).into());
+        }
+        let decision = match plain(dir, &Names::BEADS, options) {
+            Plain::Decided(decision) => decision,
+            Plain::NeedsGate(stale) => no_gate(&Names::BEADS, stale, &error),
+        };
+        Self::decided(Err(error), decision, above)
+    }
+
+    fn decided(gate: Result<Gate, Error>, decision: Decision, above: Option<OwnedFd>) -> Entered {
+        match decision.is_skip() {
+            true => Entered::Skipped(decision),
+            false => Entered::Cycle(Self { gate, decision, above }),
+        }
     }
 
     /// Why the cycle may run; its `Display` is a log line when a stale lock was removed, else empty.
@@ -205,6 +268,12 @@ impl Cycle {
     /// Why there is no gate: claims are not kept waiting for this cycle then. To be said once.
     pub fn no_gate(&self) -> Option<&Error> {
         self.gate.as_ref().err()
+    }
+
+    /// The directory above the database, open for look-ups: where the work is to be done. There is none where the database
+    /// was entered by its path, or may not be searched.
+    pub fn above(&self) -> Option<BorrowedFd<'_>> {
+        self.above.as_ref().map(AsFd::as_fd)
     }
 
     /// Ends the cycle: lets the gate go.

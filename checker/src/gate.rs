@@ -33,8 +33,19 @@ impl Gate {
     /// When the directory cannot be opened for reading, or its file system knows no flock: there is no gate then.
     pub fn try_take(dir: &Path) -> Result<Option<Self>> {
         let fd = open_dir(dir)?;
-        let taken = flock(&fd, Flock::Try).map_err(|error| Error::new("lock the directory", dir, error))?;
+        let taken = try_lock(&fd, dir)?;
         Ok(taken.then(|| Self { dir: fd, path: dir.to_owned() }))
+    }
+
+    /// The same for a directory that is open for reading already. It comes back where there can be no gate.
+    pub(crate) fn try_take_opened(
+        dir: OwnedFd,
+        path: PathBuf,
+    ) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
+        match try_lock(&dir, &path) {
+            Ok(taken) => Ok(taken.then(|| Self { dir, path })),
+            Err(error) => Err((error, dir)),
+        }
     }
 
     /// Takes the gate, blocked in flock(2) for as long as it takes: for a thread of its own.
@@ -105,6 +116,10 @@ impl AsFd for Gate {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
+}
+
+fn try_lock(fd: &OwnedFd, path: &Path) -> Result<bool> {
+    flock(fd, Flock::Try).map_err(|error| Error::new("lock the directory", path, error))
 }
 
 fn open_dir(dir: &Path) -> Result<OwnedFd> {

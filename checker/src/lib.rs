@@ -46,6 +46,7 @@ pub mod guardian;
 mod look;
 mod namespace;
 mod on_disk;
+mod opened;
 mod place;
 pub mod process;
 mod read;
@@ -53,6 +54,7 @@ pub mod runner;
 pub mod sys;
 pub mod take;
 pub mod target;
+pub mod trust;
 mod verdict;
 pub mod warden;
 
@@ -64,6 +66,7 @@ pub use gates::{GateHolder, Gates, Role, flock_of};
 pub use look::{Look, look, look_all, raw};
 pub use namespace::{Member, Namespaces};
 pub use on_disk::{FileKind, OnDisk};
+pub use opened::OpenDirectory;
 pub use place::{Names, Place};
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
 

@@ -11,6 +11,8 @@
 //! | 1 | what the command writes to its stdout and stderr |
 //! | 2 | one line, at the end: [`Ended`] |
 //!
+//! Its working directory is the one above the database, by descriptor, and the command begins there.
+//!
 //! `flock` belongs to the open file: letting it go here would let go of the daemon's too. As long as the daemon
 //! lives, it is the one to do so; an orphaned runner does it before it ends.
 
@@ -61,7 +63,7 @@ const LAST_RELAY: Duration = Duration::from_secs(5);
 /// What to run under the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The database's directory; the command runs in the one above it.
+    /// The database's directory, for the command's environment.
     pub dir: PathBuf,
     /// The program and its arguments; [`THIS`] is the running binary itself.
     pub command: Vec<OsString>,
@@ -70,8 +72,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect.
-    pub fn runner(&self, gate: Option<OwnedFd>) -> Command {
+    /// The runner, ready to be started: its stdin is set, stdout and stderr are the caller's to collect. It works in
+    /// `above`, the open directory above the database, and so does the command: the database's path, which may lead
+    /// elsewhere by now, is not looked up again.
+    pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd) -> Command {
         let this = Path::new(THIS);
         // Where there is no /proc; the first finds the binary also after it was replaced.
         let program =
@@ -83,6 +87,7 @@ impl Order {
         runner.arg(&self.dir).args(&self.command);
         runner.stdin(gate.map_or_else(Stdio::null, Stdio::from));
         sys::give_back_actions(&mut runner);
+        sys::start_in(&mut runner, above);
         runner
     }
 
@@ -180,7 +185,8 @@ fn run(order: &Order) -> io::Result<Ended> {
         return Ok(Ended::NotStarted("there is no command".to_owned()));
     };
     let mut command = Command::new(program);
-    command.args(args).current_dir(order.dir.parent().unwrap_or(&order.dir));
+    // In the directory that this process was started in.
+    command.args(args);
     command.env("BEADS_DIR", &order.dir).env("BEADLOCK_CYCLE", &order.dir).process_group(0);
     command.stdin(Stdio::null()).stdout(for_command.try_clone()?).stderr(for_command);
     let mut child = command.spawn()?;
@@ -322,13 +328,13 @@ mod tests {
             command: for_shell("a 'b'"),
             timeout: Duration::from_millis(1500),
         };
-        let runner = order.runner(None);
+        let runner = order.runner(None, File::open("/").unwrap().into());
         let args: Vec<OsString> = runner.get_args().map(Into::into).collect();
         assert_eq!(args[0], ARGUMENT);
         let (read, daemon) = Order::parse(args[1..].to_vec()).unwrap();
         assert_eq!((&read, daemon.as_raw()), (&order, std::process::id().cast_signed()));
         assert_eq!(Order::parse(["x".into()]), None);
-        let runner = Order { timeout: Duration::MAX, ..read }.runner(None);
+        let runner = Order { timeout: Duration::MAX, ..read }.runner(None, File::open("/").unwrap().into());
         let args = runner.get_args().skip(1).map(Into::into);
         assert_eq!(Order::parse(args).unwrap().0.timeout, Duration::from_millis(u64::MAX), "for ever");
     }

@@ -15,7 +15,9 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, setpgid};
+use nix::unistd::{
+    ForkResult, Pid, dup2_stdin, dup2_stdout, execve, fchdir, fork, getpid, getppid, pipe2, setpgid,
+};
 
 /// How to ask for a flock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,22 @@ pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
             Err(Errno::EWOULDBLOCK) => return Ok(false),
             Err(errno) => return Err(errno.into()),
         }
+    }
+}
+
+/// Whether an open file has a POSIX ACL beyond its mode (Linux). False too where its file system knows none.
+///
+/// # Errors
+/// What the system said; EBADF for a descriptor for look-ups alone.
+pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
+    let name = c"system.posix_acl_access";
+    // SAFETY: the descriptor is open for as long as it is borrowed, the name ends with a NUL, and with a length of zero
+    // nothing is written.
+    let length = unsafe { libc::fgetxattr(fd.as_fd().as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    match Errno::result(length) {
+        Ok(_) => Ok(true),
+        Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(false),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -335,6 +353,15 @@ pub fn give_back_actions(command: &mut Command) {
     };
     // SAFETY: between fork and exec it calls only signal(2), which may be called there, and reads atomics.
     unsafe { command.pre_exec(give_back) };
+}
+
+/// What `command` starts begins in this directory, wherever its path leads by now. The descriptor may be one for look-ups
+/// alone.
+pub fn start_in(command: &mut Command, dir: OwnedFd) {
+    let enter = move || Ok(fchdir(&dir)?);
+    // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the closure
+    // owns and that is therefore open.
+    unsafe { command.pre_exec(enter) };
 }
 
 /// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).

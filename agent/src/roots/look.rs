@@ -172,7 +172,7 @@ impl Seen<'_> {
             None => self.find(root, at)?,
         };
         if let Err(why) = self.owners.check(&found.database) {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), why));
+            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
             return None;
         }
         let is_itself = found.at == found.database.dir;
@@ -220,7 +220,9 @@ impl Seen<'_> {
         for found in staying {
             match self.owners.check(&found.database) {
                 Ok(()) => self.found.push(found),
-                Err(why) => drop(self.troubles.insert(Trouble::NotServed(found.at.clone(), why))),
+                Err(why) => {
+                    self.troubles.insert(Trouble::NotServed(found.at.clone(), why.to_string()));
+                }
             }
         }
     }

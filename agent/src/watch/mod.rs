@@ -13,7 +13,7 @@ mod state;
 mod tree;
 mod wrong;
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -85,14 +85,13 @@ impl Watch {
     /// for a directory; one that is not there is no error.
     pub(crate) fn ensure(&self, number: usize, dir: &Path) {
         if let Ok(seen) = fs::metadata(dir) {
-            self.ensure_seen(number, dir, &seen);
+            self.ensure_seen(number, dir, (seen.dev(), seen.ino()));
         }
     }
 
-    /// The same, when it has been looked at.
-    pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, seen: &Metadata) {
+    /// The same, when its device and inode are known.
+    pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, inode: (u64, u64)) {
         let Some(ears) = &self.ears else { return };
-        let inode = (seen.dev(), seen.ino());
         {
             let unknown = Seen { inode: NOWHERE, is_muted: false, marks: Marks::default() };
             let mut state = self.shared.lock();

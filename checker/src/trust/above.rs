@@ -1,0 +1,159 @@
+//! The directories above a database, from the one above that in which its commands run up to the top.
+//!
+//! Each is the `..` of the one before, by descriptor. So it does not matter what their names lead to by now: these are
+//! the directories in which somebody could put another one in the place of the database.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::sys::stat::{FileStat, fstat, fstatat};
+
+use super::{Doubt, Sticky, Trusted};
+use crate::opened::{OpenDirectory, up};
+
+/// For how long nothing is asked again of the directories above one that has not changed. All of them were trusted, so
+/// no other user can have changed anything about them since.
+const HOLDS: Duration = Duration::from_secs(1);
+
+/// So many answers are kept at most.
+const KEPT: usize = 4096;
+
+/// No path is as deep: there is a top somewhere.
+const DEEPEST: usize = 4096;
+
+/// A directory as it was: device, inode, and when it was last changed. A new one with the number of one that has gone, or
+/// one with another mode, is another.
+type Known = (u64, u64, i64, i64);
+
+fn known(stat: &FileStat) -> Known {
+    (stat.st_dev, stat.st_ino, stat.st_ctime, stat.st_ctime_nsec)
+}
+
+impl Trusted {
+    /// Looks at every directory above the one above `opened`. `None`: they are trusted, or the directory may not be
+    /// searched, so that there can be no work above it.
+    ///
+    /// # Errors
+    /// When one of them cannot be looked at.
+    pub fn doubts_above(self, opened: &OpenDirectory) -> io::Result<Option<(&Path, Doubt)>> {
+        /// By whom they were trusted, and when.
+        static TRUSTED: Mutex<Option<HashMap<(Trusted, Known), Instant>>> = Mutex::new(None);
+        let Ok(above) = opened.above() else { return Ok(None) };
+        let now = Instant::now();
+        let holds = |asked: &Instant| now.saturating_duration_since(*asked) < HOLDS;
+        let answers = || TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = fstatat(above, "..", AtFlags::empty())?;
+        if answers().as_ref().and_then(|answers| answers.get(&(self, known(&first)))).is_some_and(holds) {
+            return Ok(None);
+        }
+        let first = match self.climb(above, opened.path())? {
+            Climbed::Trusted(first) => first,
+            Climbed::Doubted(dir, doubt) => return Ok(Some((dir, doubt))),
+        };
+        let mut answers = answers();
+        let answers = answers.get_or_insert_default();
+        if answers.len() >= KEPT {
+            answers.retain(|_, asked| holds(asked));
+        }
+        if answers.len() < KEPT {
+            answers.insert((self, known(&first)), now);
+        }
+        Ok(None)
+    }
+
+    /// From `above`, the directory above the one at `path`.
+    fn climb<'a>(self, above: BorrowedFd<'_>, path: &'a Path) -> io::Result<Climbed<'a>> {
+        let top = fstatat(AT_FDCWD, "/", AtFlags::empty())?;
+        let mut names = path.ancestors().skip(2);
+        let mut below = fstat(above)?;
+        let mut dir = up(above)?;
+        // Before the questions: what changes meanwhile changes this too.
+        let first = fstat(&dir)?;
+        for _ in 0..DEEPEST {
+            let stat = fstat(&dir)?;
+            // A directory can be mounted on one in itself, and then looks like the top from below.
+            if is_same(&stat, &below) && is_same(&stat, &top) {
+                return Ok(Climbed::Trusted(first));
+            }
+            let name = names.next().unwrap_or(Path::new("/"));
+            if let Some(doubt) = self.doubts(dir.as_fd(), Sticky::IsEnough)? {
+                return Ok(Climbed::Doubted(name, doubt));
+            }
+            below = stat;
+            dir = up(&dir)?;
+        }
+        Err(Errno::ELOOP.into())
+    }
+}
+
+/// What has come of the way up.
+enum Climbed<'a> {
+    /// The first directory as it was before the questions.
+    Trusted(FileStat),
+    Doubted(&'a Path, Doubt),
+}
+
+fn is_same(one: &FileStat, other: &FileStat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    /// What is said of `top/a/b/c/.beads` with this mode of one of the directories above.
+    fn doubted(top: &Path, dir: &str, mode: u32) -> Option<(PathBuf, Doubt)> {
+        let beads = top.join("a/b/c/.beads");
+        fs::create_dir_all(&beads).unwrap();
+        fs::set_permissions(top.join(dir), Permissions::from_mode(mode)).unwrap();
+        let opened = OpenDirectory::open(&beads).unwrap();
+        let doubted = Trusted::this_user().doubts_above(&opened).unwrap();
+        let doubted = doubted.map(|(dir, doubt)| (dir.to_owned(), doubt));
+        fs::set_permissions(top.join(dir), Permissions::from_mode(0o755)).unwrap();
+        doubted
+    }
+
+    #[test]
+    fn every_directory_up_to_the_top_is_asked_and_named() {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        fs::create_dir_all(top.join("a/b/c/.beads")).unwrap();
+        for dir in ["a", "a/b"] {
+            let (named, doubt) = doubted(&top, dir, 0o757).unwrap();
+            assert_eq!(named, top.join(dir));
+            assert!(
+                matches!(doubt, Doubt::Writers { mode: 0o757, group: None, everybody: true }),
+                "{doubt:?}"
+            );
+            assert_eq!(doubted(&top, dir, 0o1757), None, "the sticky bit is enough");
+        }
+        assert_eq!(doubted(&top, "a/b/c", 0o757), None, "asked by others");
+        assert_eq!(doubted(&top, "a/b/c/.beads", 0o757), None, "asked by others");
+    }
+
+    #[test]
+    fn an_answer_holds_no_longer_than_it_says_and_never_for_a_directory_that_has_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        fs::create_dir_all(top.join("a/b/c/.beads")).unwrap();
+        assert_eq!(doubted(&top, "a/b", 0o755), None);
+        // The nearest at once.
+        assert!(doubted(&top, "a/b", 0o777).is_some());
+        // One further up when the answer is old, at the latest.
+        assert_eq!(doubted(&top, "a/b", 0o755), None);
+        let asked = Instant::now();
+        while doubted(&top, "a", 0o777).is_none() {
+            assert!(asked.elapsed() < HOLDS * 20, "for ever");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
