@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::database::{Database, NoDatabase};
-use beadlock_checker::{Options, system_words};
+use beadlock_checker::{Options, redirect, system_words};
 
 use crate::cli::Typed;
 use crate::config::{File, Section};
@@ -195,6 +195,8 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
             .and_then(Database::to_stay_with)
             .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
         owners.check(&database).map_err(|foreign| wrong(1, &foreign))?;
+        // After the owners: git is asked.
+        redirect::refuse_tracked(&database).map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
         if let Some(first) = sections.insert(database.inode(), section) {
             let line = file.line(first);
             let message = format!("the same directory as the [[database]] of line {line}; leave one out");
@@ -206,6 +208,7 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
     for database in of_command_line(typed, named.is_empty() && may_be_found)? {
         if !named.iter().any(|known| known.database.is_same(&database)) {
             owners.check(&database).map_err(|foreign| Failure::new(1, foreign))?;
+            redirect::refuse_tracked(&database)?;
             named.push(Named { database, policy: Arc::clone(&defaults) });
         }
     }

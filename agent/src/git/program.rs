@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped;
+use beadlock_checker::git::MISLEADING;
 use beadlock_checker::{sys, system_words};
 use nix::sys::signal::Signal;
 
@@ -25,27 +26,6 @@ pub(super) fn end_in_order() {
     // Without it SIGTERM ends the sync as it stands, and the next one clears up.
     let _ = signal_hook::flag::register(Signal::SIGTERM as i32, Arc::clone(ending));
 }
-
-/// What would make git work on another repository than the one it is started in.
-const MISLEADING: [&str; 17] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-    "GIT_INDEX_FILE",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_NAMESPACE",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_QUARANTINE_PATH",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
-];
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
 const SETTINGS: [&str; 12] = [
