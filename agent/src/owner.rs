@@ -2,10 +2,14 @@
 //! what another user has put there.
 
 use std::fs::{self, Metadata};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use beadlock_checker::database::Database;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use nix::sys::stat::fstat;
 use nix::unistd::{Uid, User, geteuid};
 
 use crate::log::shown;
@@ -48,14 +52,33 @@ impl Owners {
         let mut others = [dir.parent(), led].into_iter().flatten();
         others.try_for_each(|dir| check_directory(dir, fs::metadata(dir).ok().as_ref()))
     }
+
+    /// The same for one directory that is open; `shown` is for words.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(crate) fn check_open(self, dir: impl AsFd, shown: &Path) -> Result<(), String> {
+        match self {
+            Self::All => Ok(()),
+            Self::Root => match fstat(dir) {
+                Ok(stat) => check_owner(shown, stat.st_uid),
+                Err(errno) => {
+                    Err(format!("cannot look at {}: {}", escaped_path(shown), system_words(&errno.into())))
+                }
+            },
+        }
+    }
 }
 
 /// One that cannot be looked at is nobody's: what is to be done there fails by itself.
 fn check_directory(dir: &Path, seen: Option<&Metadata>) -> Result<(), String> {
-    let uid = match seen.map(MetadataExt::uid) {
-        None | Some(0) => return Ok(()),
-        Some(uid) => uid,
-    };
+    seen.map_or(Ok(()), |seen| check_owner(dir, seen.uid()))
+}
+
+fn check_owner(dir: &Path, uid: u32) -> Result<(), String> {
+    if uid == 0 {
+        return Ok(());
+    }
     let owner = match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => format!("{} (uid {uid})", beadlock_checker::escape::escaped(&user.name)),
         _ => format!("uid {uid}"),

@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::{Place, redirect};
 use beadlock_checker::database::{Database, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::target::Target;
+use beadlock_checker::{Place, redirect};
 
 use crate::claim::wait::Wait;
 use crate::environment::{Environment, unquoted};
@@ -36,7 +36,7 @@ pub struct Found {
     /// The same target from wherever it is resolved.
     exported: OsString,
     /// Of a database that was found by its name: how.
-    database: Option<Database>,
+    database: Option<Box<Database>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,14 @@ impl Found {
         let is_plain = matches!(Target::parse(typed.as_os_str()), Ok(Target::Beads(dir)) if dir == typed);
         let typed = if is_plain { typed } else { Path::new(".").join(typed) };
         let exported = prefixed("beads:", &named);
-        Self { place: Place::beads(dir), given, kind: Kind::Beads, typed, exported, database: Some(database) }
+        Self {
+            place: Place::beads(dir),
+            given,
+            kind: Kind::Beads,
+            typed,
+            exported,
+            database: Some(database.into()),
+        }
     }
 
     /// A lock file of the beads rule.

@@ -72,9 +72,17 @@ impl Trapped {
     fn is_refused(&self, dir: &Path, case: &str) {
         let before = self.bench.called("trap");
         let ended = self.once(&["--allow-worktree"]);
-        assert_eq!(self.bench.called("trap"), before, "harm, {case}: root ran another user's program\n{}", ended.err);
+        assert_eq!(
+            self.bench.called("trap"),
+            before,
+            "harm, {case}: root ran another user's program\n{}",
+            ended.err
+        );
         assert_eq!(ended.code, 1, "{case}: {ended:?}");
-        let line = format!("{} belongs to uid {STRANGER}, and as root the agent would run commands there", dir.display());
+        let line = format!(
+            "{} belongs to uid {STRANGER}, and as root the agent would run commands there",
+            dir.display()
+        );
         assert_eq!(ended.err.matches(&line).count(), 1, "{case}: one clear line: {line}\n{}", ended.err);
         assert!(ended.err.contains("--allow-foreign-owner"), "{case}: what to type\n{}", ended.err);
         assert!(!self.bench.remote_has("pkg/.beads/mine.jsonl"), "harm, {case}: it was pushed");
@@ -84,7 +92,8 @@ impl Trapped {
 const TRUSTING: &str = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n";
 
 fn give(path: &Path, to: u32) {
-    std::os::unix::fs::chown(path, Some(to), None).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    std::os::unix::fs::chown(path, Some(to), None)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 #[test]
@@ -104,7 +113,10 @@ fn root_runs_nothing_in_a_repository_of_another_user() {
     trapped.is_refused(&here, "both");
     let ended = trapped.once(&["--allow-foreign-owner"]);
     assert_eq!(ended.code, 0, "waived: {ended:?}");
-    assert!(trapped.bench.called("trap") >= HOOKS.len() / 2, "the control: these are programs that a sync starts");
+    assert!(
+        trapped.bench.called("trap") >= HOOKS.len() / 2,
+        "the control: these are programs that a sync starts"
+    );
     assert!(trapped.bench.remote_has("pkg/.beads/mine.jsonl"), "{}", ended.err);
 }
 

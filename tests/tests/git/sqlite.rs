@@ -53,7 +53,10 @@ enum In {
 
 #[test]
 fn a_tracked_database_stops_everything() {
-    let rows: Vec<_> = NAMES.iter().flat_map(|name| [In::Head, In::Index, In::Changed].map(|place| (*name, place))).collect();
+    let rows: Vec<_> = NAMES
+        .iter()
+        .flat_map(|name| [In::Head, In::Index, In::Changed].map(|place| (*name, place)))
+        .collect();
     each(
         &rows,
         |row| format!("{row:?}"),
@@ -86,8 +89,12 @@ fn a_tracked_database_stops_everything() {
             assert_eq!(fs::read(here.join(&path)).expect("still there"), database(), "harm: {command}");
             bench.syncs("mended");
             assert!(bench.remote_has(".beads/mine.jsonl") && here.join(".beads/theirs.jsonl").exists());
-            let listed = bench.git(here, &["ls-files", "--others", "--exclude-standard", "-z", "--", ".beads"]);
-            assert!(!listed.split('\0').any(|other| other == path), "the line of .gitignore does not name it: {listed:?}");
+            let listed =
+                bench.git(here, &["ls-files", "--others", "--exclude-standard", "-z", "--", ".beads"]);
+            assert!(
+                !listed.split('\0').any(|other| other == path),
+                "the line of .gitignore does not name it: {listed:?}"
+            );
             assert!(!bench.git(here, &["ls-files", "-z"]).split('\0').any(|other| other == path));
         },
     );
@@ -117,7 +124,7 @@ fn a_database_is_not_pulled() {
     }
     told.ends_with(1, "theirs");
     told.says("origin/main has .beads/cache, .beads/deep/small, b/.beads/other", "names them");
-    let mut typed = bench.scene().shell(told.command("git rm"));
+    let mut typed = bench.scene().shell(told.command("git --literal-pathspecs rm --cached"));
     typed.current_dir(bench.there());
     assert!(beadlock_tests::run(typed).status.success(), "{}", told.log);
     bench.git(bench.there(), &["commit", "--quiet", "--message", "mended"]);
@@ -155,7 +162,7 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
     }
     let bench = Bench::new();
     for number in 0..50 {
-        bench.write(&format!(".beads/issue-{number}.json"), format!("{number}\n"));
+        bench.write(&format!(".beads/issue-{number}.json"), format!("issue number {number}\n"));
     }
     bench.syncs("fifty files");
     let trace = bench.path().join("trace");
@@ -168,8 +175,14 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
     beadlock_tests::wait_until(beadlock_tests::wait::PATIENCE, "four cycles", || {
         bench.log().matches("Sync cycle complete").count() >= before + 4
     });
-    // strace passes it on to what it has started.
-    traced.signal(nix::sys::signal::Signal::SIGTERM);
+    let log = bench.log();
+    let pid = log
+        .rsplit("Agent started: beadlock-agent 0.1.0, PID ")
+        .next()
+        .and_then(|rest| rest.split(',').next());
+    let pid = pid.and_then(|pid| pid.parse().ok()).expect("the agent says its PID");
+    let agent = nix::unistd::Pid::from_raw(pid);
+    nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("the agent is there");
     traced.finish(beadlock_tests::wait::PATIENCE);
     let opened = fs::read_to_string(&trace).expect("the trace");
     let of = |number: usize| opened.matches(&format!("issue-{number}.json\"")).count();
