@@ -64,17 +64,21 @@ impl Repository {
         let dir = escaped_path(&order.dir);
         let top = top(order)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
-        let (open, owner) = (open_dir(&top, &path)?, |open: &File, path: &Path| {
-            order.owners.check_open(open, path).map_err(Stop::Refused)
-        });
         // Before anything that could start a program of the repository's, or one that its configuration names.
-        owner(&open, &path)?;
+        let open = owned(order, &top, &path)?;
         let Ok(prefix) = order.dir.strip_prefix(&path) else {
             return Err(Stop::Refused(format!(
                 "{dir} is not below {}, where git sees it",
                 escaped_path(&path)
             )));
         };
+        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
+        if fs::symlink_metadata(path.join(".git")).is_err() {
+            return Err(Stop::Refused(format!(
+                "{} is a working tree without .git (core.worktree)",
+                escaped_path(&path)
+            )));
+        }
         let git = Git::in_open(open, path.clone());
         let where_ = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
         let answer = git.call([&["rev-parse"], &where_[..]].concat()).done()?;
@@ -86,19 +90,12 @@ impl Repository {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (git_dir, common_dir) = (real(git_dir), real(common_dir));
         for dir in [&git_dir, &common_dir] {
-            owner(&open_dir(dir, dir)?, dir)?;
+            owned(order, dir, dir)?;
         }
         if git_dir != common_dir && !order.allow_worktree {
             return Err(Stop::Refused(format!(
                 "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
                  worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
-                escaped_path(&path)
-            )));
-        }
-        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
-        if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::Refused(format!(
-                "{} is a working tree without .git (core.worktree)",
                 escaped_path(&path)
             )));
         }
@@ -274,10 +271,12 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
     Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
 }
 
-/// Opens a directory; `path` is for lines.
-fn open_dir(dir: &Path, path: &Path) -> Result<File, Stop> {
+/// Opens a directory, and refuses another user's as the database's; `path` is for lines.
+fn owned(order: &Order, dir: &Path, path: &Path) -> Result<File, Stop> {
     let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
-    opened.map_err(|error| Stop::io("cannot open", path, &error))
+    let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
+    order.owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    Ok(opened)
 }
 
 fn as_path(bytes: &[u8]) -> PathBuf {

@@ -162,7 +162,10 @@ fn an_unchanged_file_is_not_read_in_every_cycle() {
     }
     let bench = Bench::new();
     for number in 0..50 {
-        bench.write(&format!(".beads/issue-{number}.json"), format!("issue number {number}\n"));
+        bench.write(
+            &format!(".beads/issue-{number}.json"),
+            format!("{{\"id\":\"an issue, number {number}\"}}\n"),
+        );
     }
     bench.syncs("fifty files");
     let trace = bench.path().join("trace");
