@@ -220,9 +220,10 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
-    let mut order =
-        git::Order::new(database.dir.clone(), policy.allow_worktree, network, policy.cycle_timeout);
+    let (dir, timeout) = (database.dir.clone(), policy.cycle_timeout);
+    let mut order = git::Order::new(dir, policy.allow_worktree, common.owners, network, timeout);
     order.own_files.clone_from(&common.own_files);
+    order.looked = told.looked();
     let mut words = Vec::new();
     let on_line = |line: &str| match Word::parse(line) {
         Word::Output(text) => log::output(*number, &text),

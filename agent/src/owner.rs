@@ -86,7 +86,6 @@ impl Owners {
     ///
     /// # Errors
     /// Whose it is, and what to do.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the sync through git"))]
     pub(crate) fn check_open(self, dir: impl AsFd, shown: &Path) -> Result<(), String> {
         let Self::Trusted(trusted) = self else { return Ok(()) };
         let answer = trusted.doubts_owner(dir);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::database::{Database, NoDatabase};
-use beadlock_checker::{Options, system_words};
+use beadlock_checker::{Options, redirect, system_words};
 
 use crate::cli::Typed;
 use crate::config::{File, Section};
@@ -205,6 +205,8 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
             }
             replaceable.push(failure);
         }
+        // After the owners: git is asked.
+        redirect::refuse_tracked(&database).map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
         if let Some(first) = sections.insert(database.inode(), section) {
             let line = file.line(first);
             let message = format!("the same directory as the [[database]] of line {line}; leave one out");
@@ -222,6 +224,7 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
                 }
                 replaceable.push(failure);
             }
+            redirect::refuse_tracked(&database)?;
             named.push(Named { database, policy: Arc::clone(&defaults) });
         }
     }

@@ -38,6 +38,8 @@ pub struct Database {
     pub given: String,
     /// The directory that was named or found, without links; a redirect in it leads to `dir`.
     pub named: PathBuf,
+    /// The same as it was typed, absolute; a link in its place leads to `named`.
+    pub(crate) at: PathBuf,
     inode: (u64, u64),
 }
 
@@ -64,6 +66,10 @@ impl NoDatabase {
     pub fn not_for_files(path: &Path) -> Self {
         let path = escaped_path(path);
         Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
+    }
+
+    pub(crate) fn io(message: String) -> Self {
+        Self::new(Kind::Io, message)
     }
 
     pub(crate) fn usage(message: String) -> Self {
@@ -111,7 +117,9 @@ impl Database {
         let named = dir.clone();
         let dir = redirected(&absolute, dir, environment)?;
         let meta = fs::metadata(&dir).map_err(|error| unreachable(&dir, &shown, &error))?;
-        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named })
+        // Without a slash at its end, which would lead over a link.
+        let at = absolute.components().collect();
+        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at })
     }
 
     /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
@@ -338,13 +346,14 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// What beadlock itself and the daemons write beside a database: never a reason for a cycle, never committed.
-/// Any name that starts with `.exclusive-lock` or `daemon.log`, and `daemon.lock`, `daemon.pid`, `bd.sock`.
+/// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a cycle,
+/// never committed, never pulled. Any name that starts with `.exclusive-lock` or `daemon.log`, and `daemon.lock`,
+/// `daemon.pid`, `bd.sock`, [`REDIRECT`].
 pub fn is_own_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     bytes.starts_with(b".exclusive-lock")
         || bytes.starts_with(b"daemon.log")
-        || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock"].contains(&bytes)
+        || [&b"daemon.lock"[..], b"daemon.pid", b"bd.sock", REDIRECT.as_bytes()].contains(&bytes)
 }
 
 #[cfg(test)]

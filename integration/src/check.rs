@@ -102,6 +102,7 @@ impl Checked {
         (talk, request): (&Talk, &Request),
     ) -> Result<Self, Error> {
         let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        target.refuse_tracked()?;
         let options = &Options { limits: ages.for_target(&target)?, ..*options };
         target.warn(talk);
         if let Some(why) = target.nothing_to_reap().filter(|_| options.reap_proven_dead) {

@@ -51,6 +51,10 @@ pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &
         match found.and_then(|target| Ok((ages.for_target(&target)?, target))) {
             Ok((limits, target)) => {
                 target.warn(talk);
+                // The one is what stops every claim; the other is still what is there.
+                if let Err(error) = target.refuse_tracked() {
+                    talk.warn(&error.to_string());
+                }
                 let options = Options { limits, ..Options::default() };
                 let seen = Seen { look: look(&target.place, &options), target };
                 let witnesses = Witnesses::gather(&seen.look, &seen.target).by(limits);

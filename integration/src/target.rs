@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::Place;
 use beadlock_checker::database::{Database, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::target::Target;
+use beadlock_checker::{Place, redirect};
 
 use crate::claim::wait::Wait;
 use crate::environment::{Environment, unquoted};
@@ -35,6 +35,8 @@ pub struct Found {
     typed: PathBuf,
     /// The same target from wherever it is resolved.
     exported: OsString,
+    /// Of a database that was found by its name: how.
+    database: Option<Box<Database>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Found {
 
     /// A database.
     pub fn of_database(database: Database) -> Self {
-        let Database { dir, given, named, .. } = database;
+        let Database { dir, given, named, .. } = database.clone();
         // As the user knows it, where those words are the path itself.
         let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
         let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
@@ -83,7 +85,14 @@ impl Found {
         let is_plain = matches!(Target::parse(typed.as_os_str()), Ok(Target::Beads(dir)) if dir == typed);
         let typed = if is_plain { typed } else { Path::new(".").join(typed) };
         let exported = prefixed("beads:", &named);
-        Self { place: Place::beads(dir), given, kind: Kind::Beads, typed, exported }
+        Self {
+            place: Place::beads(dir),
+            given,
+            kind: Kind::Beads,
+            typed,
+            exported,
+            database: Some(database.into()),
+        }
     }
 
     /// A lock file of the beads rule.
@@ -94,14 +103,14 @@ impl Found {
         let place = Place::of_lock(path, cwd)?;
         let given = format!("lock:{}", escaped_path(path));
         let exported = prefixed("lock:", &place.path());
-        Ok(Self { place, given, kind: Kind::Lock, typed: path.to_owned(), exported })
+        Ok(Self { place, given, kind: Kind::Lock, typed: path.to_owned(), exported, database: None })
     }
 
     /// The lock called `name` in the lock directory `dir`, which need not be there; `typed` is how it was typed.
     pub fn of_tower(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Self {
         let place = Place::tower(dir, name);
         let (given, typed) = (format!("tower:{name}"), typed.map(PathBuf::from).unwrap_or_default());
-        Self { place, exported: given.clone().into(), given, kind: Kind::Tower, typed }
+        Self { place, exported: given.clone().into(), given, kind: Kind::Tower, typed, database: None }
     }
 
     /// The one lock of a directory, judged by its age; the directory need not be there.
@@ -112,7 +121,16 @@ impl Found {
         let place = Place::of_memory(dir, cwd)?;
         let given = format!("memory:{}", escaped_path(dir));
         let exported = prefixed("memory:", place.dir());
-        Ok(Self { place, given, kind: Kind::Memory, typed: dir.to_owned(), exported })
+        Ok(Self { place, given, kind: Kind::Memory, typed: dir.to_owned(), exported, database: None })
+    }
+
+    /// Refuses a database that a redirect or a link leads to which git tracks: others would choose what is claimed.
+    ///
+    /// # Errors
+    /// What to type.
+    pub fn refuse_tracked(&self) -> Result<(), Error> {
+        let Some(database) = &self.database else { return Ok(()) };
+        redirect::refuse_tracked(database).map_err(|error| not_found(&error))
     }
 
     /// Says who else may write the lock directory of a named lock: once, however many locks of it are looked at.
@@ -207,6 +225,7 @@ impl Found {
                     kind: Kind::Beads,
                     typed: dir.clone(),
                     exported: absolute.to_owned(),
+                    database: None,
                 }),
                 Ok(Target::Lock(path)) => Self::of_lock(&path, Path::new("/"))
                     .map(|found| Self { given: given.to_owned(), ..found }),

@@ -73,6 +73,7 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
         return file::waiting::wait(&target, wait, environment, talk);
     }
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    target.refuse_tracked()?;
     target.warn(talk);
     let options = Options { limits: typed.ages.for_target(&target)?, ..Options::default() };
     let wait = wait.unwrap_or_else(|| target.default_wait());

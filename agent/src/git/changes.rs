@@ -5,16 +5,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::Stop;
-use super::names::Names;
+use super::names::{Names, refuse_databases};
 use super::program::Git;
 use super::repository::Repository;
+use super::{Stop, sqlite};
 
 /// Paths from the top. In none of them is what is never committed, but for its removal from the index.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     /// To be taken as they are in the working tree.
     pub(super) present: Vec<Vec<u8>>,
+    /// The same, while it is not known what they are: git does not track them.
+    pub(super) new: Vec<Vec<u8>>,
     /// No longer there, or no longer tracked.
     pub(super) gone: Vec<Vec<u8>>,
     /// Repositories inside the database: they are not ours to commit.
@@ -23,7 +25,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// # Errors
-    /// When a merge has left its conflicts, whatever made it.
+    /// When a merge has left its conflicts, whatever made it; when what git tracks has become an SQLite database.
     pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"];
         let mut args: Vec<&OsStr> = ["status", "--porcelain=v2", "-z"].map(OsStr::new).to_vec();
@@ -31,7 +33,13 @@ impl Changes {
         let inside = repository.inside();
         args.push(OsStr::from_bytes(&inside));
         let status = repository.git.call(args).words()?;
-        Self::parse(&status, names).map_err(|paths| unmerged(repository, &paths))
+        let mut changes = Self::parse(&status, names).map_err(|paths| unmerged(repository, &paths))?;
+        let file = |path: &[u8]| repository.git.dir.join(OsStr::from_bytes(path));
+        let present = changes.present.iter().map(Vec::as_slice);
+        refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
+        changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));
+        changes.present.append(&mut changes.new);
+        Ok(changes)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -53,7 +61,7 @@ impl Changes {
                 b"? " => match rest.strip_suffix(b"/") {
                     Some(path) => changes.repositories.push(path.to_vec()),
                     None if names.is_left_out(rest) => {}
-                    None => changes.present.push(rest.to_vec()),
+                    None => changes.new.push(rest.to_vec()),
                 },
                 b"1 " => {
                     let fields = fields(8);
@@ -122,12 +130,13 @@ mod tests {
         let changes = Changes::parse(&status, &names).unwrap();
         let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
         let expected = Changes {
-            present: paths(&[b".beads/a b", b".beads/staged", b".beads/untracked again", b".beads/\xff"]),
+            present: paths(&[b".beads/a b", b".beads/staged"]),
+            new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
             repositories: paths(&[b".beads/nested"]),
         };
         assert_eq!(changes, expected);
-        assert_eq!(changes.count(), 6);
+        assert_eq!(changes.count(), 5);
         let unmerged =
             format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
         assert_eq!(Changes::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));

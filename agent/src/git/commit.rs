@@ -19,7 +19,7 @@ use super::replay;
 use super::repository::{Head, Repository};
 use super::turn::{self, Move};
 use super::word::{Word, say};
-use super::{Stop, begin, counted, lock_came};
+use super::{Stop, arriving, begin, counted, entries, lock_came};
 
 /// Commits what changed. Returns where the branch is then.
 pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
@@ -115,17 +115,26 @@ fn make(
     Ok((tree != before).then_some(commit))
 }
 
-/// What a hook has added that is not of this database.
+/// What a hook has added that is not of this database; and what has become an SQLite database since it was looked at.
 fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &str) -> Result<(), Stop> {
-    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d", before, tree];
-    let paths = repository.git.call(args).words()?;
-    let is_ours = |path: &&[u8]| repository.has(path) && !names.is_left_out(path);
-    let strange: Vec<_> = paths.iter().map(Vec::as_slice).filter(|path| !is_ours(path)).collect();
-    if strange.is_empty() {
+    let entries = entries::changed(&repository.git, before, tree)?;
+    let is_ours = |path: &[u8]| repository.has(path) && !names.is_left_out(path);
+    let strange: Vec<_> =
+        entries.iter().map(|entry| entry.path.as_slice()).filter(|path| !is_ours(path)).collect();
+    if !strange.is_empty() {
+        return Err(Stop::Refused(format!(
+            "the hook pre-commit has added {}, which is not the agent's to commit; commit that by hand",
+            repository.shown_all(strange)
+        )));
+    }
+    let databases = arriving::databases(repository, entries.iter())?;
+    if databases.is_empty() {
         return Ok(());
     }
+    let has =
+        if databases.len() == 1 { "has become an SQLite database" } else { "have become SQLite databases" };
     Err(Stop::Refused(format!(
-        "the hook pre-commit has added {}, which is not the agent's to commit; commit that by hand",
-        repository.shown_all(strange)
+        "{} {has} meanwhile; the next cycle leaves that out",
+        repository.shown_all(databases)
     )))
 }

@@ -13,6 +13,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
+use super::blobs::Shortened;
 use super::descendants::Descendants;
 use super::word::{Word, say};
 
@@ -24,6 +25,14 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What is kept of the beginning and of the end of what a program says to people.
 const KEPT: usize = 64 * 1024;
+
+/// What is kept of a program's stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    /// Of `git cat-file --batch`: how each blob begins.
+    Beginnings,
+}
 
 /// What one call has come to.
 pub(super) struct Answer {
@@ -67,14 +76,23 @@ impl Answer {
 }
 
 /// Feeds a child, reads both its streams, and waits for its end; not for who else may have the streams.
-pub(super) fn converse(child: &mut Child, stdin: Vec<u8>, bound: Option<Duration>) -> io::Result<Answer> {
+pub(super) fn converse(
+    child: &mut Child,
+    stdin: Vec<u8>,
+    bound: Option<Duration>,
+    kept: Kept,
+) -> io::Result<Answer> {
     if let Some(mut pipe) = child.stdin.take() {
         // Beside: what is longer than the pipe would wait for a child that waits for us to read.
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
     }
+    let content = match kept {
+        Kept::All => Content::Data,
+        Kept::Beginnings => Content::Blobs(Shortened::default()),
+    };
     let mut streams = [
-        child.stdout.take().map(|stream| Stream::new(stream.into(), false)).transpose()?,
-        child.stderr.take().map(|stream| Stream::new(stream.into(), true)).transpose()?,
+        child.stdout.take().map(|stream| Stream::new(stream.into(), content)).transpose()?,
+        child.stderr.take().map(|stream| Stream::new(stream.into(), Content::ForPeople)).transpose()?,
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
@@ -131,14 +149,21 @@ struct Stream {
     file: File,
     bytes: Vec<u8>,
     is_at_end: bool,
-    /// Words, and no data: of many the middle is left out.
-    is_for_people: bool,
+    content: Content,
+}
+
+/// What a stream has, and so what is kept of it.
+enum Content {
+    Data,
+    /// Of many words the middle is left out.
+    ForPeople,
+    Blobs(Shortened),
 }
 
 impl Stream {
-    fn new(stream: OwnedFd, is_for_people: bool) -> io::Result<Self> {
+    fn new(stream: OwnedFd, content: Content) -> io::Result<Self> {
         fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        Ok(Self { file: File::from(stream), bytes: Vec::new(), is_at_end: false, is_for_people })
+        Ok(Self { file: File::from(stream), bytes: Vec::new(), is_at_end: false, content })
     }
 
     fn read_what_is_there(&mut self) {
@@ -147,10 +172,7 @@ impl Stream {
             match self.file.read(&mut buffer) {
                 Ok(0) => self.is_at_end = true,
                 Ok(read) => {
-                    self.bytes.extend_from_slice(&buffer[..read]);
-                    if self.is_for_people && self.bytes.len() > 4 * KEPT {
-                        self.bytes.splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
-                    }
+                    self.keep(&buffer[..read]);
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -158,6 +180,16 @@ impl Stream {
                 Err(_) => self.is_at_end = true,
             }
             return;
+        }
+    }
+
+    fn keep(&mut self, read: &[u8]) {
+        match &mut self.content {
+            Content::Blobs(shortened) => return shortened.take(read, &mut self.bytes),
+            Content::Data | Content::ForPeople => self.bytes.extend_from_slice(read),
+        }
+        if matches!(self.content, Content::ForPeople) && self.bytes.len() > 4 * KEPT {
+            self.bytes.splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
         }
     }
 }

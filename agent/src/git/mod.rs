@@ -6,7 +6,7 @@
 //!
 //! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
 //! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a rebase
-//! in the object store, [`replay`], and one step of the working tree, [`travel`]), [`push`]. The [`index`] is changed as
+//! of what may come in ([`arriving`]) in the object store, [`replay`], and one step of the working tree, [`travel`]), [`push`]. The [`index`] is changed as
 //! git changes it, by one sync at a time ([`turn`]). What hinders it is found before anything has changed; what is ended
 //! in the middle is finished by the next sync.
 //!
@@ -16,10 +16,14 @@
 //! - It has no merges of its own: a conflict is left to a person, and so are merges and signed commits ahead.
 //! - A linked worktree and a submodule are repositories like others; what is in them is not pulled from above.
 
+mod arriving;
+mod blobs;
 mod changes;
 mod commit;
 mod conversation;
 mod descendants;
+mod embedded;
+mod entries;
 mod hooks;
 mod index;
 mod names;
@@ -30,6 +34,7 @@ mod push;
 mod replay;
 mod repository;
 mod resume;
+mod sqlite;
 pub(crate) mod told;
 mod travel;
 mod turn;
@@ -53,9 +58,13 @@ use self::turn::Turn;
 use self::upstream::Upstream;
 use self::word::say;
 pub(crate) use self::word::{BEGINNINGS, Word};
+use crate::owner::Owners;
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
+
+/// On a sync's command line: repositories of others are synced, too.
+const ANY_OWNER: &str = "any-owner";
 
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
@@ -76,17 +85,28 @@ pub(crate) struct Order {
     /// The database's directory.
     pub(crate) dir: PathBuf,
     pub(crate) allow_worktree: bool,
+    /// Whose repository may be synced.
+    pub(crate) owners: Owners,
     pub(crate) network: Network,
     /// After which it is ended.
     pub(crate) timeout: Duration,
     /// The agent's log and audit trail, which may lie in the database.
     pub(crate) own_files: Vec<PathBuf>,
+    /// The index in which every tracked file was looked at.
+    pub(crate) looked: Option<String>,
     begun: Option<Instant>,
 }
 
 impl Order {
-    pub(crate) fn new(dir: PathBuf, allow_worktree: bool, network: Network, timeout: Duration) -> Self {
-        Self { dir, allow_worktree, network, timeout, own_files: Vec::new(), begun: None }
+    pub(crate) fn new(
+        dir: PathBuf,
+        allow_worktree: bool,
+        owners: Owners,
+        network: Network,
+        timeout: Duration,
+    ) -> Self {
+        let own_files = Vec::new();
+        Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, begun: None }
     }
 
     /// The command of a cycle that does it.
@@ -97,9 +117,12 @@ impl Order {
             Network::Leave => "leave",
         };
         let worktree = if self.allow_worktree { "allow-worktree" } else { "no-worktree" };
+        let owners = if self.owners == Owners::of_this_user(true) { ANY_OWNER } else { "own" };
+        let looked = self.looked.as_deref().unwrap_or_default();
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).to_string();
         let mut command =
-            vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), millis.into()];
+            vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), owners.into()];
+        command.extend([looked.into(), millis.into()]);
         command.push(self.dir.clone().into());
         command.extend(self.own_files.iter().map(OsString::from));
         command
@@ -114,10 +137,13 @@ impl Order {
             _ => return None,
         };
         let allow_worktree = args.next()? == "allow-worktree";
+        let owners = Owners::of_this_user(args.next()? == ANY_OWNER);
+        let looked = args.next()?.into_string().ok().filter(|looked| !looked.is_empty());
         let timeout = Duration::from_millis(args.next()?.to_str()?.parse().ok()?);
         let dir = args.next()?.into();
         let own_files = args.map(PathBuf::from).collect();
-        Some(Self { dir, allow_worktree, network, timeout, own_files, begun: Some(Instant::now()) })
+        let begun = Some(Instant::now());
+        Some(Self { dir, allow_worktree, owners, network, timeout, own_files, looked, begun })
     }
 
     /// How long one talk with the remote may take: the rest is for what comes after it.
@@ -184,7 +210,9 @@ fn sync(order: &Order) -> Result<(), Stop> {
     let names = Names::of(&repository, order);
     let head = repository.head()?;
     repository.check_index()?;
-    names.refuse_tracked(&repository)?;
+    if let Some(index) = names.refuse_tracked(&repository, order.looked.as_deref())? {
+        say(&Word::Looked(index));
+    }
     let mut head = commit::commit(&repository, &names, head)?;
     let upstream = Upstream::of(&repository, &head)?;
     if order.network == Network::Leave {
@@ -283,8 +311,10 @@ mod tests {
     #[test]
     fn an_order_survives_the_command_line() {
         for network in [Network::Use, Network::UseQuietly, Network::Leave] {
-            let mut order =
-                Order::new("/x y/.beads".into(), network == Network::Use, network, Duration::from_secs(7));
+            let owners = Owners::of_this_user(network == Network::Use);
+            let (dir, timeout) = ("/x y/.beads".into(), Duration::from_secs(7));
+            let mut order = Order::new(dir, network == Network::Use, owners, network, timeout);
+            order.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
             order.own_files = vec!["/x y/.beads/sync.log".into()];
             let command = order.command();
             assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);

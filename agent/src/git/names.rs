@@ -1,14 +1,16 @@
-//! What is never committed, and never pulled over: lock files, logs, our side files, and what SQLite keeps beside a
-//! database while it is open (DESIGN 8).
+//! What is never committed, and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
+//! with what it keeps beside them while they are open.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::is_own_name;
+use beadlock_checker::database::{REDIRECT, is_own_name};
 
 use super::repository::Repository;
-use super::{Order, Stop, typed, typed_all};
+use super::{Order, Stop, sqlite, typed, typed_all};
 use crate::watch::is_own_file;
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
@@ -43,33 +45,82 @@ impl Names {
 
     /// The same for every database in the repository: each `.beads`.
     pub(super) fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
-        let path_of = |path| Path::new(OsStr::from_bytes(path));
-        let mut parts = path_of(path).components();
-        let in_another = parts.any(|part| part.as_os_str() == ".beads")
-            && parts.next().is_some_and(|first| is_own_name(first.as_os_str()));
-        in_another || self.is_left_out(path)
+        let parts: Vec<_> = Path::new(OsStr::from_bytes(path)).iter().collect();
+        let is_in_one = |pair: &[&OsStr]| pair[0] == ".beads" && is_own_name(pair[1]);
+        parts.windows(2).any(is_in_one) || self.is_left_out(path)
     }
 
-    /// Refuses while one of them is in the index: what git tracks it puts back, moves and deletes.
-    pub(super) fn refuse_tracked(&self, repository: &Repository) -> Result<(), Stop> {
+    /// Refuses while one of them, or an SQLite database, is in the index: what git tracks it puts back, moves and deletes.
+    /// What the files begin with is looked at where the index is another than when that was done the last time. Returns
+    /// how the index is known again.
+    pub(super) fn refuse_tracked(
+        &self,
+        repository: &Repository,
+        looked: Option<&str>,
+    ) -> Result<Option<String>, Stop> {
+        let index = index_now(repository);
         let inside = OsStr::from_bytes(&repository.inside()).to_owned();
         let tracked = repository
             .git
             .call(["ls-files", "-z", "--cached", "--"].map(OsStr::new).into_iter().chain([&*inside]));
         let tracked = tracked.words()?;
-        let tracked: Vec<_> =
-            tracked.iter().map(Vec::as_slice).filter(|path| self.is_left_out(path)).collect();
-        if tracked.is_empty() {
-            return Ok(());
+        self.refuse_names(repository, &tracked)?;
+        if index.is_none() || index.as_deref() != looked {
+            let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(OsStr::from_bytes(path)));
+            let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
+            refuse_databases(repository, &databases)?;
         }
+        Ok(index)
+    }
+
+    fn refuse_names(&self, repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+        let tracked = tracked.iter().map(Vec::as_slice).filter(|path| self.is_left_out(path));
+        let (redirects, live): (Vec<_>, Vec<_>) = tracked.partition(|path| self.is_redirect(path));
+        let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
+            (false, _) => (live, "a pull would delete a live lock or damage an open database"),
+            (true, false) => (redirects, "everybody who may push would decide where the database is"),
+            (true, true) => return Ok(()),
+        };
         Err(Stop::Refused(format!(
-            "{} tracked by git, and a pull would delete a live lock or damage an open database; type: git -C {} rm \
-             --cached -- {}",
-            is_or_are(&repository.shown_all(tracked.iter().copied()), tracked.len()),
+            "{} tracked by git, and {why}; type: git -C {} rm --cached -- {}",
+            is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
             typed(&repository.git.dir),
-            typed_all(&tracked)
+            typed_all(&paths)
         )))
     }
+
+    fn is_redirect(&self, path: &[u8]) -> bool {
+        Path::new(OsStr::from_bytes(path)).starts_with(self.prefix.join(REDIRECT))
+    }
+}
+
+/// Refuses where git tracks SQLite databases.
+pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), Stop> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let begins = if paths.len() == 1 { "begins as an SQLite database" } else { "begin as SQLite databases" };
+    let line = |path: &&[u8]| {
+        let path = Path::new(OsStr::from_bytes(path));
+        sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
+    };
+    Err(Stop::Refused(format!(
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: git -C {} \
+         --literal-pathspecs rm --cached -- {} && printf '\\n%s\\n' {} >>{}",
+        is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
+        typed(&repository.git.dir),
+        typed_all(paths),
+        typed_all(&paths.iter().map(line).collect::<Vec<_>>()),
+        typed(&repository.database.join(".gitignore"))
+    )))
+}
+
+/// How the index is known: another one has another inode, or was written at another time.
+fn index_now(repository: &Repository) -> Option<String> {
+    let meta = fs::symlink_metadata(repository.index()).ok()?;
+    let (written, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    let numbers = format!("{}.{}.{}", meta.dev(), meta.ino(), meta.size());
+    Some(format!("{numbers}.{}.{}.{}.{}", written.0, written.1, changed.0, changed.1))
 }
 
 fn is_or_are(paths: &str, count: usize) -> String {
@@ -97,6 +148,7 @@ mod tests {
             "daemon.lock",
             "daemon.pid",
             "bd.sock",
+            "redirect",
             "beads.db-wal",
             "sub/x.db-shm",
             "beads.db-journal",
@@ -114,6 +166,7 @@ mod tests {
         let at_top = Names { prefix: PathBuf::new(), own: Vec::new() };
         assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
         assert!(!names.is_left_out_anywhere(b"b/.beads/x") && !names.is_left_out_anywhere(b"b/daemon.log"));
+        assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));
         assert!(at_top.is_left_out(b".exclusive-lock") && !at_top.is_left_out(b"issues.jsonl"));
     }
 }

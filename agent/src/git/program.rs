@@ -2,7 +2,9 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +12,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped;
+use beadlock_checker::git::MISLEADING;
 use beadlock_checker::{sys, system_words};
 use nix::sys::signal::Signal;
 
 use super::Stop;
-use super::conversation::{Answer, converse};
+use super::conversation::{Answer, Kept, converse};
 
 /// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -25,27 +28,6 @@ pub(super) fn end_in_order() {
     // Without it SIGTERM ends the sync as it stands, and the next one clears up.
     let _ = signal_hook::flag::register(Signal::SIGTERM as i32, Arc::clone(ending));
 }
-
-/// What would make git work on another repository than the one it is started in.
-const MISLEADING: [&str; 17] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-    "GIT_INDEX_FILE",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_NAMESPACE",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_QUARANTINE_PATH",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
-];
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
 const SETTINGS: [&str; 12] = [
@@ -69,6 +51,8 @@ const SETTINGS: [&str; 12] = [
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) dir: PathBuf,
+    /// The same directory, open: git starts there, whatever the path leads to by then.
+    open: Option<Arc<File>>,
     /// For `GIT_SSH_COMMAND`, where it is known.
     ssh: Option<OsString>,
 }
@@ -79,11 +63,24 @@ pub(super) struct Call {
     name: String,
     stdin: Vec<u8>,
     bound: Option<Duration>,
+    kept: Kept,
 }
 
 impl Git {
     pub(super) fn in_dir(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), ssh: None }
+        Self { dir: dir.to_owned(), open: None, ssh: None }
+    }
+
+    /// In a directory that is open; `dir` is for lines.
+    pub(super) fn in_open(open: File, dir: PathBuf) -> Self {
+        Self { dir, open: Some(Arc::new(open)), ssh: None }
+    }
+
+    /// Where git starts.
+    fn place(&self) -> PathBuf {
+        let of_open = |open: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        // Where there is no /proc, the path.
+        self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
     }
 
     /// From here on for the network: ssh asks nobody either, whatever command for it is configured.
@@ -119,7 +116,7 @@ impl Git {
         if let Some(ssh) = &self.ssh {
             command.env("GIT_SSH_COMMAND", ssh);
         }
-        command.current_dir(&self.dir).arg("--no-pager");
+        command.current_dir(self.place()).arg("--no-pager");
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }
@@ -129,7 +126,7 @@ impl Git {
             command.arg(arg);
             name = format!("{name} {}", escaped(&arg.to_string_lossy()));
         }
-        Call { command, name, stdin: Vec::new(), bound: None }
+        Call { command, name, stdin: Vec::new(), bound: None, kept: Kept::All }
     }
 
     /// What a call prints that must succeed, without its last newline.
@@ -153,6 +150,12 @@ impl Call {
     /// It is ended when it takes longer.
     pub(super) fn within(mut self, bound: Duration) -> Self {
         self.bound = Some(bound);
+        self
+    }
+
+    /// Of `cat-file --batch`: only how each blob begins is kept.
+    pub(super) fn beginnings(mut self) -> Self {
+        self.kept = Kept::Beginnings;
         self
     }
 
@@ -180,7 +183,8 @@ impl Call {
             }
             _ => failed(error),
         })?;
-        let answer = converse(&mut child, std::mem::take(&mut self.stdin), self.bound).map_err(failed);
+        let answer =
+            converse(&mut child, std::mem::take(&mut self.stdin), self.bound, self.kept).map_err(failed);
         if answer.is_err() {
             let _ = child.kill();
             let _ = child.wait();

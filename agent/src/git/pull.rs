@@ -14,7 +14,7 @@ use super::travel;
 use super::turn::{Move, Turn};
 use super::upstream::{Distance, Upstream};
 use super::word::{Word, say};
-use super::{Order, Stop, by_hand, counted, typed_all};
+use super::{Order, Stop, arriving, by_hand, counted};
 
 /// Puts the branch on top of what the upstream has: `commit`. Returns where it is then.
 ///
@@ -33,7 +33,7 @@ pub(super) fn pull(
     let to = replay(repository, &head.commit, commit, upstream.name())?;
     let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to };
     // In what comes of it: one that is untracked by a commit here may still be there.
-    refuse_tracked(repository, names, upstream, &way)?;
+    arriving::refuse(repository, names, upstream, &way)?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
@@ -71,29 +71,6 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     }
     let paths = repository.shown_all(changed.iter().map(Vec::as_slice));
     Err(Stop::Nothing(format!("Not pulling: uncommitted changes outside .beads ({paths})")))
-}
-
-/// A pull would put these into the working tree, over whatever is there.
-fn refuse_tracked(
-    repository: &Repository,
-    names: &Names,
-    upstream: &Upstream,
-    way: &Move,
-) -> Result<(), Stop> {
-    let args =
-        ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d", &way.from, &way.to];
-    let mut tracked = repository.git.call(args).words()?;
-    tracked.retain(|path| names.is_left_out_anywhere(path));
-    if tracked.is_empty() {
-        return Ok(());
-    }
-    Err(Stop::Refused(format!(
-        "{} has {}, and a pull would put it over what is live here; where that was committed, type: git rm --cached -- \
-         {}",
-        upstream.name(),
-        repository.shown_all(tracked.iter().map(Vec::as_slice)),
-        typed_all(&tracked)
-    )))
 }
 
 /// The upstream has commits no more that this branch was built on: to put them back would be as wrong as to drop them.

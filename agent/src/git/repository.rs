@@ -1,8 +1,9 @@
 //! Where a database lies: its repository, the branch, and what is in progress there.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
+use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::changes::unmerged;
 use super::program::Git;
-use super::{Order, Stop, typed};
+use super::{Order, Stop, embedded, typed};
 
 /// A repository with a branch that can be committed to.
 #[derive(Debug)]
@@ -55,52 +57,48 @@ const IN_PROGRESS: [(&str, &str); 7] = [
 ];
 
 impl Repository {
-    /// The repository that the database lies in, when it may be synced.
+    /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
+    /// database, which is where a cycle's command is started: never from inside.
     pub(super) fn find(order: &Order) -> Result<Self, Stop> {
+        embedded::refuse(&order.dir)?;
         let dir = escaped_path(&order.dir);
-        let git = Git::in_dir(&order.dir);
-        let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree"];
-        let answer = git.call([&["rev-parse"], &what[..]].concat()).in_english().run()?;
-        if !answer.status.success() {
-            if answer.last_line().starts_with("not a git repository") {
-                return Err(Stop::Nothing(format!("Nothing to sync: {dir} is in no git repository")));
-            }
-            answer.show();
-            return Err(Stop::Refused(format!("git does not work in {dir}: {}", answer.last_line())));
+        let top = top(order)?;
+        let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+        // Before anything that could start a program of the repository's, or one that its configuration names.
+        let open = owned(order, &top, &path)?;
+        let Ok(prefix) = order.dir.strip_prefix(&path) else {
+            return Err(Stop::Refused(format!(
+                "{dir} is not below {}, where git sees it",
+                escaped_path(&path)
+            )));
+        };
+        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
+        if fs::symlink_metadata(path.join(".git")).is_err() {
+            return Err(Stop::Refused(format!(
+                "{} is a working tree without .git (core.worktree)",
+                escaped_path(&path)
+            )));
         }
-        if answer.stdout != b"false\nfalse\ntrue\n" {
-            let why = format!("Nothing to sync: {dir} is in no working tree of a git repository");
-            return Err(Stop::Nothing(why));
-        }
-        let where_ = ["--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+        let git = Git::in_open(open, path.clone());
+        let where_ = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
         let answer = git.call([&["rev-parse"], &where_[..]].concat()).done()?;
-        let paths: Vec<_> = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n').map(path).collect();
-        let [top, git_dir, common_dir] = paths.as_slice() else {
+        let paths: Vec<_> =
+            answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n').map(as_path).collect();
+        let [git_dir, common_dir] = paths.as_slice() else {
             return Err(Stop::Refused(format!("the path of the repository of {dir} has a line break in it")));
         };
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let (top, git_dir, common_dir) = (real(top), real(git_dir), real(common_dir));
-        let Ok(prefix) = order.dir.strip_prefix(&top) else {
-            return Err(Stop::Refused(format!(
-                "{dir} is not below {}, where git sees it",
-                escaped_path(&top)
-            )));
-        };
+        let (git_dir, common_dir) = (real(git_dir), real(common_dir));
+        for dir in [&git_dir, &common_dir] {
+            owned(order, dir, dir)?;
+        }
         if git_dir != common_dir && !order.allow_worktree {
             return Err(Stop::Refused(format!(
                 "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
                  worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
-                escaped_path(&top)
+                escaped_path(&path)
             )));
         }
-        // With core.worktree it may be any directory, and git started in there finds another repository, or none.
-        if fs::symlink_metadata(top.join(".git")).is_err() {
-            return Err(Stop::Refused(format!(
-                "{} is a working tree without .git (core.worktree)",
-                escaped_path(&top)
-            )));
-        }
-        let git = Git::in_dir(&top);
         Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: order.dir.clone() })
     }
 
@@ -185,6 +183,12 @@ impl Repository {
         Path::new(OsStr::from_bytes(path)).starts_with(&self.prefix)
     }
 
+    /// A path from the top is in a database, this one or another.
+    pub(super) fn has_anywhere(&self, path: &[u8]) -> bool {
+        let mut above = Path::new(OsStr::from_bytes(path)).ancestors().skip(1);
+        self.has(path) || above.any(|dir| dir.file_name() == Some(OsStr::new(".beads")))
+    }
+
     /// The top directory, for a line.
     pub(super) fn top(&self) -> String {
         escaped_path(&self.git.dir)
@@ -241,6 +245,40 @@ pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
     format!("{} has been there for {}: another git is at work{what_to_do}", escaped_path(lock), shown(age))
 }
 
-fn path(bytes: &[u8]) -> PathBuf {
+/// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for each
+/// step. To find it git starts nothing.
+fn top(order: &Order) -> Result<PathBuf, Stop> {
+    let dir = escaped_path(&order.dir);
+    let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];
+    // What merely looks like a repository does not count as one.
+    let explicit = ["-c", "safe.bareRepository=explicit", "rev-parse"];
+    let answer = Git::in_dir(Path::new(".")).call([&explicit, &what[..]].concat()).in_english().run()?;
+    if !answer.status.success() {
+        let why = answer.last_line();
+        if why.starts_with("not a git repository") {
+            return Err(Stop::Nothing(format!("Nothing to sync: {dir} is in no git repository")));
+        }
+        if why.starts_with("cannot use bare repository") {
+            return Err(embedded::around(order.dir.parent().unwrap_or(&order.dir)));
+        }
+        answer.show();
+        return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
+    }
+    let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
+        let why = format!("Nothing to sync: {dir} is in no working tree of a git repository");
+        return Err(Stop::Nothing(why));
+    };
+    Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
+}
+
+/// Opens a directory, and refuses another user's as the database's; `path` is for lines.
+fn owned(order: &Order, dir: &Path, path: &Path) -> Result<File, Stop> {
+    let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
+    let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
+    order.owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    Ok(opened)
+}
+
+fn as_path(bytes: &[u8]) -> PathBuf {
     std::ffi::OsString::from_vec(bytes.to_vec()).into()
 }

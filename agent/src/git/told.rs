@@ -18,6 +18,8 @@ pub(crate) struct Told {
     /// What was said in the last cycle, and not because it was new.
     notices: BTreeSet<String>,
     outage: Option<Outage>,
+    /// The index in which every file was looked at.
+    looked: Option<String>,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,11 @@ impl Told {
         }
     }
 
+    /// The index that the next sync need not look at again.
+    pub(crate) fn looked(&self) -> Option<String> {
+        self.looked.clone()
+    }
+
     /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.
     pub(crate) fn hear(&mut self, network: Network, words: &[Word], now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
@@ -50,6 +57,7 @@ impl Told {
                     }
                     notices.insert(text.clone());
                 }
+                Word::Looked(index) => self.looked = Some(index.clone()),
                 Word::Unreachable(why) => lines.extend(self.unreachable(why, now)),
                 _ => {}
             }

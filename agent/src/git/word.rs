@@ -21,6 +21,8 @@ pub(crate) enum Word {
     Pushed(String),
     /// Something is not done, and why; said once for as long as it stays so.
     Notice(String),
+    /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
+    Looked(String),
     /// The remote answers.
     Reached,
     /// It does not, or refuses what it is given: to be tried again later.
@@ -70,7 +72,7 @@ pub(super) fn say(word: &Word) {
         Word::Notice(text) => put(&Word::Notice(cut(text))),
         Word::Unreachable(text) => put(&Word::Unreachable(cut(text))),
         Word::Refused(text) => put(&Word::Refused(cut(text))),
-        Word::Reached | Word::Done => put(word),
+        Word::Looked(_) | Word::Reached | Word::Done => put(word),
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! What cannot be read says nothing: a database that was found there before, stays. It is gone when its `.beads` is.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use beadlock_checker::database::{Database, Environment, REDIRECT};
+use beadlock_checker::database::{Database, Environment, NoDatabase, REDIRECT};
+use beadlock_checker::redirect::{self, Lead};
 use beadlock_checker::{facts, system_words};
 
 use super::Ground;
@@ -30,6 +31,8 @@ pub(crate) struct Found {
     /// The `.beads`, which may be a link, or have a redirect in it.
     at: PathBuf,
     pub(crate) database: Database,
+    /// What led there.
+    lead: Lead,
 }
 
 impl Found {
@@ -88,7 +91,8 @@ fn look_at(
     stop: &AtomicBool,
 ) -> Option<Look> {
     let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    let mut seen = Seen { owners: ground.owners, before, found, unread, troubles };
+    let (asked, accepted) = (HashMap::new(), HashMap::new());
+    let mut seen = Seen { owners: ground.owners, before, found, unread, troubles, asked, accepted };
     let mut walked = Vec::new();
     for root in &ground.roots {
         match fs::canonicalize(root) {
@@ -133,13 +137,17 @@ struct Seen<'a> {
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
     troubles: BTreeSet<Trouble>,
+    /// What git was asked about below this root, by the last look and by this one.
+    asked: HashMap<PathBuf, Lead>,
+    accepted: HashMap<PathBuf, Lead>,
 }
 
 impl Seen<'_> {
     /// Everything below one root. `None` when it was told to stop.
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top().to_owned();
-        walk.go(now, stop, |told| match told {
+        self.asked = std::mem::take(&mut walk.accepted);
+        let whole = walk.go(now, stop, |told| match told {
             Told::Beads(_, Some(known)) if known.root == root => {
                 self.found.push(Arc::clone(known));
                 None
@@ -154,7 +162,9 @@ impl Seen<'_> {
                 }
                 None
             }
-        })
+        });
+        walk.accepted = std::mem::take(&mut self.accepted);
+        whole
     }
 
     /// A root or a directory could not be read. Where there is nothing, nothing stays.
@@ -175,10 +185,26 @@ impl Seen<'_> {
             self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
             return None;
         }
-        let is_itself = found.at == found.database.dir;
+        if let Err(why) = self.refuse_tracked(&found) {
+            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+            return None;
+        }
+        let is_itself = found.at == found.database.dir && found.lead.is_none();
         let is_remembered = is_itself.then(|| Arc::clone(&found));
         self.found.push(found);
         is_remembered
+    }
+
+    /// Git is asked about a redirect or a link once, and again when it has changed or was refused.
+    fn refuse_tracked(&mut self, found: &Found) -> Result<(), NoDatabase> {
+        if found.lead.is_none() {
+            return Ok(());
+        }
+        if self.asked.get(&found.at) != Some(&found.lead) {
+            redirect::refuse_tracked(&found.database)?;
+        }
+        self.accepted.insert(found.at.clone(), found.lead);
+        Ok(())
     }
 
     fn known(&self, root: &Path, at: &Path) -> Option<&Arc<Found>> {
@@ -198,7 +224,10 @@ impl Seen<'_> {
             }
         }
         match Database::named(at, &Environment::default()).and_then(Database::to_stay_with) {
-            Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
+            Ok(database) => {
+                let lead = Lead::of(&database);
+                Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database, lead }))
+            }
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Err(error) => {
                 self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));

@@ -6,6 +6,7 @@
 //! A time is trusted on a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began:
 //! what comes later may come within the same tick of the clock.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use beadlock_checker::redirect::Lead;
 use beadlock_checker::{FileSystem, Reach};
 
 use super::look::Found;
@@ -37,6 +39,8 @@ pub(crate) struct Walk {
     /// Without links.
     top: PathBuf,
     tree: Node,
+    /// What leads elsewhere, by its `.beads`, and was found not to be tracked by git.
+    pub(super) accepted: HashMap<PathBuf, Lead>,
 }
 
 /// A directory.
@@ -86,7 +90,7 @@ pub(super) enum Told<'a> {
 impl Walk {
     /// Nothing has been read yet. `top` is a path without links.
     pub(super) fn new(top: PathBuf) -> Self {
-        Self { top, tree: Node::default() }
+        Self { top, tree: Node::default(), accepted: HashMap::new() }
     }
 
     /// Where it begins.

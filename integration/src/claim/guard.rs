@@ -43,13 +43,15 @@ enum On {
 
 impl On {
     fn found(&self, environment: &Environment) -> Result<Found, Error> {
-        match self {
+        let found = match self {
             Self::Database(dir) => {
                 let database = Database::named(dir, &environment.of_database());
-                Ok(Found::of_database(database.map_err(|error| target::not_found(&error))?))
+                Found::of_database(database.map_err(|error| target::not_found(&error))?)
             }
-            Self::Target(text) => target::of_a_process(Found::resolve(text.as_deref(), environment)?),
-        }
+            Self::Target(text) => target::of_a_process(Found::resolve(text.as_deref(), environment)?)?,
+        };
+        found.refuse_tracked()?;
+        Ok(found)
     }
 }
 

@@ -104,6 +104,7 @@ impl Skipped {
 
 fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<End, NotRun> {
     let target = Found::resolve(typed.target.as_deref(), environment)?;
+    target.refuse_tracked()?;
     if !target.has_cycles() {
         let message = format!(
             "{} has no sync cycles, only a beads database has; to run a command under this lock, type: \

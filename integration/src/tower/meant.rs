@@ -43,7 +43,7 @@ impl Meant {
     /// means something to named locks alone; `instead` one that means nothing to them, and what does.
     ///
     /// # Errors
-    /// As [`Found::resolve`], [`Wanted::resolve`] and [`Wanted::fields`].
+    /// As [`Found::resolve`], [`Found::refuse_tracked`], [`Wanted::resolve`] and [`Wanted::fields`].
     pub fn resolve(
         target: Option<&OsStr>,
         typed: &Typed,
@@ -55,6 +55,9 @@ impl Meant {
             (None, Some(_)) => None,
             _ => Some(Found::resolve(target, environment)?),
         };
+        if let Some(found) = &found {
+            found.refuse_tracked()?;
+        }
         let named = match &found {
             None => None,
             Some(found) => match found.lock_name() {

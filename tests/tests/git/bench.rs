@@ -285,7 +285,7 @@ impl Bench {
             &self.here,
             &["status", "--porcelain", "--untracked-files=all", "--", ".beads", ":!*daemon.log*"],
         );
-        let is_own = |line: &&str| OWN.iter().any(|name| line.ends_with(name));
+        let is_own = |line: &&str| OWN.iter().chain(&["/redirect"]).any(|name| line.ends_with(name));
         let left: Vec<_> = status.lines().filter(|line| !is_own(line)).collect();
         assert!(left.is_empty(), "{case}: not committed: {left:?}; log:\n{log}");
         let head = self.git(&self.here, &["rev-parse", "HEAD"]);

@@ -21,12 +21,6 @@ const ROWS: &[Row] = &[
         there: "git rm -qr .beads; echo x >.beads",
     },
     Row {
-        name: "the database becomes a link",
-        first: ":",
-        here: "mkdir ../other",
-        there: "git rm -qr .beads; ln -s ../other .beads",
-    },
-    Row {
         name: "another database becomes a file",
         first: "mkdir -p sub/.beads; echo 1 >sub/.beads/issues.jsonl; echo '*.db' >sub/.beads/.gitignore",
         here: "echo database >sub/.beads/beads.db",

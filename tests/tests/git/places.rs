@@ -168,7 +168,7 @@ fn a_redirect_into_another_repository() {
     write(&elsewhere.join(".beads/redirect"), "../here/.beads\n");
     write(&elsewhere.join("file"), "theirs\n");
     bench.git(&elsewhere, &["init", "--quiet"]);
-    bench.git(&elsewhere, &["add", "."]);
+    bench.git(&elsewhere, &["add", "file"]);
     bench.git(&elsewhere, &["commit", "--quiet", "--message", "first"]);
     write(&elsewhere.join(".beads/other"), "uncommitted\n");
     let snapshot = || crate::snapshot::Snapshot::take(&elsewhere, String::new(), String::new());
@@ -184,41 +184,29 @@ fn a_redirect_into_another_repository() {
     assert!(bench.remote_has(".beads/mine.jsonl"));
 }
 
-/// `.beads` is a repository of its own: it is synced, the one around it is left alone.
+/// `.beads` is a repository of its own: neither that one nor the one around it is synced, and what to do is said.
 #[test]
 fn a_repository_of_its_own() {
     let bench = Bench::new();
     let beads = bench.here().join(".beads");
     bench.git(bench.here(), &["rm", "--quiet", "--cached", "-r", ".beads"]);
     bench.shell("echo .beads >.gitignore; git add .gitignore; git commit -qm own; git push -q");
-    bench.git(bench.path(), &["init", "--quiet", "--bare", "own.git"]);
-    let own = bench.path().join("own.git");
     bench.git(&beads, &["init", "--quiet"]);
     bench.git(&beads, &["add", "issues.jsonl"]);
     bench.git(&beads, &["commit", "--quiet", "--message", "first"]);
-    bench.git(&beads, &["remote", "add", "origin", &own.to_string_lossy()]);
-    bench.git(&beads, &["push", "--quiet", "--set-upstream", "origin", "main"]);
     bench.write(".beads/mine.jsonl", "{}\n");
     bench.write("src/x.rs", "uncommitted\n");
-    let head = bench.git(bench.here(), &["rev-parse", "HEAD"]);
+    let before = bench.snapshot();
     let told = bench.once();
-    assert_eq!(bench.git(bench.here(), &["rev-parse", "HEAD"]), head, "harm: the repository around it");
-    assert_eq!(
-        bench.git(bench.here(), &["status", "--porcelain"]),
-        " M src/x.rs",
-        "harm: the repository around it"
-    );
+    bench.untouched_since(&before, Allowed::Nothing, "a repository of its own");
+    told.ends_with(1, "a repository of its own");
+    told.says("/.beads has a git repository of its own (.git), which is never used", "of its own");
     if is_naive() {
         return;
     }
-    assert_eq!(
-        bench.git(&own, &["ls-tree", "--name-only", "main"]),
-        "issues.jsonl\nmine.jsonl",
-        "{}",
-        told.log
-    );
-    let tracked = bench.git(&beads, &["ls-files"]);
-    assert!(!tracked.contains("daemon.log"), "harm: {tracked}");
+    assert_eq!(bench.shell(told.command("mv ")).code, 0, "{}", told.log);
+    bench.once().ends_with(0, "moved away");
+    assert!(!bench.git(bench.here(), &["ls-files"]).contains(".beads"), "what is ignored is not committed");
 }
 
 /// Who ignores `.beads` does not want it committed.

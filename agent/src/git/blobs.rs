@@ -1,0 +1,102 @@
+//! How blobs begin: git prints them whole, and of each the first bytes are kept. So a large one needs no memory.
+
+use super::Stop;
+use super::program::Git;
+
+/// How much of a blob is kept.
+pub(super) const BEGINNING: usize = 16;
+
+/// How each of these blobs begins, in their order.
+pub(super) fn beginnings<'a>(
+    git: &Git,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<Vec<u8>>, Stop> {
+    let asked: String = ids.into_iter().flat_map(|id| [id, "\n"]).collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answer = git.call(["cat-file", "--batch"]).stdin(asked.as_bytes()).beginnings().done()?;
+    let beginnings = parse(&answer.stdout);
+    if beginnings.len() != asked.lines().count() {
+        return Err(Stop::Refused("git cat-file has not shown every file that was asked for".to_owned()));
+    }
+    Ok(beginnings)
+}
+
+fn parse(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut beginnings = Vec::new();
+    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
+        let kept = size(head).map_or(0, |size| size.min(BEGINNING as u64) as usize).min(rest.len());
+        beginnings.push(rest[..kept].to_vec());
+        bytes = &rest[kept..];
+    }
+    beginnings
+}
+
+/// Of `ID blob SIZE`. `None`: it is not there.
+fn size(head: &[u8]) -> Option<u64> {
+    let mut fields = std::str::from_utf8(head).ok()?.split(' ');
+    fields.nth(2)?.parse().ok()
+}
+
+/// What `cat-file --batch` prints, shortened as it comes: `ID blob SIZE`, a newline, the beginning of the blob.
+#[derive(Debug, Default)]
+pub(super) struct Shortened {
+    head: Vec<u8>,
+    /// Of a blob: what is still to be kept, and what is still to come, with the newline at its end.
+    blob: Option<(usize, u64)>,
+}
+
+impl Shortened {
+    /// Adds to `kept` what is to be kept of the next bytes.
+    pub(super) fn take(&mut self, mut bytes: &[u8], kept: &mut Vec<u8>) {
+        while !bytes.is_empty() {
+            if let Some((to_keep, left)) = &mut self.blob {
+                let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let (content, rest) = bytes.split_at(here);
+                let wanted = (*to_keep).min(content.len());
+                kept.extend_from_slice(&content[..wanted]);
+                (*to_keep, *left) = (*to_keep - wanted, *left - here as u64);
+                if *left == 0 {
+                    self.blob = None;
+                }
+                bytes = rest;
+                continue;
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let (head, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+            self.head.extend_from_slice(head);
+            bytes = rest;
+            if let Some(head) = self.head.strip_suffix(b"\n") {
+                let size = size(head);
+                self.blob = size.map(|size| (size.min(BEGINNING as u64) as usize, size.saturating_add(1)));
+                kept.append(&mut self.head);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_are_kept_wherever_the_pieces_end() {
+        let long = vec![b'\n'; 100];
+        let printed =
+            [&b"a1 blob 100\n"[..], &long, b"\nb2 missing\nc3 blob 0\n\nd4 blob 3\nx\ny\n"].concat();
+        for piece in 1..printed.len() {
+            let (mut shortened, mut kept) = (Shortened::default(), Vec::new());
+            for part in printed.chunks(piece) {
+                shortened.take(part, &mut kept);
+            }
+            let beginnings = parse(&kept);
+            assert_eq!(
+                beginnings,
+                [vec![b'\n'; BEGINNING], Vec::new(), Vec::new(), b"x\ny".to_vec()],
+                "{piece}"
+            );
+        }
+    }
+}

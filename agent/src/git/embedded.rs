@@ -1,0 +1,78 @@
+//! A repository inside a database: git that is started in there takes it for the one to work on, and goes past the real
+//! index. It is never used; one of bare files comes as easily as any file, by a pull.
+
+use std::fs;
+use std::path::Path;
+
+use beadlock_checker::escape::escaped_path;
+
+use super::{Stop, typed};
+
+/// The names by which git knows a repository: always the first, and either the next two or the last.
+pub(super) const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+/// What makes a directory a repository to git, of what it has; nothing when it is none.
+pub(super) fn parts(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let [head, objects, refs, common] = NAMES;
+    match (has(head), has(objects) && has(refs), has(common)) {
+        (true, true, _) => vec![head, objects, refs],
+        (true, false, true) => vec![head, common],
+        _ => Vec::new(),
+    }
+}
+
+/// Something of this name is in the directory.
+pub(super) fn is_in(dir: &Path, name: &str) -> bool {
+    fs::symlink_metadata(dir.join(name)).is_ok()
+}
+
+/// Refuses while there is one in the database.
+pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
+    let shown = escaped_path(database);
+    if is_in(database, ".git") {
+        let aside = database.parent().unwrap_or(database).join("beads.git");
+        return Err(Stop::Refused(format!(
+            "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; sync \
+             that one with --exec, or move it away; type: mv {} {}",
+            typed(&database.join(".git")),
+            typed(&aside)
+        )));
+    }
+    let parts = parts(|name| is_in(database, name));
+    if parts.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Refused(format!(
+        "{shown} has the files of a git repository in it ({}), and git started there would use that one; type: mv {} {}",
+        parts.join(", "),
+        typed(&database.join("HEAD")),
+        typed(&database.join("HEAD.aside"))
+    )))
+}
+
+/// The directory above the database looks like a repository itself, and hides the real one.
+pub(super) fn around(dir: &Path) -> Stop {
+    let parts = parts(|name| is_in(dir, name)).join(", ");
+    Stop::Refused(format!(
+        "{} has the files of a git repository in it ({parts}): git takes it for a bare one; move these files, or the \
+         database, elsewhere",
+        escaped_path(dir)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_takes_for_a_repository() {
+        let of = |names: &[&str]| parts(|name| names.contains(&name));
+        assert_eq!(of(&["HEAD", "config", "objects", "refs"]), ["HEAD", "objects", "refs"]);
+        assert_eq!(of(&["HEAD", "commondir"]), ["HEAD", "commondir"]);
+        for names in
+            [&["HEAD", "config", "objects"][..], &["objects", "refs", "commondir"], &["HEAD", "refs"]]
+        {
+            assert!(of(names).is_empty(), "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The one question that is put to the `git` program here: whether it tracks a file.
+//!
+//! The answer comes from the index alone, and git starts no program for it: no file system monitor, no transport, no
+//! hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
+//! [`PATIENCE`] is ended, and a git that fails has not said no.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::duration::shown;
+use crate::error::words;
+use crate::escape::escaped;
+use crate::sys;
+
+/// Variables that make git work on another repository, index or working tree than those of its working directory.
+pub const MISLEADING: [&str; 17] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// For how long an answer is waited for. It takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is kept of each stream; the rest is read and thrown away.
+const KEPT: usize = 64 * 1024;
+
+/// Whether git tracks a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tracked {
+    /// It does not, or there is no repository, or no git.
+    No,
+    /// It does.
+    Yes,
+    /// Git did not say, and why.
+    Unknown(String),
+}
+
+/// Whether git, started in `dir`, tracks the file `path`, which is relative to it. Upper and lower case are the same: a
+/// file system may see it so.
+pub(crate) fn tracks(dir: &Path, path: &Path) -> Tracked {
+    tracks_within(PATIENCE, dir, path)
+}
+
+fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
+    let mut child = match question(dir, path).spawn() {
+        Ok(child) => child,
+        // The directory is there, so what is missing is the program.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => return Tracked::No,
+        Err(error) => return Tracked::Unknown(words(&error)),
+    };
+    match hear(&mut child, patience) {
+        Ok(answer) => answer.judged(path),
+        Err(why) => {
+            let _ = child.kill();
+            // One that hangs in a file system ends when that answers; it is not waited for.
+            let _ = thread::Builder::new().spawn(move || child.wait());
+            Tracked::Unknown(why)
+        }
+    }
+}
+
+fn question(dir: &Path, path: &Path) -> Command {
+    let mut command = Command::new("git");
+    for name in MISLEADING.iter().chain(&["GIT_CEILING_DIRECTORIES"]) {
+        command.env_remove(name);
+    }
+    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
+    // Where objects are missing, they stay missing: to fetch them git would start what its configuration names.
+    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
+    command.env("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
+    let mut spec = OsString::from(":(icase,literal)");
+    spec.push(path);
+    command.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "safe.bareRepository=explicit",
+        "ls-files",
+        "-z",
+        "--",
+    ]);
+    command.arg(spec).current_dir(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    sys::end_with_this_thread(&mut command);
+    command
+}
+
+/// What git has said.
+struct Answer {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Answer {
+    fn judged(&self, path: &Path) -> Tracked {
+        let path = path.as_os_str().as_bytes();
+        // What lies below a directory of that name is listed, too.
+        if self.stdout.split(|byte| *byte == 0).any(|listed| listed.eq_ignore_ascii_case(path)) {
+            return Tracked::Yes;
+        }
+        if self.status.success() {
+            return Tracked::No;
+        }
+        let said = String::from_utf8_lossy(&self.stderr);
+        let line = said.lines().find_map(|line| line.strip_prefix("fatal: ")).or(said.lines().next());
+        match line {
+            // With a path instead of the parenthesis, there is one that does not work.
+            Some(line) if line.starts_with("not a git repository (or any") => Tracked::No,
+            Some(line) => Tracked::Unknown(escaped(line).to_string()),
+            None => Tracked::Unknown(self.status.to_string()),
+        }
+    }
+}
+
+/// Reads both streams to the end of the child.
+fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
+    let failed = |error: io::Error| words(&error);
+    let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    let mut streams = streams.map(|stream| stream.map(Stream::new));
+    let begun = Instant::now();
+    loop {
+        let ended = child.try_wait().map_err(failed)?;
+        // Both, whatever the first one is at.
+        let read = |all: bool, stream: &mut Stream| stream.read_what_is_there() && all;
+        let is_at_end = streams.iter_mut().flatten().fold(true, read);
+        if let Some(status) = ended {
+            let [stdout, stderr] =
+                streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+            return Ok(Answer { status, stdout, stderr });
+        }
+        if begun.elapsed() >= patience {
+            return Err(format!("it took longer than {}", shown(patience)));
+        }
+        if is_at_end {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
+        let mut open: Vec<_> =
+            open.map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)).collect();
+        let _ = poll(&mut open, PollTimeout::from(20_u8));
+    }
+}
+
+struct Stream {
+    file: File,
+    bytes: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl Stream {
+    fn new(stream: OwnedFd) -> Self {
+        // Should that fail, it is not read: a question without an answer.
+        let is_at_end = fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err();
+        Self { file: File::from(stream), bytes: Vec::new(), is_at_end }
+    }
+
+    /// True at its end.
+    fn read_what_is_there(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        while !self.is_at_end {
+            match self.file.read(&mut buffer) {
+                Ok(0) => self.is_at_end = true,
+                Ok(read) => {
+                    let room = KEPT.saturating_sub(self.bytes.len());
+                    self.bytes.extend_from_slice(&buffer[..read.min(room)]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.is_at_end = true,
+            }
+        }
+        self.is_at_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn answer(code: i32, stdout: &[u8], stderr: &[u8]) -> Tracked {
+        let status = ExitStatus::from_raw(code << 8);
+        Answer { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() }.judged(Path::new(".beads"))
+    }
+
+    #[test]
+    fn only_a_clear_no_is_one() {
+        let nowhere = b"fatal: not a git repository (or any of the parent directories): .git\n";
+        assert_eq!(answer(0, b"", b"warning: x\n"), Tracked::No);
+        assert_eq!(answer(0, b".beads/x\0", b""), Tracked::No, "what lies below");
+        assert_eq!(answer(0, b".Beads\0", b""), Tracked::Yes);
+        assert_eq!(answer(128, b"", nowhere), Tracked::No);
+        for (said, why) in [
+            (&b"fatal: not a git repository: /nowhere\n"[..], "not a git repository: /nowhere"),
+            (b"hint: x\nfatal: detected dubious ownership\n", "detected dubious ownership"),
+            (b"git: not found\n", "git: not found"),
+            (b"", "exit status: 1"),
+        ] {
+            assert_eq!(answer(1, b"", said), Tracked::Unknown(why.to_owned()));
+        }
+    }
+}

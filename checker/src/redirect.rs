@@ -1,0 +1,91 @@
+//! Who leads a database elsewhere. A `redirect` in it, or a link in its place, is its user's affair, unless git tracks
+//! it: then everybody who may push decides which directory is claimed, checked and synced.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::database::{Database, NoDatabase, REDIRECT};
+use crate::escape::{escaped_path, quoted_path};
+use crate::git::{Tracked, tracks};
+
+/// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
+/// git need not be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lead {
+    link: Option<Stamp>,
+    redirect: Option<Stamp>,
+}
+
+/// Device, inode, size, and the times of the last change of content and of anything.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+impl Lead {
+    /// Of this database. Two calls of `lstat`.
+    pub fn of(database: &Database) -> Self {
+        let stamp = |meta: Metadata| {
+            let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+            (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
+        };
+        let stamp_of = |path: &Path| fs::symlink_metadata(path).ok();
+        let link = stamp_of(&database.at).filter(Metadata::is_symlink).map(stamp);
+        Self { link, redirect: stamp_of(&database.named.join(REDIRECT)).map(stamp) }
+    }
+
+    /// Nothing leads anywhere: the database is where its name says.
+    pub fn is_none(&self) -> bool {
+        self.link.is_none() && self.redirect.is_none()
+    }
+}
+
+/// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
+///
+/// # Errors
+/// What to type; also when there is a git that does not say whether it tracks it.
+pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
+    let lead = Lead::of(database);
+    if lead.link.is_some()
+        && let (Some(above), Some(name)) = (database.at.parent(), database.at.file_name())
+    {
+        refuse(What::Link, above, Path::new(name))?;
+    }
+    if lead.redirect.is_some() {
+        let named = database.named.as_path();
+        if let (Some(above), Some(name)) = (named.parent(), named.file_name()) {
+            refuse(What::Redirect, above, &Path::new(name).join(REDIRECT))?;
+        }
+        // A repository of its own is not seen from above.
+        if fs::symlink_metadata(named.join(".git")).is_ok() {
+            refuse(What::Redirect, named, Path::new(REDIRECT))?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Link,
+    Redirect,
+}
+
+fn refuse(what: What, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
+    let shown = escaped_path(&dir.join(path));
+    match tracks(dir, path) {
+        Tracked::No => Ok(()),
+        Tracked::Yes => {
+            let is_tracked = match what {
+                What::Link => "is a link that git tracks",
+                What::Redirect => "is tracked by git",
+            };
+            Err(NoDatabase::io(format!(
+                "{shown} {is_tracked}, so everybody who may push decides where it leads; type: git -C {} rm --cached -- {}",
+                quoted_path(dir),
+                quoted_path(path)
+            )))
+        }
+        Tracked::Unknown(why) => Err(NoDatabase::io(format!(
+            "cannot follow {shown}: git does not say whether it tracks it ({why}); make git work there, or name the \
+             directory that it leads to"
+        ))),
+    }
+}
