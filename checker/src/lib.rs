@@ -45,6 +45,7 @@ mod gates;
 pub mod git;
 pub mod guardian;
 mod look;
+pub mod mounts;
 mod namespace;
 mod on_disk;
 mod opened;
