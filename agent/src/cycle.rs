@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::database::Database;
-use beadlock_checker::{Cycle, Decision, Entered, Gate, runner, system_words};
+use beadlock_checker::{Cycle, Decision, Entered, Gate, redirect, runner, system_words};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -100,6 +100,8 @@ pub(crate) enum Checked {
     Ended(Outcome),
     /// The database is free, its gate is ours, and there is work to do.
     Free(Cycle),
+    /// Its name leads to another directory now: that is the database from here on.
+    Redirected(Database),
 }
 
 /// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in
@@ -107,6 +109,11 @@ pub(crate) enum Checked {
 pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;
+    match follow(common.owners, database, told) {
+        Followed::AsBefore => {}
+        Followed::Elsewhere(other) => return Checked::Redirected(other),
+        Followed::Nowhere => return Checked::Ended(Outcome::Failed),
+    }
     let Some(opened) = open(common.owners, database, told) else {
         return Checked::Ended(Outcome::Failed);
     };
@@ -160,6 +167,34 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     Checked::Ended(Outcome::Complete)
 }
 
+/// Where the name of a database leads.
+enum Followed {
+    /// To the directory that it led to before.
+    AsBefore,
+    /// To another one, or by another redirect.
+    Elsewhere(Database),
+    /// To none that is served, which the log says once.
+    Nowhere,
+}
+
+/// Claims follow a redirect as it is now, and so does each cycle: it would run beside them on the old directory.
+fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
+    let Some(again) = database.led_elsewhere() else { return Followed::AsBefore };
+    let accepted = again.map_err(|error| error.to_string()).and_then(|again| {
+        owners.check(&again).map_err(|refusal| refusal.to_string())?;
+        // After the owners: git is asked.
+        redirect::refuse_tracked(&again).map_err(|error| error.to_string())?;
+        Ok(again)
+    });
+    match accepted {
+        Ok(again) => Followed::Elsewhere(again),
+        Err(why) => {
+            not_serving(database, why, told);
+            Followed::Nowhere
+        }
+    }
+}
+
 /// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there now. All
 /// that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
 fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
@@ -169,14 +204,17 @@ fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> 
             Some(opened)
         }
         Err(refusal) => {
-            let why = refusal.to_string();
-            // Another user who changes something back and forth does not fill the logs with it.
-            if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
-                log::announce(own::not_serving(&database.dir, &why));
-                told.not_serving.push(why);
-            }
+            not_serving(database, refusal.to_string(), told);
             None
         }
+    }
+}
+
+/// Another user who changes something back and forth does not fill the logs with it.
+fn not_serving(database: &Database, why: String, told: &mut Told) {
+    if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
+        log::announce(own::not_serving(&database.dir, &why));
+        told.not_serving.push(why);
     }
 }
 

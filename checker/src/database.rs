@@ -11,6 +11,7 @@ use crate::closed;
 use crate::error::words;
 use crate::escape::escaped_path;
 use crate::read::{self, Sight};
+use crate::redirect::Lead;
 use crate::target::Target;
 
 /// What the directory of a database is called.
@@ -40,6 +41,8 @@ pub struct Database {
     pub named: PathBuf,
     /// The same as it was typed, absolute; a link in its place leads to `named`.
     pub(crate) at: PathBuf,
+    /// What led from `at` to `dir`.
+    lead: Lead,
     inode: (u64, u64),
 }
 
@@ -112,14 +115,37 @@ impl Database {
     pub fn named(path: &Path, environment: &Environment) -> Result<Self, NoDatabase> {
         let shown = escaped_path(path);
         let absolute = environment.cwd.join(path);
+        // Without a slash at its end, which would lead over a link.
+        let at: PathBuf = absolute.components().collect();
+        // Looked at before it is followed: a change in between is a change since.
+        let lead = Lead::of_link(&at);
         let dir = directory(&absolute, &shown)?;
         not_above_one(&dir, path, environment)?;
         let named = dir.clone();
+        let lead = lead.and_redirect(&named);
         let dir = redirected(&absolute, dir, environment)?;
         let meta = fs::metadata(&dir).map_err(|error| unreachable(&dir, &shown, &error))?;
-        // Without a slash at its end, which would lead over a link.
-        let at = absolute.components().collect();
-        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at })
+        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at, lead })
+    }
+
+    /// The database that the same name leads to now, where a link or a redirect on the way is not what it was. `None`: all
+    /// is as it was, which one `lstat` tells, or two for a database that is reached by a link.
+    ///
+    /// # Errors
+    /// As [`Database::named`], and [`Database::to_stay_with`].
+    pub fn led_elsewhere(&self) -> Option<Result<Self, NoDatabase>> {
+        if Lead::now(self) == self.lead {
+            return None;
+        }
+        // It was accepted as what it is called.
+        let environment = Environment { beads_dir: Some(self.at.clone().into()), ..Environment::default() };
+        let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
+        Some(again.map(|found| Self { given: self.given.clone(), ..found }))
+    }
+
+    /// What led to its directory when it was looked up.
+    pub fn lead(&self) -> Lead {
+        self.lead
     }
 
     /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`

@@ -11,7 +11,7 @@ use crate::git::{Tracked, tracks};
 
 /// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
 /// git need not be asked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lead {
     link: Option<Stamp>,
     redirect: Option<Stamp>,
@@ -21,15 +21,23 @@ pub struct Lead {
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl Lead {
-    /// Of this database. Two calls of `lstat`.
-    pub fn of(database: &Database) -> Self {
-        let stamp = |meta: Metadata| {
-            let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
-            (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
-        };
-        let stamp_of = |path: &Path| fs::symlink_metadata(path).ok();
-        let link = stamp_of(&database.at).filter(Metadata::is_symlink).map(stamp);
-        Self { link, redirect: stamp_of(&database.named.join(REDIRECT)).map(stamp) }
+    /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
+    pub(crate) fn of_link(at: &Path) -> Self {
+        let link = fs::symlink_metadata(at).ok().filter(Metadata::is_symlink);
+        Self { link: link.as_ref().map(stamp), redirect: None }
+    }
+
+    /// And the redirect in the directory `named`, before that is read.
+    pub(crate) fn and_redirect(self, named: &Path) -> Self {
+        let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
+        Self { redirect: redirect.as_ref().map(stamp), ..self }
+    }
+
+    /// Of this database, as it is now. One call of `lstat`, and one more where the database is reached by a link.
+    pub fn now(database: &Database) -> Self {
+        // A link that was put there since is not followed by anybody.
+        let link = if database.at == database.named { Self::default() } else { Self::of_link(&database.at) };
+        link.and_redirect(&database.named)
     }
 
     /// Nothing leads anywhere: the database is where its name says.
@@ -38,12 +46,17 @@ impl Lead {
     }
 }
 
+fn stamp(meta: &Metadata) -> Stamp {
+    let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
+}
+
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
 ///
 /// # Errors
 /// What to type; also when there is a git that does not say whether it tracks it.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
-    let lead = Lead::of(database);
+    let lead = database.lead();
     if lead.link.is_some()
         && let (Some(above), Some(name)) = (database.at.parent(), database.at.file_name())
     {

@@ -383,6 +383,7 @@ fn a_log() {
         "Resumed after 3 skips in 99999999999999h",
         "Agent stopped: ",
         "Database gone: /a",
+        "Database redirected: /a leads to /b now, and led to /a before",
         "\u{1f}",
         "BZh",
         "-",

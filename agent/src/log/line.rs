@@ -51,6 +51,7 @@ pub(crate) enum Event {
     ConfigurationNotReloaded,
     DatabaseFound,
     DatabaseGone,
+    DatabaseRedirected,
     /// A database that was found and that the agent does not run cycles in.
     NotServing,
     /// A root, or a directory below one, cannot be read.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::audit;
+use beadlock_checker::database::Database;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
@@ -21,7 +22,7 @@ use super::this_agent;
 use crate::git;
 
 /// How each line begins that the agent writes itself; those of a sync are in [`git::BEGINNINGS`]. A line of a command's output never does.
-const BEGINNINGS: [(Event, &str); 24] = [
+const BEGINNINGS: [(Event, &str); 25] = [
     (Event::Header, "beadlock-agent "),
     (Event::AgentStarted, "Agent started: "),
     (Event::AgentStopped, "Agent stopped: "),
@@ -44,6 +45,7 @@ const BEGINNINGS: [(Event, &str); 24] = [
     (Event::ConfigurationNotReloaded, "Configuration not reloaded: "),
     (Event::DatabaseFound, "Database found: "),
     (Event::DatabaseGone, "Database gone: "),
+    (Event::DatabaseRedirected, "Database redirected: "),
     (Event::NotServing, "Not serving "),
     (Event::CannotLook, "Cannot look below "),
 ];
@@ -198,6 +200,13 @@ pub(crate) fn found(dir: &Path) -> Line {
 /// A database below a root is not there any more.
 pub(crate) fn gone(dir: &Path) -> Line {
     said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {}", escaped_path(dir)))
+}
+
+/// The name of a database leads to another directory than before.
+pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
+    let (named, old, to) = (escaped_path(&old.named), escaped_path(&old.dir), escaped_path(to));
+    let words = format_args!("Database redirected: {named} leads to {to} now, and led to {old} before");
+    said(Event::DatabaseRedirected, Level::Warn, words)
 }
 
 /// So many more have gone with those that are named.

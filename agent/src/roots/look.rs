@@ -31,8 +31,6 @@ pub(crate) struct Found {
     /// The `.beads`, which may be a link, or have a redirect in it.
     at: PathBuf,
     pub(crate) database: Database,
-    /// What led there.
-    lead: Lead,
 }
 
 impl Found {
@@ -189,7 +187,7 @@ impl Seen<'_> {
             self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
             return None;
         }
-        let is_itself = found.at == found.database.dir && found.lead.is_none();
+        let is_itself = found.at == found.database.dir && found.database.lead().is_none();
         let is_remembered = is_itself.then(|| Arc::clone(&found));
         self.found.push(found);
         is_remembered
@@ -197,13 +195,14 @@ impl Seen<'_> {
 
     /// Git is asked about a redirect or a link once, and again when it has changed or was refused.
     fn refuse_tracked(&mut self, found: &Found) -> Result<(), NoDatabase> {
-        if found.lead.is_none() {
+        if found.database.lead().is_none() {
             return Ok(());
         }
-        if self.asked.get(&found.at) != Some(&found.lead) {
+        let lead = found.database.lead();
+        if self.asked.get(&found.at) != Some(&lead) {
             redirect::refuse_tracked(&found.database)?;
         }
-        self.accepted.insert(found.at.clone(), found.lead);
+        self.accepted.insert(found.at.clone(), lead);
         Ok(())
     }
 
@@ -224,10 +223,7 @@ impl Seen<'_> {
             }
         }
         match Database::named(at, &Environment::default()).and_then(Database::to_stay_with) {
-            Ok(database) => {
-                let lead = Lead::of(&database);
-                Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database, lead }))
-            }
+            Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Err(error) => {
                 self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));

@@ -76,6 +76,10 @@ impl Scheduler {
                 }
                 self.ended(number, outcome);
             }
+            Checked::Redirected(database) => {
+                entry.told = told;
+                self.redirected(number, database);
+            }
             Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
@@ -118,7 +122,7 @@ impl Scheduler {
         }
     }
 
-    fn ended(&mut self, number: usize, outcome: Outcome) {
+    pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
         if self.settings.mode == Mode::Once {
             self.code = self.code.max(exit_code(&outcome));
         }
@@ -134,7 +138,7 @@ impl Scheduler {
     }
 
     /// When does it come again?
-    fn next(&mut self, number: usize, is_busy: bool) {
+    pub(super) fn next(&mut self, number: usize, is_busy: bool) {
         let Some(entry) = self.databases.get_mut(&number) else { return };
         if entry.is_leaving {
             self.forget(number);

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{Entry, Scheduler, State};
-use crate::cycle::{self, Subject};
+use crate::cycle::{self, Outcome, Subject};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
 use crate::notify;
@@ -114,6 +114,44 @@ impl Scheduler {
         changes.gone.sort_unstable();
         self.unwatch_forgotten();
         changes
+    }
+
+    /// The name of a database leads to another directory now. That one is served in its place, with its own log.
+    pub(super) fn redirected(&mut self, number: usize, database: Database) {
+        let Some(entry) = self.databases.get_mut(&number) else { return };
+        entry.state = State::Waiting(None);
+        let old = Arc::clone(&entry.subject.database);
+        let is_other = database.dir != old.dir;
+        let line = own::redirected(&old, &database.dir);
+        let is_named = self.settings.named.iter().any(|named| named.database == *old);
+        if !is_named {
+            // The next look below the roots finds where it leads. Nothing runs on the old directory meanwhile.
+            self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+            return match self.settings.mode {
+                Mode::Once => self.ended(number, Outcome::Failed),
+                Mode::Clock | Mode::Watch => self.next(number, false),
+            };
+        }
+        let to = database.dir.clone();
+        let led_there = self.settings.named.iter_mut().filter(|named| named.database == *old);
+        led_there.for_each(|named| named.database = database.clone());
+        if is_other {
+            log::line(number, line.clone());
+        }
+        let Changes { gone, .. } = self.serve();
+        if is_other {
+            // With a log of all, it has the line already.
+            let has_own_log = self.settings.log.shared.is_none();
+            let there = self.databases.iter().find(|(_, entry)| entry.subject.database.dir == to);
+            if let Some((number, _)) = there.filter(|_| has_own_log) {
+                log::line(*number, line);
+            }
+        }
+        gone.into_iter().for_each(|(number, _)| log::unserve(number));
+        if let Some(entry) = self.databases.get_mut(&number).filter(|_| self.settings.mode == Mode::Once) {
+            entry.due.come_by(Instant::now());
+        }
+        self.wait(number);
     }
 
     fn add(&mut self, database: Database, policy: Arc<Policy>) -> usize {

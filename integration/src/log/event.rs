@@ -74,7 +74,7 @@ pub struct Held<'a> {
 pub const MARK: &str = "| ";
 
 /// How the agent's lines begin that tell of its surroundings.
-const NOTICES: [&str; 18] = [
+const NOTICES: [&str; 19] = [
     "Cannot look below ",
     "Cannot push to ",
     "Cannot reach ",
@@ -83,6 +83,7 @@ const NOTICES: [&str; 18] = [
     "Configuration reloaded: ",
     "Database found: ",
     "Database gone: ",
+    "Database redirected: ",
     "Listening at ",
     "No gate (",
     "Not committing: ",

@@ -42,6 +42,7 @@ fn the_lines_of_the_agent() {
         ("Configuration not reloaded: x", Event::Notice),
         ("Database found: /r/.beads", Event::Notice),
         ("Database gone: /r/.beads", Event::Notice),
+        ("Database redirected: /r/.beads leads to /s now, and led to /r/.beads before", Event::Notice),
         ("Not serving /r/.beads: x", Event::Notice),
         ("Cannot look below /r: x", Event::Notice),
         ("Cannot watch for changes (x); cycles start by the clock", Event::Notice),

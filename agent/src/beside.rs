@@ -1,0 +1,130 @@
+//! Calls that may never return, because a file system does not answer: they are made in threads of their own, and waited
+//! for only as long as something answers.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// When nothing has answered for so long, what is under way hangs.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// So many threads help when the first one hangs.
+const HELP: usize = 32;
+
+/// A call, and its number.
+type Numbered<T> = (usize, Box<dyn FnOnce() -> T + Send>);
+
+/// Makes every call, each at most once, one after the other, or side by side as soon as one hangs. Returns the answers in
+/// the order of the calls, and where the late ones arrive with the number of their call: `None` hangs still.
+pub(crate) fn call_each<T: Send + 'static>(
+    calls: Vec<Box<dyn FnOnce() -> T + Send>>,
+) -> (Vec<Option<T>>, Receiver<(usize, T)>) {
+    let mut answers: Vec<Option<T>> = calls.iter().map(|_| None).collect();
+    let mut missing = answers.len();
+    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> = Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
+    let (sender, receiver) = channel();
+    let mut help = 0;
+    start(&queue, &sender);
+    while missing > 0 {
+        match receiver.recv_timeout(PATIENCE) {
+            Ok((number, answer)) => {
+                answers[number] = Some(answer);
+                missing -= 1;
+            }
+            Err(RecvTimeoutError::Timeout) if help == 0 && missing > 1 => {
+                help = HELP.min(missing - 1);
+                (0..help).for_each(|_| start(&queue, &sender));
+            }
+            Err(_) => break,
+        }
+    }
+    (answers, receiver)
+}
+
+/// A thread that makes the calls of the queue. Where there can be none, this one makes them.
+fn start<T: Send + 'static>(queue: &Arc<Mutex<VecDeque<Numbered<T>>>>, answers: &Sender<(usize, T)>) {
+    let (shared, sender) = (Arc::clone(queue), answers.clone());
+    let begun = thread::Builder::new().name("look".to_owned()).spawn(move || work(&shared, &sender));
+    if begun.is_err() {
+        work(queue, answers);
+    }
+}
+
+fn work<T>(queue: &Mutex<VecDeque<Numbered<T>>>, answers: &Sender<(usize, T)>) {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    while let Some((number, call)) = next() {
+        if answers.send((number, call())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the file system at `path` answers a `stat` in time. One that did not is not asked again until it has.
+pub(crate) fn answers(path: &Path) -> bool {
+    static ASKED: OnceLock<Mutex<HashSet<PathBuf>>> = OnceLock::new();
+    let asked = || ASKED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if !asked().insert(path.to_owned()) {
+        return false;
+    }
+    let (sender, receiver) = channel();
+    let (at, done) = (path.to_owned(), move || {
+        let _ = sender.send(());
+    });
+    let begun = thread::Builder::new().name("probe".to_owned()).spawn(move || {
+        let _ = std::fs::metadata(&at);
+        asked().remove(&at);
+        done();
+    });
+    if begun.is_err() {
+        asked().remove(path);
+    }
+    receiver.recv_timeout(PATIENCE).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    type Calls = Vec<Box<dyn FnOnce() -> usize + Send>>;
+
+    #[test]
+    fn all_answer_in_their_order() {
+        let calls: Calls = (0..1_000).map(|number| Box::new(move || number) as _).collect();
+        let (answers, _late) = call_each(calls);
+        assert_eq!(answers, (0..1_000).map(Some).collect::<Vec<_>>());
+        assert_eq!(call_each(Calls::new()).0, []);
+    }
+
+    #[test]
+    fn those_that_hang_keep_the_others_from_nothing_and_answer_late() {
+        let (go_on, hangs) = mpsc::channel::<()>();
+        let hangs = Arc::new(Mutex::new(hangs));
+        let calls: Calls = (0..100)
+            .map(|number| {
+                let hangs = Arc::clone(&hangs);
+                Box::new(move || {
+                    if number % 10 == 0 {
+                        let _ = hangs.lock().unwrap().recv();
+                    }
+                    number
+                }) as _
+            })
+            .collect();
+        let (answers, late) = call_each(calls);
+        let missing: Vec<usize> = (0..100).filter(|number| answers[*number].is_none()).collect();
+        assert_eq!(missing, (0..100).step_by(10).collect::<Vec<_>>());
+        drop(go_on);
+        let mut arrived: Vec<usize> = late.iter().map(|(number, _)| number).collect();
+        arrived.sort_unstable();
+        assert_eq!(arrived, missing);
+    }
+
+    #[test]
+    fn what_is_there_answers_and_what_is_not_too() {
+        assert!(answers(Path::new("/")) && answers(Path::new("/nowhere")) && answers(Path::new("/")));
+    }
+}
