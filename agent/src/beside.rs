@@ -24,7 +24,8 @@ pub(crate) fn call_each<T: Send + 'static>(
 ) -> (Vec<Option<T>>, Receiver<(usize, T)>) {
     let mut answers: Vec<Option<T>> = calls.iter().map(|_| None).collect();
     let mut missing = answers.len();
-    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> = Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
+    let queue: Arc<Mutex<VecDeque<Numbered<T>>>> =
+        Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
     let (sender, receiver) = channel();
     let mut help = 0;
     start(&queue, &sender);
@@ -62,38 +63,42 @@ fn work<T>(queue: &Mutex<VecDeque<Numbered<T>>>, answers: &Sender<(usize, T)>) {
     }
 }
 
-/// Whether the file system at `path` answers a `stat` in time. One that did not is not asked again until it has.
-pub(crate) fn answers(path: &Path) -> bool {
-    static ASKED: OnceLock<Mutex<HashSet<PathBuf>>> = OnceLock::new();
-    let asked = || ASKED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    if !asked().insert(path.to_owned()) {
-        return false;
+/// Makes a call that may hang on what lies at `path`. `None`: it has not answered in time, or one that was made before about
+/// this path has not answered yet.
+pub(crate) fn call<T: Send + 'static>(path: &Path, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    static UNANSWERED: OnceLock<Mutex<HashSet<PathBuf>>> = OnceLock::new();
+    let unanswered = || UNANSWERED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if !unanswered().insert(path.to_owned()) {
+        return None;
     }
     let (sender, receiver) = channel();
-    let (at, done) = (path.to_owned(), move || {
-        let _ = sender.send(());
-    });
-    let begun = thread::Builder::new().name("probe".to_owned()).spawn(move || {
-        let _ = std::fs::metadata(&at);
-        asked().remove(&at);
-        done();
+    let at = path.to_owned();
+    let begun = thread::Builder::new().name("look".to_owned()).spawn(move || {
+        let answer = call();
+        unanswered().remove(&at);
+        let _ = sender.send(answer);
     });
     if begun.is_err() {
-        asked().remove(path);
+        unanswered().remove(path);
     }
-    receiver.recv_timeout(PATIENCE).is_ok()
+    receiver.recv_timeout(PATIENCE).ok()
+}
+
+/// Whether the file system at `path` answers a `stat` in time.
+pub(crate) fn answers(path: &Path) -> bool {
+    let at = path.to_owned();
+    call(path, move || drop(std::fs::metadata(at))).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
 
     type Calls = Vec<Box<dyn FnOnce() -> usize + Send>>;
 
     #[test]
     fn all_answer_in_their_order() {
-        let calls: Calls = (0..1_000).map(|number| Box::new(move || number) as _).collect();
+        let calls: Calls = (0..1_000_usize).map(|number| Box::new(move || number) as _).collect();
         let (answers, _late) = call_each(calls);
         assert_eq!(answers, (0..1_000).map(Some).collect::<Vec<_>>());
         assert_eq!(call_each(Calls::new()).0, []);
@@ -101,9 +106,9 @@ mod tests {
 
     #[test]
     fn those_that_hang_keep_the_others_from_nothing_and_answer_late() {
-        let (go_on, hangs) = mpsc::channel::<()>();
+        let (go_on, hangs) = channel::<()>();
         let hangs = Arc::new(Mutex::new(hangs));
-        let calls: Calls = (0..100)
+        let calls: Calls = (0..100_usize)
             .map(|number| {
                 let hangs = Arc::clone(&hangs);
                 Box::new(move || {
@@ -126,5 +131,19 @@ mod tests {
     #[test]
     fn what_is_there_answers_and_what_is_not_too() {
         assert!(answers(Path::new("/")) && answers(Path::new("/nowhere")) && answers(Path::new("/")));
+    }
+
+    #[test]
+    fn one_that_hangs_is_not_asked_again_until_it_has_answered() {
+        let (go_on, hangs) = channel::<()>();
+        let path = Path::new("/one that hangs");
+        assert_eq!(call(path, move || hangs.recv().is_err()), None);
+        assert_eq!(call(path, || true), None);
+        drop(go_on);
+        let answered = (0..100_000).find(|_| {
+            thread::yield_now();
+            call(path, || true) == Some(true)
+        });
+        assert!(answered.is_some());
     }
 }

@@ -23,6 +23,7 @@
 )]
 
 mod audit;
+mod beside;
 mod cli;
 mod command;
 mod config;
@@ -33,6 +34,7 @@ pub mod fuzzing;
 pub mod git;
 mod layer;
 mod log;
+mod named;
 mod notify;
 mod outside;
 mod owner;

@@ -1,7 +1,6 @@
 //! What the agent does: how it is set, and how each of its databases is served. Made of the command line, the
 //! environment and the file (DESIGN 8), at the start and again at each reload.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,12 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::database::{Database, NoDatabase};
-use beadlock_checker::{Options, redirect, system_words};
+use beadlock_checker::database::NoDatabase;
+use beadlock_checker::mounts::Mounts;
+use beadlock_checker::{Options, system_words};
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::beside;
 use crate::cli::Typed;
-use crate::config::{File, Section};
+use crate::config::File;
 use crate::log::{self, shown};
+use crate::named::{Arrived, Awaited, Databases, Named};
 use crate::owner::Owners;
 use crate::roots::Ground;
 
@@ -78,6 +81,10 @@ pub(crate) enum Mode {
 pub(crate) struct Settings {
     /// The databases that are named, or else the one that is found up the tree; each once.
     pub(crate) named: Vec<Named>,
+    /// Those of them whose file system does not answer.
+    pub(crate) awaited: Vec<Awaited>,
+    /// Where these arrive.
+    pub(crate) arrivals: Option<UnboundedReceiver<Arrived>>,
     /// The directories below which databases are looked for.
     pub(crate) roots: Vec<PathBuf>,
     /// How the databases below the roots are served.
@@ -94,13 +101,6 @@ pub(crate) struct Settings {
     pub(crate) listen_anywhere: bool,
     /// Whether databases of other users are served.
     pub(crate) allow_foreign_owner: bool,
-}
-
-/// A database that is named, and how it is served.
-#[derive(Debug, Clone)]
-pub(crate) struct Named {
-    pub(crate) database: Database,
-    pub(crate) policy: Arc<Policy>,
 }
 
 impl Settings {
@@ -145,8 +145,12 @@ impl Settings {
         }
         let may_become_several = !roots.is_empty() || typed.config.is_some();
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let owners = Owners::of_this_user(allow_foreign_owner);
+        let Databases { named, awaited, arrivals } = Databases::of(typed, &file, owners, !roots.is_empty())?;
         Ok(Self {
-            named: named(typed, &file, Owners::of_this_user(allow_foreign_owner), roots.is_empty())?,
+            named,
+            awaited,
+            arrivals,
             roots,
             defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
             mode: typed.mode,
@@ -175,73 +179,19 @@ fn listen(address: Option<Address>, cwd: &Path, is_anywhere: bool) -> Result<Opt
     Ok(Some(address))
 }
 
+/// One on a file system that does not answer may be one: the search waits for it.
 fn is_directory(root: &Path) -> Result<(), String> {
+    if let Some(mount) = Mounts::now().on_the_way(root)
+        && !beside::answers(&mount.point)
+    {
+        return Ok(());
+    }
     let what = match std::fs::metadata(root) {
         Ok(meta) if meta.is_dir() => return Ok(()),
         Ok(_) => "is not a directory".to_owned(),
         Err(error) => format!("cannot be reached: {}", system_words(&error)),
     };
     Err(format!("the root {} {what}; name a directory to look below", shown(root)))
-}
-
-/// The databases of the file with their own policies, then those of the command line that the file does not name.
-///
-/// A database that is another user's is an error. One beside others, where another user could put something else in its
-/// place, is not: each of its cycles is refused, and no other user keeps the agent from serving the others.
-fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Result<Vec<Named>, Failure> {
-    let policy = |section: &Section| typed.policy.clone().over(&section.policy).over(&file.policy).policy();
-    let mut named: Vec<Named> = Vec::new();
-    let mut replaceable = Vec::new();
-    let mut sections = HashMap::new();
-    for section in &file.databases {
-        let wrong = |code, message: &str| file.wrong(section, code, message);
-        let database = Database::named(&section.dir, &typed.environment)
-            .and_then(Database::to_stay_with)
-            .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
-        if let Err(refusal) = owners.check(&database) {
-            let failure = wrong(1, &refusal.to_string());
-            if !refusal.is_of_ancestor {
-                return Err(failure);
-            }
-            replaceable.push(failure);
-        }
-        // After the owners: git is asked.
-        redirect::refuse_tracked(&database).map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
-        if let Some(first) = sections.insert(database.inode(), section) {
-            let line = file.line(first);
-            let message = format!("the same directory as the [[database]] of line {line}; leave one out");
-            return Err(wrong(2, &message));
-        }
-        named.push(Named { database, policy: Arc::new(policy(section)) });
-    }
-    let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
-    for database in of_command_line(typed, named.is_empty() && may_be_found)? {
-        if !named.iter().any(|known| known.database.is_same(&database)) {
-            if let Err(refusal) = owners.check(&database) {
-                let failure = Failure::new(1, refusal.to_string());
-                if !refusal.is_of_ancestor {
-                    return Err(failure);
-                }
-                replaceable.push(failure);
-            }
-            redirect::refuse_tracked(&database)?;
-            named.push(Named { database, policy: Arc::clone(&defaults) });
-        }
-    }
-    let are_all = replaceable.len() == named.len() && may_be_found;
-    match replaceable.into_iter().next() {
-        Some(first) if are_all => Err(first),
-        _ => Ok(named),
-    }
-}
-
-fn of_command_line(typed: &Typed, may_be_found: bool) -> Result<Vec<Database>, Failure> {
-    let environment = &typed.environment;
-    if typed.databases.is_empty() && may_be_found {
-        return Ok(vec![Database::find(environment)?.to_stay_with()?]);
-    }
-    let named = |dir: &PathBuf| Database::named(dir, environment)?.to_stay_with();
-    Ok(typed.databases.iter().map(named).collect::<Result<_, _>>()?)
 }
 
 /// Why there are no settings: one line, and for a mistake in the file the line with it. `Display` is both.

@@ -78,6 +78,11 @@ impl Mounts {
         self.all.is_empty()
     }
 
+    /// Something that may stop answering is mounted at this very path.
+    pub fn is_remote_point(&self, path: &Path) -> bool {
+        self.all.iter().any(|mount| mount.is_remote() && mount.point == path)
+    }
+
     /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no `..` in it;
     /// see [`Mounts::on_the_way`] for one that may have links in it.
     pub fn remote_of(&self, path: &Path) -> Option<&Mount> {

@@ -11,8 +11,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::log::own;
+use crate::named::Named;
 use crate::roots::{Look, Trouble};
-use crate::settings::{Action, Failure, Named, Policy, Settings};
+use crate::settings::{Action, Failure, Policy, Settings};
 
 /// The keys in the order in which they are printed.
 #[derive(Serialize)]

@@ -1,9 +1,9 @@
 //! How each database fares at one moment, as the scheduler knows it, and its form for `/status`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use beadlock_checker::Decision;
-use beadlock_checker::database::Database;
 use beadlock_checker::dialect::beads::StartedAt;
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -28,11 +28,14 @@ pub(crate) struct Snapshot {
 /// One database.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    pub(crate) database: Arc<Database>,
-    /// `waiting`, `ready` or `running`.
+    pub(crate) dir: PathBuf,
+    /// `waiting`, `ready`, `running` or `not_serving`.
     pub(crate) state: &'static str,
-    pub(crate) due: Instant,
+    /// When its next cycle is due; `None`: it has none to come.
+    pub(crate) due: Option<Instant>,
     pub(crate) last: Option<Arc<Last>>,
+    /// Why it is not served.
+    pub(crate) why: Option<String>,
 }
 
 /// The last cycle of a database that has ended.
@@ -66,7 +69,7 @@ impl Seen {
 
     /// Its name in labels and in `/status`.
     pub(super) fn dir(&self) -> String {
-        self.database.dir.to_string_lossy().into_owned()
+        self.dir.to_string_lossy().into_owned()
     }
 }
 
@@ -90,6 +93,9 @@ pub(super) struct Status {
 struct Row {
     dir: String,
     state: &'static str,
+    /// Why it is not served, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
     last: Option<LastRow>,
     streak: Option<StreakRow>,
     lock: Option<LockRow>,
@@ -143,7 +149,7 @@ impl Status {
 
 impl Row {
     fn of(seen: &Seen, now: Instant) -> Self {
-        let due = (seen.state != "running").then(|| millis(seen.due.saturating_duration_since(now)));
+        let due = seen.due.filter(|_| seen.state != "running");
         let last = seen.last.as_deref();
         let decision = match last.map(|last| &last.outcome) {
             Some(Outcome::Skipped(decision)) => Some(decision),
@@ -152,6 +158,7 @@ impl Row {
         Self {
             dir: seen.dir(),
             state: seen.state,
+            why: seen.why.clone(),
             last: last.map(|last| LastRow::of(last, decision)),
             streak: seen.streak().map(|(since, skips)| StreakRow {
                 skips,
@@ -163,7 +170,7 @@ impl Row {
                 host: cut(record.hostname()),
                 since: record.started_at().map(|time| time.to_string()).unwrap_or_default(),
             }),
-            next_due_ms: due,
+            next_due_ms: due.map(|due| millis(due.saturating_duration_since(now))),
         }
     }
 }

@@ -16,12 +16,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use beadlock_checker::database::{Database, Environment, NoDatabase, REDIRECT};
+use beadlock_checker::mounts::Mounts;
 use beadlock_checker::redirect::{self, Lead};
 use beadlock_checker::{facts, system_words};
 
 use super::Ground;
 use super::walk::{Told, Walk};
+use crate::beside;
 use crate::log::{Line, own};
+use crate::named::silence;
 use crate::owner::Owners;
 
 /// A database below a root.
@@ -90,9 +93,14 @@ fn look_at(
 ) -> Option<Look> {
     let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let (asked, accepted) = (HashMap::new(), HashMap::new());
-    let mut seen = Seen { owners: ground.owners, before, found, unread, troubles, asked, accepted };
+    let mounts = Mounts::now();
+    let mut seen =
+        Seen { owners: ground.owners, mounts: &mounts, before, found, unread, troubles, asked, accepted };
     let mut walked = Vec::new();
     for root in &ground.roots {
+        if seen.is_silent(root) {
+            continue;
+        }
         match fs::canonicalize(root) {
             Err(error) => seen.failed(root, &error),
             Ok(top) => {
@@ -108,17 +116,19 @@ fn look_at(
     let are_the_same =
         found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !ground.named.is_empty() {
-        each_once(&mut found, ground, before);
+        each_once(&mut found, ground, &mounts, before);
     }
     Some(Look { found, troubles, walks: walked })
 }
 
 /// Each directory once, by its path.
-fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, before: &[Arc<Found>]) {
+fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, mounts: &Mounts, before: &[Arc<Found>]) {
     found.sort_by(|one, other| one.at.cmp(&other.at));
     let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
-    let named = ground.named.iter().filter_map(|dir| fs::metadata(dir).ok());
+    let is_silent = |dir: &Path| mounts.on_the_way(dir).is_some_and(|mount| !beside::answers(&mount.point));
+    let asked = ground.named.iter().filter(|dir| !is_silent(dir));
+    let named = asked.filter_map(|dir| fs::metadata(dir).ok());
     let mut inodes: HashSet<(u64, u64)> = named.map(|meta| (meta.dev(), meta.ino())).collect();
     found.retain(|found| inodes.insert(found.database.inode()));
     found.sort_by(|one, other| one.database.dir.cmp(&other.database.dir));
@@ -128,6 +138,7 @@ fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, before: &[Arc<Found>]
 #[derive(Debug)]
 struct Seen<'a> {
     owners: Owners,
+    mounts: &'a Mounts,
     /// What was found before, by the path of the database.
     before: &'a [Arc<Found>],
     /// Those that may be served, as they came.
@@ -145,7 +156,7 @@ impl Seen<'_> {
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top().to_owned();
         self.asked = std::mem::take(&mut walk.accepted);
-        let whole = walk.go(now, stop, |told| match told {
+        let whole = walk.go(now, stop, self.mounts, |told| match told {
             Told::Beads(_, Some(known)) if known.root == root => {
                 self.found.push(Arc::clone(known));
                 None
@@ -173,12 +184,29 @@ impl Seen<'_> {
         }
     }
 
+    /// A root or a `.beads` lies on a file system that does not answer, which is said; what was found there stays.
+    fn is_silent(&mut self, path: &Path) -> bool {
+        let Some(mount) = self.mounts.on_the_way(path) else { return false };
+        let is_silent = !beside::answers(&mount.point);
+        if is_silent {
+            self.troubles.insert(Trouble::NotServed(path.to_owned(), silence(self.mounts, path)));
+            self.unread.insert(path.to_owned());
+        }
+        is_silent
+    }
+
     /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says otherwise.
     fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+        if self.is_silent(at) {
+            return None;
+        }
         let found = match self.known(root, at) {
             Some(found) => Arc::clone(found),
             None => self.find(root, at)?,
         };
+        if found.database.dir != at && self.is_silent(&found.database.dir) {
+            return None;
+        }
         if let Err(why) = self.owners.check(&found.database) {
             self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
             return None;
@@ -222,7 +250,17 @@ impl Seen<'_> {
                 return None;
             }
         }
-        match Database::named(at, &Environment::default()).and_then(Database::to_stay_with) {
+        let path = at.to_owned();
+        let look_up =
+            move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
+        // Its redirect may lead to a file system that does not answer.
+        let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
+        let Some(answer) = answer else {
+            self.troubles.insert(Trouble::NotServed(at.to_owned(), silence(self.mounts, at)));
+            self.unread.insert(at.to_owned());
+            return None;
+        };
+        match answer {
             Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Err(error) => {
@@ -239,10 +277,17 @@ impl Seen<'_> {
             return;
         }
         let seen: HashSet<PathBuf> = self.found.iter().map(|found| found.at.clone()).collect();
-        let stays =
-            |found: &&Arc<Found>| self.is_unread(found) && !seen.contains(&found.at) && found.is_there();
+        // One that hangs has been asked already.
+        let may_hang = |found: &Found| self.mounts.on_the_way(&found.at).is_some();
+        let stays = |found: &&Arc<Found>| {
+            self.is_unread(found) && !seen.contains(&found.at) && (may_hang(found) || found.is_there())
+        };
         let staying: Vec<Arc<Found>> = self.before.iter().filter(stays).cloned().collect();
         for found in staying {
+            if self.mounts.on_the_way(&found.at).is_some() {
+                self.found.push(found);
+                continue;
+            }
             match self.owners.check(&found.database) {
                 Ok(()) => self.found.push(found),
                 Err(why) => {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use beadlock_checker::mounts::Mounts;
 use beadlock_checker::redirect::Lead;
 use beadlock_checker::{FileSystem, Reach};
 
@@ -104,11 +105,12 @@ impl Walk {
         &mut self,
         now: Duration,
         stop: &AtomicBool,
+        mounts: &Mounts,
         tell: impl FnMut(Told<'_>) -> Option<Arc<Found>>,
     ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
-        let mut steps = Steps { device: None, settled, entered: 0, tell };
+        let mut steps = Steps { device: None, settled, mounts, entered: 0, tell };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());
@@ -145,20 +147,25 @@ impl Walk {
 }
 
 /// What is the same for every directory of one walk.
-struct Steps<T> {
+struct Steps<'a, T> {
     /// The file system of the top, once that is entered.
     device: Option<u64>,
     /// A directory that was not changed after this time is remembered; `None`: change times cannot be trusted.
     settled: Option<Duration>,
+    mounts: &'a Mounts,
     /// How many directories there have been.
     entered: usize,
     tell: T,
 }
 
-impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<T> {
+impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
     /// Reads a directory unless it is as it was, and tells what is in it. False when there is none, or on another file
     /// system.
     fn enter(&mut self, node: &mut Node, path: &mut PathBuf) -> bool {
+        // Another file system is not entered. One that may not answer is not even asked whether it is another.
+        if self.device.is_some() && self.mounts.is_remote_point(path) {
+            return false;
+        }
         let meta = match fs::symlink_metadata(&*path) {
             Ok(meta) => meta,
             Err(error) => {
@@ -188,6 +195,11 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<T> {
     }
 
     fn see(&mut self, beads: &mut Beads, is_above_as_it_was: bool, path: &Path) {
+        if self.mounts.is_remote_point(path) {
+            // It is asked whether it answers first, in every look.
+            (self.tell)(Told::Beads(path, None));
+            return;
+        }
         // A link to a directory has no time of its own that would tell of changes there.
         let there = fs::symlink_metadata(path).ok().filter(Metadata::is_dir);
         let stamp = there.as_ref().map(Stamp::of);
@@ -253,7 +265,7 @@ mod tests {
         let mut told = Vec::new();
         let top = walk.top.clone();
         let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
-        let done = walk.go(now, &AtomicBool::new(false), |what| {
+        let done = walk.go(now, &AtomicBool::new(false), &Mounts::default(), |what| {
             told.push(match what {
                 Told::Beads(path, _) => shown(path),
                 Told::Unread(path, error) => format!("{}: {:?}", shown(path), error.kind()),

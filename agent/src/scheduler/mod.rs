@@ -23,6 +23,7 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::time::DelayQueue;
@@ -36,6 +37,7 @@ use crate::cli::Typed;
 use crate::cycle::{Checked, Common, Outcome, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
+use crate::named::Arrived;
 use crate::notify::{self, Watchdog};
 use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
@@ -142,6 +144,7 @@ impl Scheduler {
         if has_log || scheduler.settings.mode != Mode::Once {
             log::line_to_all(own::started());
         }
+        scheduler.say_awaited();
         scheduler
     }
 
@@ -171,6 +174,7 @@ impl Scheduler {
                 question = questions.next() => self.answer(question),
                 Some(task) = self.working.join_next_with_id() => self.worked(task),
                 (number, answer) = self.checks.answer() => self.checked(number, answer),
+                arrived = arrival(&mut self.settings.arrivals), if !self.is_ending => self.arrived(arrived),
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),
                 news = self.work.watch.news() => self.heard(news),
@@ -259,6 +263,16 @@ impl Entry {
         }
         marks
     }
+}
+
+/// The next awaited database that answers after all; never, where none is awaited. Nothing is lost when the call is.
+async fn arrival(arrivals: &mut Option<UnboundedReceiver<Arrived>>) -> Arrived {
+    if let Some(arrivals) = arrivals
+        && let Some(arrived) = arrivals.recv().await
+    {
+        return arrived;
+    }
+    pending().await
 }
 
 /// The databases whose timers run out next; `None` when there are no timers.

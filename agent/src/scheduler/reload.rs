@@ -94,6 +94,7 @@ impl Scheduler {
                 let counts = [self.served(), new.len(), gone.len(), changed];
                 log::line_to_all(own::reloaded(counts, &kept));
                 gone.into_iter().for_each(|(number, _)| log::unserve(number));
+                self.say_awaited();
             }
         }
         notify::ready(self.served());

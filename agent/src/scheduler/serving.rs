@@ -14,6 +14,7 @@ use super::{Entry, Scheduler, State};
 use crate::cycle::{self, Outcome, Subject};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
+use crate::named::Arrived;
 use crate::notify;
 use crate::roots::News;
 use crate::settings::{Mode, Policy};
@@ -114,6 +115,37 @@ impl Scheduler {
         changes.gone.sort_unstable();
         self.unwatch_forgotten();
         changes
+    }
+
+    /// Says which databases are awaited. With `--once` the agent does not wait for them.
+    pub(super) fn say_awaited(&mut self) {
+        for awaited in &self.settings.awaited {
+            log::announce(own::not_serving(&awaited.dir, &awaited.why));
+        }
+        if !self.settings.awaited.is_empty() {
+            self.code = self.code_of_no_cycle();
+        }
+    }
+
+    /// A database that was awaited has answered.
+    pub(super) fn arrived(&mut self, Arrived { dir, found }: Arrived) {
+        self.settings.awaited.retain(|awaited| awaited.dir != dir);
+        let named = match found {
+            Ok(named) => named,
+            Err(why) => return log::announce(own::not_serving(&dir, why)),
+        };
+        self.settings.named.push(named);
+        self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
+        let Changes { new, gone, .. } = self.serve();
+        for number in new {
+            if let Some(entry) = self.databases.get(&number) {
+                log::line(number, own::found(&entry.subject.database.dir));
+            }
+        }
+        gone.into_iter().for_each(|(number, _)| log::unserve(number));
+        if self.settings.mode != Mode::Once {
+            notify::ready(self.served());
+        }
     }
 
     /// The name of a database leads to another directory now. That one is served in its place, with its own log.

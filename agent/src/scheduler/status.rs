@@ -1,7 +1,5 @@
 //! How the databases fare, for who asks from outside.
 
-use std::sync::Arc;
-
 use super::{Entry, Scheduler, State};
 use crate::outside::{Question, Seen, Snapshot};
 
@@ -13,7 +11,14 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let databases = self.databases.values().map(Entry::seen).collect();
+                let awaited = self.settings.awaited.iter().map(|awaited| Seen {
+                    dir: awaited.dir.clone(),
+                    state: "not_serving",
+                    due: None,
+                    last: None,
+                    why: Some(awaited.why.clone()),
+                });
+                let databases = self.databases.values().map(Entry::seen).chain(awaited).collect();
                 let _ = answer.send(Snapshot { is_ending: self.is_ending, databases });
             }
         }
@@ -27,7 +32,7 @@ impl Entry {
             State::Waiting(_) | State::Due if self.is_ready => "ready",
             State::Waiting(_) | State::Due => "waiting",
         };
-        let database = Arc::clone(&self.subject.database);
-        Seen { database, state, due: self.due.at(), last: self.last.clone() }
+        let dir = self.subject.database.dir.clone();
+        Seen { dir, state, due: Some(self.due.at()), last: self.last.clone(), why: None }
     }
 }
