@@ -10,6 +10,7 @@ use crate::gate::Gate;
 use crate::look::Judged;
 use crate::place::{Names, Place};
 use crate::read::{self, Sight};
+use crate::refresh::RefreshWatch;
 use crate::take::{Settled, Site, failed_to};
 use crate::verdict::{Decision, Proceed, Reason, Skip};
 
@@ -29,6 +30,8 @@ pub struct Options {
     pub keep_stale: bool,
     /// How old a lock that is judged by its age may become.
     pub limits: memory::Limits,
+    /// What earlier looks at a lock that is judged by its age have shown.
+    pub refreshes: RefreshWatch,
 }
 
 impl Options {

@@ -49,6 +49,7 @@ mod on_disk;
 mod place;
 pub mod process;
 mod read;
+mod refresh;
 pub mod runner;
 pub mod sys;
 pub mod take;
@@ -65,6 +66,7 @@ pub use look::{Look, look, look_all, raw};
 pub use namespace::{Member, Namespaces};
 pub use on_disk::{FileKind, OnDisk};
 pub use place::{Names, Place};
+pub use refresh::RefreshWatch;
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
 
 /// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only

@@ -3,6 +3,8 @@
 
 use beadlock_checker::closed;
 use beadlock_checker::dialect::Dialect;
+use beadlock_checker::dialect::memory::UNREFRESHED;
+use beadlock_checker::duration::shown;
 use beadlock_checker::{FileKind, Reason};
 
 use crate::situation::{Here, Inside, Situation};
@@ -114,6 +116,15 @@ impl Next {
             }
             Situation::Ageless => (see(*pid), once_gone),
             Situation::Old => (check, "removes it".to_owned()),
+            Situation::OldByTheClock => {
+                let comment =
+                    format!("looks at it for {} and removes it if it is not refreshed", shown(UNREFRESHED));
+                let process = match witnesses.look.verdict.reason() {
+                    Reason::OtherPidNamespace => String::new(),
+                    _ => format!("; to see its process: {}", see(*pid)),
+                };
+                (format!("beadlock wait {target}"), comment + &process)
+            }
             Situation::Silent => (
                 format!("beadlock hold {target} --force-lock{claim} -- CMD"),
                 format!(

@@ -58,6 +58,11 @@ impl<'a> Patience<'a> {
         Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
     }
 
+    /// As given, and what the looks so far have shown: for the next attempt.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
     /// What is left of it altogether.
     pub fn left(&self) -> Duration {
         self.end.map_or(Duration::MAX, Deadline::left)
@@ -111,7 +116,7 @@ impl<'a> Patience<'a> {
 
     /// Waits, without the gate, until the lock is no longer seen to be held.
     fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let Self { target, wait, ref options, .. } = *self;
+        let Self { target, wait, .. } = *self;
         let first = || Deadline::after(wait.limit());
         let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
         let path = target.path();
@@ -121,7 +126,8 @@ impl<'a> Patience<'a> {
         let mut reaping = Deadline::after(Duration::ZERO);
         let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
         loop {
-            let look = look(&target.place, options);
+            let look = look(&target.place, &self.options);
+            self.options.refreshes.see(&look);
             if !matches!(look.verdict, Verdict::Held(_)) {
                 return Ok(());
             }
@@ -135,7 +141,7 @@ impl<'a> Patience<'a> {
             }
             let pause = if reaping.is_over() { backoff.next() } else { SHORTLY };
             // No event tells that a lock has become stale.
-            let fresh = fresh_for(&look, options);
+            let fresh = fresh_for(&look, &self.options);
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
