@@ -186,7 +186,25 @@ impl Facts {
         Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
     }
 
+    /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
+    pub(crate) fn about_ended(record: &Record) -> Self {
+        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
+        let zombie = pid.and_then(process::is_dead_zombie) == Some(true);
+        let start_ticks = process::start_ticks(record.pid);
+        let proof = Some(Proof { start_ticks, zombie, ..Proof::default() });
+        Self { proof, ..Self::asked(record, Depth::Protocol) }
+    }
+
     fn about_process(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+        let mut facts = Self::asked(record, depth);
+        if depth != Depth::Protocol {
+            facts.proof = Some(Proof::gather(record, dir, depth));
+        }
+        facts
+    }
+
+    /// What `kill(pid, 0)` says, where it may be asked.
+    fn asked(record: &Record, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
             (None, Depth::Protocol) => Ids::not_asked(),
@@ -196,9 +214,6 @@ impl Facts {
         let mut facts = Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed };
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);
-        }
-        if depth != Depth::Protocol {
-            facts.proof = Some(Proof::gather(record, dir, depth));
         }
         facts
     }

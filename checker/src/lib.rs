@@ -56,6 +56,7 @@ pub mod take;
 pub mod target;
 mod verdict;
 pub mod warden;
+mod zombie;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
 pub use error::{Error, Result, words as system_words};
@@ -68,6 +69,7 @@ pub use on_disk::{FileKind, OnDisk};
 pub use place::{Names, Place};
 pub use refresh::RefreshWatch;
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
+pub use zombie::Zombie;
 
 /// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only
 /// when `hostname` is this host's name, ignoring ASCII case, and the system says ESRCH.

@@ -26,3 +26,5 @@ mod root;
 mod runner;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod zombie;

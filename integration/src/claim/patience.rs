@@ -11,7 +11,7 @@ use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Look, Options, Reason, Skip, Verdict, facts, look};
+use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
@@ -191,12 +191,15 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
     let (for_long, typed) = (shown(age), target.typed());
+    let zombie = Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message = match target.has_cycles() {
         true => {
-            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
+            format!(
+                "{path} is held by {holder} for {for_long}; {wait}{zombie}; who and why: beadlock status {typed}"
+            )
         }
         false => match record {
-            Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
+            Record::Beads(record) => lock::timed_out(record, age, wait.limit()) + &zombie,
             Record::Memory(record) => memory::timed_out(record, wait.limit()),
             Record::Tower(record) => {
                 let now = facts::now();

@@ -75,7 +75,7 @@ impl Witnesses<'_> {
         ];
         let proof = facts.proof.as_ref();
         if proof.is_some_and(|proof| proof.zombie) {
-            lines.push("that PID is a zombie: it has ended, and its parent has not asked how".to_owned());
+            lines.push("that PID is a zombie: it has ended, and its parent has not collected it".to_owned());
         }
         if self.asked != Liveness::NotAsked {
             lines.push(format!("that PID here: kill({}, 0) {}", record.pid, kill_words(self.asked)));

@@ -31,9 +31,7 @@ impl Witnesses<'_> {
                 }
             },
             Situation::AliveOfAnotherUser => "its process lives here, and is another user's".to_owned(),
-            Situation::Zombie => {
-                "its process has ended; only its parent has not asked how (a zombie)".to_owned()
-            }
+            Situation::Zombie => self.zombie().map(ToString::to_string).unwrap_or_default(),
             Situation::Recycled => {
                 format!("its process is gone: PID {pid} is another one now{}", self.now_is())
             }
