@@ -240,7 +240,7 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
     let Some(record) = record.as_memory().filter(|_| !options.refreshes.is_none()) else {
         return Duration::ZERO;
     };
-    let file = file.and_then(|file| OnDisk::of_open(file));
+    let file = file.and_then(OnDisk::of_open);
     file.map_or(Duration::ZERO, |file| options.refreshes.unrefreshed(RefreshMark::of(record, file)))
 }
 

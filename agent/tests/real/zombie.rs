@@ -8,7 +8,7 @@ use crate::scene::{Scene, wait_until};
 fn a_zombie_is_named_in_the_log_with_the_parent_that_has_not_collected_it() {
     let scene = Scene::new();
     let mut holder = Command::new("sleep").arg("300").spawn().unwrap();
-    scene.lock("vc", holder.id().into());
+    scene.lock("vc", holder.id());
     let agent = scene.start(&["--exec", "touch ran", "--interval", "100ms"]);
     let held = || scene.log().into_iter().filter(|line| line.starts_with("Held since ")).collect::<Vec<_>>();
     wait_until("the holder is named", || !held().is_empty());
