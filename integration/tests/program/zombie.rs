@@ -38,6 +38,7 @@ fn status_says_who_has_not_collected_it_and_what_to_type() {
     let expected = [
         ".beads: held by a zombie, vc (PID ".to_owned(),
         " (pid_alive)\n".to_owned(),
+        ", 0) succeeds: a zombie answers, too\n".to_owned(),
         format!("why: {sentence}\n"),
         format!("next: beadlock check --reap-proven-dead .beads   # {sentence}\n"),
     ];
