@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 use beadlock_checker::database::Database;
-use beadlock_checker::{Cycle, Decision, Entered, Gate, redirect, runner, system_words};
+use beadlock_checker::{Cycle, Decision, Entered, Gate, Zombie, redirect, runner, system_words};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -128,7 +128,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            log::lines(number, &told.streak.skipped(&decision, now, policy.interval));
+            log::lines(number, &told.streak.skipped(&decision, now, policy.interval, Zombie::holder_of));
             let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
                 && told.streak.is_news(&decision, now, patience)

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use beadlock_checker::dialect::Record;
-use beadlock_checker::{Decision, Reason};
+use beadlock_checker::{Decision, Reason, Zombie};
 use tokio::time::Instant;
 
 use crate::git;
@@ -134,6 +134,7 @@ struct Running {
     since: Instant,
     skips: u64,
     said_held: bool,
+    said_zombie: bool,
     /// It was warned about.
     said_long: bool,
     /// The last line, when it was about something that lasts a moment.
@@ -144,7 +145,8 @@ struct Running {
 
 impl Running {
     fn new(now: Instant) -> Self {
-        Self { since: now, skips: 0, said_held: false, said_long: false, busy_said: None, audited: None }
+        let (said_held, said_zombie, said_long) = (false, false, false);
+        Self { since: now, skips: 0, said_held, said_zombie, said_long, busy_said: None, audited: None }
     }
 }
 
@@ -154,8 +156,15 @@ impl Streak {
         self.releasing = true;
     }
 
-    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval.
-    pub(crate) fn skipped(&mut self, decision: &Decision, now: Instant, interval: Duration) -> Vec<Line> {
+    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval. Who holds the
+    /// lock is said once, and once more when `zombie` finds that the holder has become one.
+    pub(crate) fn skipped(
+        &mut self,
+        decision: &Decision,
+        now: Instant,
+        interval: Duration,
+        zombie: impl FnOnce(&Record) -> Option<Zombie>,
+    ) -> Vec<Line> {
         let is_busy = decision.reason() == Reason::GateBusy;
         if std::mem::take(&mut self.releasing) && is_busy {
             return Vec::new();
@@ -167,9 +176,13 @@ impl Streak {
         running.busy_said = is_busy.then_some(now);
         running.skips += 1;
         let mut lines = vec![own::skipped(decision)];
-        if let Some(record) = decision.record().filter(|_| !running.said_held) {
-            running.said_held = true;
-            lines.push(own::held(record, decision.reason()));
+        if let Some(record) = decision.record() {
+            let zombie = if running.said_zombie { None } else { zombie(record) };
+            running.said_zombie |= zombie.is_some();
+            if zombie.is_some() || !running.said_held {
+                running.said_held = true;
+                lines.push(own::held(record, decision.reason(), zombie.as_ref()));
+            }
         }
         lines
     }

@@ -33,7 +33,7 @@ pub fn log(skips: &[Decision], output: &[u8], name: Option<&str>) -> std::io::Re
     let mut lines = vec![own::header(), own::started()];
     for decision in skips {
         lines.push(own::skipped(decision));
-        lines.extend(decision.record().map(|record| own::held(record, decision.reason())));
+        lines.extend(decision.record().map(|record| own::held(record, decision.reason(), None)));
     }
     lines.push(own::begun());
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -13,6 +13,7 @@ use crate::look::Judged;
 use crate::opened::OpenDirectory;
 use crate::place::{Names, Place};
 use crate::read::{self, Sight};
+use crate::refresh::RefreshWatch;
 use crate::take::{Settled, Site, failed_to};
 use crate::verdict::{Decision, Proceed, Reason, Skip};
 
@@ -32,6 +33,8 @@ pub struct Options {
     pub keep_stale: bool,
     /// How old a lock that is judged by its age may become.
     pub limits: memory::Limits,
+    /// What earlier looks at a lock that is judged by its age have shown.
+    pub refreshes: RefreshWatch,
 }
 
 impl Options {

@@ -63,12 +63,16 @@ pub fn is_harmless(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
+/// A word that means nothing but itself to any shell, and is not empty.
+pub(crate) fn is_plain(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte))
+}
+
 /// A word that a shell reads back as it is, byte by byte; what could not be seen, or would move the cursor, as
 /// `$'…'`.
 pub fn quoted(word: &OsStr) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(byte);
     match word.to_str() {
-        Some(text) if !text.is_empty() && text.bytes().all(|byte| is_plain(&byte)) => text.to_owned(),
+        Some(text) if is_plain(text) => text.to_owned(),
         Some(text) if text.chars().all(is_harmless) => format!("'{}'", text.replace('\'', r"'\''")),
         _ => {
             // Only ASCII stands for itself: its neighbours may be cut out of a longer character.

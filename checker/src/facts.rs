@@ -145,6 +145,8 @@ pub struct Facts {
     pub liveness: Liveness,
     /// What proves more; `None` unless asked for.
     pub proof: Option<Proof>,
+    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier looks are known.
+    pub unrefreshed: Duration,
 }
 
 /// What may prove a death that ESRCH cannot show (`--reap-proven-dead`). Whatever is unreadable is unknown.
@@ -167,8 +169,8 @@ impl Facts {
         match record {
             dialect::Record::Beads(record) => Self::about_process(record, dir, depth),
             dialect::Record::Memory(record) => match record.process() {
-                // What proves more than its age does comes no sooner.
-                Some(process) => Self::about_process(&process, dir, Depth::Protocol),
+                // Whether its process may live decides how its age is judged. A namespace that is gone comes no sooner than that.
+                Some(process) => Self::about_process(&process, dir, Depth::Witnesses),
                 None => Self::about_nobody(hostname()),
             },
             dialect::Record::Tower(_) => {
@@ -181,21 +183,37 @@ impl Facts {
     /// No process is asked.
     fn about_nobody(hostname: Option<Arc<str>>) -> Self {
         let (ids, liveness) = (Ids::not_asked(), Liveness::NotAsked);
-        Self { now: now(), hostname, ids, liveness, proof: None }
+        Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
+    }
+
+    /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
+    pub(crate) fn about_ended(record: &Record) -> Self {
+        let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
+        let zombie = pid.and_then(process::is_dead_zombie) == Some(true);
+        let start_ticks = process::start_ticks(record.pid);
+        let proof = Some(Proof { start_ticks, zombie, ..Proof::default() });
+        Self { proof, ..Self::asked(record, Depth::Protocol) }
     }
 
     fn about_process(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+        let mut facts = Self::asked(record, depth);
+        if depth != Depth::Protocol {
+            facts.proof = Some(Proof::gather(record, dir, depth));
+        }
+        facts
+    }
+
+    /// What `kill(pid, 0)` says, where it may be asked.
+    fn asked(record: &Record, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
             (None, Depth::Protocol) => Ids::not_asked(),
             _ => Ids::current(),
         };
-        let mut facts = Self { now: now(), hostname, ids, liveness: Liveness::NotAsked, proof: None };
+        let (liveness, unrefreshed) = (Liveness::NotAsked, Duration::ZERO);
+        let mut facts = Self { now: now(), hostname, ids, liveness, proof: None, unrefreshed };
         if facts.may_ask(record) {
             facts.liveness = process::probe(record.pid);
-        }
-        if depth != Depth::Protocol {
-            facts.proof = Some(Proof::gather(record, dir, depth));
         }
         facts
     }

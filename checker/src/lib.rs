@@ -53,6 +53,7 @@ mod place;
 pub mod process;
 mod read;
 pub mod redirect;
+mod refresh;
 pub mod runner;
 pub mod sys;
 pub mod take;
@@ -60,6 +61,7 @@ pub mod target;
 pub mod trust;
 mod verdict;
 pub mod warden;
+mod zombie;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
 pub use error::{Error, Result, words as system_words};
@@ -71,7 +73,9 @@ pub use namespace::{Member, Namespaces};
 pub use on_disk::{FileKind, OnDisk};
 pub use opened::OpenDirectory;
 pub use place::{Names, Place};
+pub use refresh::RefreshWatch;
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
+pub use zombie::Zombie;
 
 /// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only
 /// when `hostname` is this host's name, ignoring ASCII case, and the system says ESRCH.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use crate::Options;
 use crate::dialect::{Dialect, Record, Rejected, memory, tower};
@@ -11,6 +12,7 @@ use crate::namespace;
 use crate::on_disk::OnDisk;
 use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
+use crate::refresh::RefreshMark;
 use crate::verdict::{Reason, Skip, Verdict};
 
 /// What a look at a lock has shown.
@@ -137,13 +139,14 @@ impl Judged {
         depth: Depth,
         options: &Options,
     ) -> Self {
-        let judged = file.see(|bytes| Self::of_bytes(bytes, names, dir, depth, options));
+        let judged = file.see(|bytes| Self::of_bytes(bytes, Some(file), names, dir, depth, options));
         judged.unwrap_or_else(Self::unreadable)
     }
 
-    /// Judges the content of a lock file.
+    /// Judges the content of a lock file; of `file`, where that is at hand.
     pub(crate) fn of_bytes(
         bytes: &[u8],
+        file: Option<&LockFile>,
         names: &Names,
         dir: impl AsFd,
         depth: Depth,
@@ -151,7 +154,8 @@ impl Judged {
     ) -> Self {
         match names.parse(bytes) {
             Ok(record) => {
-                let facts = Facts::about(&record, dir, depth);
+                let mut facts = Facts::about(&record, dir, depth);
+                facts.unrefreshed = unrefreshed(&record, file, options);
                 let verdict = record.judge(&facts, options);
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
@@ -229,6 +233,15 @@ impl Skip {
 
 fn not_read(words: impl std::fmt::Display) -> String {
     format!("failed to read lock file: {words}")
+}
+
+/// For how long the lock has been seen to stay as it is now.
+fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
+    let Some(record) = record.as_memory().filter(|_| !options.refreshes.is_none()) else {
+        return Duration::ZERO;
+    };
+    let file = file.and_then(OnDisk::of_open);
+    file.map_or(Duration::ZERO, |file| options.refreshes.unrefreshed(RefreshMark::of(record, file)))
 }
 
 /// A name for a lock file that has no id of its own.

@@ -19,6 +19,8 @@ pub struct OnDisk {
     pub modified: StartedAt,
     /// The user that it belongs to.
     pub owner: u32,
+    /// The device that it is on, and its number there.
+    pub inode: (u64, u64),
 }
 
 /// Kinds of directory entries.
@@ -75,6 +77,7 @@ impl OnDisk {
         };
         let nanos = u32::try_from(stat.st_mtime_nsec as i64).unwrap_or_default();
         let modified = StartedAt::from_unix(stat.st_mtime as i64, nanos);
-        Self { kind, size: u64::try_from(stat.st_size).unwrap_or_default(), modified, owner: stat.st_uid }
+        let (size, inode) = (u64::try_from(stat.st_size).unwrap_or_default(), (stat.st_dev, stat.st_ino));
+        Self { kind, size, modified, owner: stat.st_uid, inode }
     }
 }

@@ -3,7 +3,9 @@
 
 use beadlock_checker::closed;
 use beadlock_checker::dialect::Dialect;
-use beadlock_checker::{FileKind, Reason};
+use beadlock_checker::dialect::memory::UNREFRESHED;
+use beadlock_checker::duration::shown;
+use beadlock_checker::{FileKind, Reason, Zombie};
 
 use crate::situation::{Here, Inside, Situation};
 use crate::target::Found;
@@ -59,7 +61,10 @@ impl Next {
             Situation::Alive | Situation::AliveOfAnotherUser => {
                 (wait, format!("waits until it is free; to see its process: {}", see(*pid)))
             }
-            Situation::Zombie => (reap, "removes it: zombie".to_owned()),
+            Situation::Zombie => {
+                let zombie = witnesses.zombie().cloned().map(Zombie::in_plain_text);
+                (reap, zombie.map(|zombie| zombie.to_string()).unwrap_or_default())
+            }
             Situation::Recycled => (reap, "removes it: pid_reused".to_owned()),
             Situation::Rebooted { proved: true } => (reap, "removes it: other_boot".to_owned()),
             Situation::ContainerGone { proved: true } => (reap, "removes it: namespace_gone".to_owned()),
@@ -114,6 +119,15 @@ impl Next {
             }
             Situation::Ageless => (see(*pid), once_gone),
             Situation::Old => (check, "removes it".to_owned()),
+            Situation::OldByTheClock => {
+                let comment =
+                    format!("looks at it for {} and removes it if it is not refreshed", shown(UNREFRESHED));
+                let process = match witnesses.look.verdict.reason() {
+                    Reason::OtherPidNamespace => String::new(),
+                    _ => format!("; to see its process: {}", see(*pid)),
+                };
+                (format!("beadlock wait {target}"), comment + &process)
+            }
             Situation::Silent => (
                 format!("beadlock hold {target} --force-lock{claim} -- CMD"),
                 format!(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Record, StartedAt, beads};
+use beadlock_checker::dialect::{Record, StartedAt, beads, memory};
 use beadlock_checker::facts::{Facts, Liveness};
 use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
 
@@ -75,6 +75,8 @@ pub enum Situation {
     Ageless,
     /// A lock that is judged by its age, and too old.
     Old,
+    /// A lock that is too old by the wall clock, and whose process may live here: one look cannot tell whether it is refreshed.
+    OldByTheClock,
     /// An empty file.
     Empty {
         /// Written a moment ago: the rest may come.
@@ -140,7 +142,7 @@ impl Situation {
             (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => match record {
                 Record::Beads(record) => of_record(reason, record, facts, asked),
                 Record::Tower(_) => of_heartbeat(reason),
-                Record::Memory(_) => of_age(reason),
+                Record::Memory(record) => of_age(reason, record),
             },
             (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
         }
@@ -169,6 +171,7 @@ impl Situation {
             Self::Recent => "recent",
             Self::Ageless => "ageless",
             Self::Old => "old",
+            Self::OldByTheClock => "old_by_the_clock",
             Self::Empty { .. } => "empty",
             Self::Malformed { .. } => "malformed",
             Self::Invalid => "invalid",
@@ -187,11 +190,12 @@ fn of_heartbeat(reason: Reason) -> Situation {
     }
 }
 
-fn of_age(reason: Reason) -> Situation {
+fn of_age(reason: Reason, record: &memory::Record) -> Situation {
     match reason {
         Reason::PidGone => Situation::Gone { rebooted: false },
         Reason::AgeExceeded => Situation::Old,
         Reason::AgeFresh => Situation::Recent,
+        _ if record.acquired_at.is_some() => Situation::OldByTheClock,
         _ => Situation::Ageless,
     }
 }

@@ -183,7 +183,7 @@ impl Seen {
     pub fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
             Some(silence) => self.of_tower(silence, talk),
-            None => (String::new(), self.of_any(talk)),
+            None => (String::new(), self.of_any(witnesses, talk)),
         };
         format!("{head}{}: {what}\n{}", self.target.given, self.below(witnesses))
     }
@@ -203,11 +203,12 @@ impl Seen {
         }
     }
 
-    fn of_any(&self, talk: &Talk) -> String {
+    fn of_any(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
         let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
         match (verdict, words::holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => {
-                format!("{word} by {holder}{} ({reason})", self.for_how_long())
+                let zombie = if witnesses.zombie().is_some() { "a zombie, " } else { "" };
+                format!("{word} by {zombie}{holder}{} ({reason})", self.for_how_long())
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {

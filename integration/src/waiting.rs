@@ -117,7 +117,7 @@ fn until_free(
 ) -> Result<Option<Removed>, Stopped> {
     let mut patience = Patience::to_see_it_free(target, wait, options);
     loop {
-        let skip = match check_patiently(target, &options, patience.left(), attendant)? {
+        let skip = match check_patiently(target, &patience.options(), patience.left(), attendant)? {
             Decision::Skip(skip) => skip,
             proceed => return Ok(proceed.removed().cloned()),
         };

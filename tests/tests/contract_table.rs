@@ -26,10 +26,7 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/tower_look.rs::one_beat_in_the_future_is_active_and_reported",
     ),
     ("reason age_fresh", "/integration/tests/memory/check.rs::a_fresh_one_is_skipped"),
-    (
-        "reason age_exceeded",
-        "/integration/tests/memory/check.rs::one_that_is_too_old_is_logged_and_removed_also_of_a_living_process",
-    ),
+    ("reason age_exceeded", "/integration/tests/memory/check.rs::one_that_is_too_old_is_logged_and_removed"),
     (
         "list tower: exit 0",
         "/integration/tests/program/tower_look.rs::list_shows_every_lock_of_the_directory",

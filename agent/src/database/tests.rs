@@ -106,14 +106,14 @@ fn a_streak_says_once_who_holds_and_at_its_end_how_long() {
     let start = Instant::now();
     let mut streak = Streak::default();
     assert_eq!(streak.resumed(start), None);
-    let first = streak.skipped(&locked(), start, SECOND);
+    let first = streak.skipped(&locked(), start, SECOND, |_| None);
     assert_eq!(first[0].message, "Skipping database (locked by vc-executor)");
     let held = &first[1].message;
     assert!(held.starts_with("Held since 2"), "{held}");
     assert!(held.contains(&format!(" by PID {} on ", std::process::id())), "{held}");
     assert!(held.ends_with(" (pid_alive)"), "{held}");
     for number in 1..5 {
-        let again = streak.skipped(&locked(), start + SECOND * number, SECOND);
+        let again = streak.skipped(&locked(), start + SECOND * number, SECOND, |_| None);
         assert_eq!(again.len(), 1);
         assert_eq!(again[0].message, first[0].message);
     }
@@ -122,12 +122,28 @@ fn a_streak_says_once_who_holds_and_at_its_end_how_long() {
     assert_eq!(streak.resumed(start), None);
 }
 
+/// It lived when the streak began, and its parent never collects it.
+#[test]
+fn a_holder_that_becomes_a_zombie_is_said_once_more() {
+    let (start, mut streak) = (Instant::now(), Streak::default());
+    let zombie = |_: &Record| Some(Zombie::of(0));
+    assert_eq!(streak.skipped(&locked(), start, SECOND, |_| None).len(), 2);
+    assert_eq!(streak.skipped(&locked(), start + SECOND, SECOND, |_| None).len(), 1);
+    let lines = streak.skipped(&locked(), start + SECOND * 2, SECOND, zombie);
+    let held = &lines[1].message;
+    assert!(held.starts_with("Held since 2"), "{held}");
+    assert!(held.ends_with(&format!(" (pid_alive); {}", Zombie::of(0))), "{held}");
+    assert_eq!(streak.skipped(&locked(), start + SECOND * 3, SECOND, zombie).len(), 1);
+    streak.resumed(start + SECOND * 4);
+    assert_eq!(streak.skipped(&locked(), start + SECOND * 5, SECOND, zombie).len(), 2, "one line says both");
+}
+
 #[test]
 fn a_long_streak_is_warned_about_once() {
     let start = Instant::now();
     let mut streak = Streak::default();
     let mut warned = |locked: Decision, at| {
-        streak.skipped(&locked, start + millis(at), SECOND);
+        streak.skipped(&locked, start + millis(at), SECOND, |_| None);
         streak.is_long(start + millis(at), SECOND * 3)
     };
     assert_eq!([0, 1_000, 2_999].map(|at| warned(locked(), at)), [None; 3]);
@@ -136,7 +152,7 @@ fn a_long_streak_is_warned_about_once() {
     assert_eq!(streak.running(), Some((start, 6)));
     streak.resumed(start + SECOND * 700);
     assert_eq!((streak.running(), streak.is_long(start + SECOND * 800, SECOND)), (None, None));
-    streak.skipped(&locked(), start + SECOND * 900, SECOND);
+    streak.skipped(&locked(), start + SECOND * 900, SECOND, |_| None);
     assert_eq!(streak.is_long(start + SECOND * 900, SECOND), None, "a streak of its own");
     assert!(streak.is_long(start + SECOND * 901, SECOND).is_some());
 }
@@ -154,7 +170,7 @@ fn a_streak_is_audited_once_and_once_more_for_each_further_claim() {
     assert!(!streak.is_news(&one, start, SECOND), "nothing was skipped");
     let mut audited = |decisions: &[&Decision]| -> Vec<bool> {
         let news = decisions.iter().map(|decision| {
-            streak.skipped(decision, start, SECOND);
+            streak.skipped(decision, start, SECOND, |_| None);
             streak.is_news(decision, start, SECOND)
         });
         let news = news.collect();
@@ -176,17 +192,17 @@ fn a_gate_that_stays_busy_is_audited() {
     let audited: Vec<u64> = (0..300)
         .map(|number| number * 10)
         .filter(|at| {
-            streak.skipped(&busy, start + millis(*at), SECOND);
+            streak.skipped(&busy, start + millis(*at), SECOND, |_| None);
             streak.is_news(&busy, start + millis(*at), SECOND)
         })
         .collect();
     assert_eq!(audited, [1_000]);
     let mut streak = Streak::default();
-    streak.skipped(&busy, start, SECOND);
+    streak.skipped(&busy, start, SECOND, |_| None);
     assert!(streak.is_news(&busy, start, Duration::ZERO), "the only cycle there is");
     let mut streak = Streak::default();
     streak.lock_gone();
-    streak.skipped(&busy, start, SECOND);
+    streak.skipped(&busy, start, SECOND, |_| None);
     assert!(!streak.is_news(&busy, start, Duration::ZERO), "its releaser's");
 }
 
@@ -196,16 +212,16 @@ fn the_gate_of_who_has_just_released_is_no_skip() {
     let busy = Decision::Skip(Skip::InProgress);
     let mut streak = Streak::default();
     streak.lock_gone();
-    assert!(streak.skipped(&busy, start, SECOND).is_empty());
+    assert!(streak.skipped(&busy, start, SECOND, |_| None).is_empty());
     assert_eq!(streak.resumed(start), None, "no streak");
-    streak.skipped(&locked(), start, SECOND);
+    streak.skipped(&locked(), start, SECOND, |_| None);
     streak.lock_gone();
-    assert!(streak.skipped(&busy, start, SECOND).is_empty());
-    assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1, "still busy at the next retry");
+    assert!(streak.skipped(&busy, start, SECOND, |_| None).is_empty());
+    assert_eq!(streak.skipped(&busy, start, SECOND, |_| None).len(), 1, "still busy at the next retry");
     assert_eq!(streak.resumed(start + SECOND).unwrap().message, "Resumed after 2 skips in 1s");
     streak.lock_gone();
-    assert_eq!(streak.skipped(&locked(), start, SECOND).len(), 2, "a new holder is said");
-    assert_eq!(streak.skipped(&busy, start, SECOND).len(), 1);
+    assert_eq!(streak.skipped(&locked(), start, SECOND, |_| None).len(), 2, "a new holder is said");
+    assert_eq!(streak.skipped(&busy, start, SECOND, |_| None).len(), 1);
 }
 
 #[test]
@@ -215,13 +231,13 @@ fn a_busy_gate_is_said_once_an_interval() {
     let mut streak = Streak::default();
     let said: Vec<u64> = (0..300)
         .map(|number| number * 10)
-        .filter(|at| !streak.skipped(&busy, start + millis(*at), SECOND).is_empty())
+        .filter(|at| !streak.skipped(&busy, start + millis(*at), SECOND, |_| None).is_empty())
         .collect();
     assert_eq!(said, [0, 1_000, 2_000]);
     assert_eq!(
-        streak.skipped(&locked(), start + millis(2_990), SECOND).len(),
+        streak.skipped(&locked(), start + millis(2_990), SECOND, |_| None).len(),
         2,
         "the holder is said at once"
     );
-    assert_eq!(streak.skipped(&busy, start + millis(2_995), SECOND).len(), 1);
+    assert_eq!(streak.skipped(&busy, start + millis(2_995), SECOND, |_| None).len(), 1);
 }

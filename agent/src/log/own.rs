@@ -15,7 +15,7 @@ use beadlock_checker::database::Database;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
-use beadlock_checker::{Decision, Reason, Skip};
+use beadlock_checker::{Decision, Reason, Skip, Zombie};
 
 use super::line::{Event, Level, Line};
 use super::this_agent;
@@ -111,10 +111,11 @@ fn since(record: &Record) -> String {
     record.started_at().map(|time| time.to_string()).unwrap_or_default()
 }
 
-/// Who holds it.
-pub(crate) fn held(record: &Record, reason: Reason) -> Line {
+/// Who holds it; and that this is a zombie, where it is.
+pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> Line {
     let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
-    let words = format_args!("Held since {since} by PID {pid} on {host} ({reason})");
+    let zombie = zombie.map(|zombie| format!("; {zombie}")).unwrap_or_default();
+    let words = format!("Held since {since} by PID {pid} on {host} ({reason}){zombie}");
     said(Event::Held, Level::Info, words).about(record).because(reason)
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::scene::{Holder, Scene, read, wait_until};
+use crate::scene::{Holder, Scene, count_in, log_of, read, wait_until};
 
 /// A directory seen through FUSE, for as long as this is there.
 struct Mirror {
@@ -79,4 +80,83 @@ fn a_check_that_hangs_keeps_no_job_and_not_the_agents_end() {
     });
     assert_eq!(count("mirror/.beads: Starting sync cycle..."), 0);
     assert_eq!(agent.stop(), Some(0), "one that hangs is not waited for");
+}
+
+/// How the agent that `starts` serves the others, and says which one it awaits, until that answers.
+fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str], served: &Path) {
+    mirror.signal(Signal::SIGSTOP);
+    let how = ["--interval", "100ms", "--listen", "unix:agent.sock", "--action", "none"];
+    let begun = Instant::now();
+    let agent = scene.start(&[args, &how].concat());
+    wait_until("a cycle of the other", || count_in(served, "Sync cycle complete") > 0);
+    let took = begun.elapsed();
+    let hung = mirror.point.join(".beads");
+    let words = format!(
+        "Not serving {}: the file system fuse at {} does not answer",
+        hung.display(),
+        mirror.point.display()
+    );
+    let is_said = || log_of(served).iter().any(|line| line.starts_with(&words));
+    wait_until("which one does not answer", is_said);
+    // On a machine with nothing else to do it is half of that.
+    assert!(took < Duration::from_secs(if std::env::var_os("CI").is_some() { 10 } else { 4 }), "{took:?}");
+    if !args.contains(&"--root") {
+        let status = crate::outside::get(scene, "/status").1;
+        let row =
+            format!(r#"{{"dir":"{}","state":"not_serving","why":"the file system fuse at "#, hung.display());
+        assert!(status.contains(&row), "{status}");
+    }
+    mirror.signal(Signal::SIGCONT);
+    wait_until("the one that answers now", || count_in(&hung, "Sync cycle complete") > 0);
+    let status = crate::outside::get(scene, "/status").1;
+    assert!(!status.contains("not_serving"), "{status}");
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn one_that_hangs_at_the_start_is_awaited_while_the_others_are_served() {
+    let scene = Scene::new();
+    scene.database("source");
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    awaits(&scene, &mirror, &["--db", "mirror/.beads", "--db", ".beads"], &scene.dir);
+    drop(mirror);
+    // The same where a redirect leads there, and where it is named by a file.
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    scene.write("agent.toml", "[[database]]\ndir = '.beads'\n[[database]]\ndir = 'mirror/.beads'\n");
+    awaits(&scene, &mirror, &["--config", "agent.toml"], &scene.dir);
+}
+
+#[test]
+fn one_that_hangs_below_a_root_keeps_no_other_from_being_found() {
+    let scene = Scene::new();
+    scene.database("source");
+    let beads = scene.file("mirror/.beads");
+    let Some(mirror) = Mirror::of(&scene.file("source/.beads"), &beads) else { return };
+    mirror.signal(Signal::SIGSTOP);
+    let agent = scene.start(&["--root", ".", "--interval", "100ms", "--action", "none"]);
+    wait_until("a cycle of the other", || count_in(&scene.dir, "Sync cycle complete") > 0);
+    let words = format!("Not serving {}: the file system fuse at ", beads.display());
+    wait_until("which one does not answer", || {
+        log_of(&scene.dir).iter().any(|line| line.starts_with(&words))
+    });
+    mirror.signal(Signal::SIGCONT);
+    wait_until("the one that answers now", || count_in(&beads, "Sync cycle complete") > 0);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn one_look_does_not_wait_for_one_that_hangs_and_ends_with_1() {
+    let scene = Scene::new();
+    scene.database("source");
+    let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
+    mirror.signal(Signal::SIGSTOP);
+    let mut agent = scene.agent(&["--once", "--db", "mirror/.beads", "--db", ".beads", "--action", "none"]);
+    let agent = agent.stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a cycle of the other", || count_in(&scene.dir, "Sync cycle complete") == 1);
+    // Its thread is in the kernel until the file system answers, and so is the process.
+    mirror.signal(Signal::SIGCONT);
+    let output = agent.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("does not answer; look at its server, or type: umount -l "), "{stderr}");
 }

@@ -19,6 +19,8 @@ mod outside;
 #[cfg(test)]
 mod owner;
 #[cfg(test)]
+mod redirected;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod root;
@@ -26,3 +28,5 @@ mod root;
 mod runner;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod zombie;

@@ -279,7 +279,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(errno) => return Err(self.lock_error("look at", errno)),
         };
         let judged = match &content {
-            Ok(bytes) => Judged::of_bytes(bytes, &self.names, self.dir, Depth::Proof, &self.options),
+            Ok(bytes) => Judged::of_bytes(bytes, None, &self.names, self.dir, Depth::Proof, &self.options),
             Err(words) => Judged::unreadable(words),
         };
         let is_spared = licence == Licence::UnlessHeld && matches!(judged.verdict, Verdict::Held(_));

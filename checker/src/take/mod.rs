@@ -194,8 +194,8 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Error::new(doing, read::join(self.path, self.names.aside()), errno)
     }
 
-    fn judge_bytes(&self, bytes: &[u8]) -> Judged {
-        Judged::of_bytes(bytes, &self.names, self.dir, self.options.depth(), &self.options)
+    fn judge_bytes(&self, bytes: &[u8], file: &LockFile) -> Judged {
+        Judged::of_bytes(bytes, Some(file), &self.names, self.dir, self.options.depth(), &self.options)
     }
 
     fn judge(&self, file: &LockFile) -> Judged {

@@ -88,7 +88,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Some((content, Recovered::Released));
         }
         let content = side.read().ok()?;
-        let Dead { record, reason, why } = self.judge_bytes(&content).stale(&self.options).ok()?;
+        let Dead { record, reason, why } = self.judge_bytes(&content, side).stale(&self.options).ok()?;
         let removed = Removed { record, reason, why, watched, bytes: content.clone() };
         Some((content, Recovered::Removed(removed)))
     }

@@ -79,7 +79,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Err(_) => return self.ours_or_not(held),
         };
         if !held.is(&file, &bytes) {
-            return Ok(Some(Release::NotOurs(self.judge_bytes(&bytes).record.map(Box::new))));
+            return Ok(Some(Release::NotOurs(self.judge_bytes(&bytes, &file).record.map(Box::new))));
         }
         if matches!(recovered, Recovered::Left) {
             // Somebody's claim lies aside, and this file system cannot exchange the two.

@@ -47,7 +47,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
     pub(super) fn may_go(&self, file: &LockFile, wanted: &Wanted<'_>) -> Option<Vec<u8>> {
         let bytes = file.read().ok()?;
         let may = match wanted {
-            Wanted::Dead => self.judge_bytes(&bytes).may_go(&self.options),
+            Wanted::Dead => self.judge_bytes(&bytes, file).may_go(&self.options),
             Wanted::Mine(is_mine, _) => is_mine(file, &bytes),
         };
         may.then_some(bytes)

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::dialect::tower::{LockName, Record, StartedAt};
 use beadlock_checker::take::{Attempt, Held, Means, Settled, Site, Step};
-use beadlock_checker::{Decision, Gate, Options, Place, Reason, Skip, Verdict, check, facts, look};
+use beadlock_checker::{
+    Decision, Gate, Options, Place, Reason, RefreshWatch, Skip, Verdict, check, facts, look,
+};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
@@ -17,6 +19,7 @@ const FORCE: Options = Options {
     force_lock: true,
     keep_stale: false,
     limits: Limits::DEFAULT,
+    refreshes: RefreshWatch::NONE,
 };
 
 /// A lock directory with one lock.

@@ -5,6 +5,7 @@
 //! that names the claim: when it cannot be printed, there is no claim.
 
 mod keeper;
+mod own;
 mod subject;
 
 use std::ffi::{OsStr, OsString};
@@ -37,6 +38,7 @@ use crate::failure::Error;
 use crate::file::{self, FileTarget};
 use crate::memory;
 use crate::settings::{Claim, Common};
+use crate::talk::Talk;
 use crate::tower::dir;
 use crate::tower::meant::Meant;
 use crate::trail::Trail;
@@ -50,7 +52,7 @@ pub struct Typed {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
-    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, and a subshell in the background
+    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, as a warning says, and a subshell in the background
     /// may outlive its shell: name the process there, --for $$, or --for $BASHPID for the subshell itself
     #[arg(long = "for", value_name = "PID", conflicts_with = "detach")]
     pub for_process: Option<i32>,
@@ -178,6 +180,10 @@ fn acquire(
         return tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error).into());
     }
+    if let Some(pid) = subject {
+        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target))?;
+    }
+    warn_of_a_wrapper(typed, subject, talk);
     report.id = Some(id.clone());
     let mut signals = Signals::block()?;
     let max_hold = typed.max_hold(subject);
@@ -254,6 +260,17 @@ fn subject_of(typed: &Typed) -> Result<Option<i32>, Error> {
     })
 }
 
+/// A claim that nobody has named a process for stands for the caller, and that may be a program that only starts others.
+fn warn_of_a_wrapper(typed: &Typed, subject: Option<i32>, talk: &Talk) {
+    let caller = subject.filter(|_| typed.for_process.is_none());
+    if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
+        talk.warn(&format!(
+            "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: beadlock \
+             acquire --for $$"
+        ));
+    }
+}
+
 /// The same for a file.
 fn of_file(
     typed: &Typed,
@@ -266,6 +283,7 @@ fn of_file(
     let trail = Trail::of_file(settings.audit.as_deref(), target, request, &common.talk)?;
     let subject = subject_of(typed)?;
     let (mode, max_hold) = (typed.claim.file.mode(), typed.max_hold(subject));
+    warn_of_a_wrapper(typed, subject, &common.talk);
     let order = file::acquire::Order { target, mode, settings, max_hold, subject, request: request.id() };
     file::acquire::acquire(&order, environment, &trail, report, |report, id, pid| {
         tell(common, request, report, id, pid, (&target.exported(), None))

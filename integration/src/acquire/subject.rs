@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 
 use beadlock_checker::facts::Liveness;
 use beadlock_checker::process::{self, Stat};
@@ -12,6 +13,24 @@ use crate::failure::{Code, Error};
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];
+
+/// Programs that only start others, and end with them.
+const WRAPPERS: [&str; 12] = [
+    "timeout", "sudo", "xargs", "env", "nice", "nohup", "setsid", "stdbuf", "ionice", "chrt", "doas", "time",
+];
+
+/// Programs that are several others, by the name that they are called by.
+const SEVERAL: [&str; 3] = ["busybox", "coreutils", "toybox"];
+
+/// The name of the process, where that is a wrapper. A script that is called like one is a shell's.
+pub fn wrapper(pid: i32) -> Option<&'static str> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    // Of a set-user-id program only the name is to be seen.
+    let program = program.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+    let called = program.filter(|program| !SEVERAL.contains(program)).unwrap_or(name.trim_end());
+    WRAPPERS.into_iter().find(|wrapper| *wrapper == called)
+}
 
 /// A process that was named on the command line.
 ///

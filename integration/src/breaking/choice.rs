@@ -2,7 +2,7 @@
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Look, Reason, Verdict};
+use beadlock_checker::{Look, Reason, Verdict, Zombie};
 
 use super::Typed;
 use crate::exit::Exit;
@@ -126,6 +126,9 @@ fn command(look: &Look, target: &Found) -> String {
 /// Why it counts as held.
 fn witness(look: &Look) -> String {
     let reason = look.verdict.reason();
+    if let Some(zombie) = look.record.as_ref().and_then(Zombie::holder_of) {
+        return format!("{zombie} ({reason})");
+    }
     let words = match reason {
         Reason::PidAlive => "its process lives",
         Reason::PidNotPermitted => "its process lives, and belongs to another user",

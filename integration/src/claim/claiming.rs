@@ -55,7 +55,7 @@ impl Claiming<'_> {
         let mut gate_is_missed = false;
         loop {
             let attempt = match gate::take(dir, dir, self.drain, attendant)? {
-                Ok(gate) => self.attempt(&gate)?,
+                Ok(gate) => self.attempt(&gate, &patience.options())?,
                 Err(why) => {
                     if !std::mem::replace(&mut gate_is_missed, true) {
                         attendant.no_gate(&why);
@@ -96,8 +96,8 @@ impl Claiming<'_> {
         Ok(held)
     }
 
-    fn attempt(&self, gate: &Gate) -> Result<Attempt, Stopped> {
-        let site = Site::new(gate, &self.options).with_names(self.target.place.names());
+    fn attempt(&self, gate: &Gate, options: &Options) -> Result<Attempt, Stopped> {
+        let site = Site::new(gate, options).with_names(self.target.place.names());
         Ok(site.claim(self.record()?)?)
     }
 

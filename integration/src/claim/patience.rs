@@ -11,7 +11,7 @@ use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Look, Options, Reason, Skip, Verdict, facts, look};
+use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
@@ -56,6 +56,11 @@ impl<'a> Patience<'a> {
     pub fn to_see_it_free(target: &'a Found, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
         Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
+    }
+
+    /// As given, and what the looks so far have shown: for the next attempt.
+    pub fn options(&self) -> Options {
+        self.options
     }
 
     /// What is left of it altogether.
@@ -111,7 +116,7 @@ impl<'a> Patience<'a> {
 
     /// Waits, without the gate, until the lock is no longer seen to be held.
     fn wait_for_the_holder(&mut self, attendant: &mut impl Attendant) -> Result<(), Stopped> {
-        let Self { target, wait, ref options, .. } = *self;
+        let Self { target, wait, .. } = *self;
         let first = || Deadline::after(wait.limit());
         let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
         let path = target.path();
@@ -121,7 +126,8 @@ impl<'a> Patience<'a> {
         let mut reaping = Deadline::after(Duration::ZERO);
         let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(self.begun.elapsed()));
         loop {
-            let look = look(&target.place, options);
+            let look = look(&target.place, &self.options);
+            self.options.refreshes.see(&look);
             if !matches!(look.verdict, Verdict::Held(_)) {
                 return Ok(());
             }
@@ -135,7 +141,7 @@ impl<'a> Patience<'a> {
             }
             let pause = if reaping.is_over() { backoff.next() } else { SHORTLY };
             // No event tells that a lock has become stale.
-            let fresh = fresh_for(&look, options);
+            let fresh = fresh_for(&look, &self.options);
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
@@ -185,12 +191,15 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
     let (for_long, typed) = (shown(age), target.typed());
+    let zombie = Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message = match target.has_cycles() {
         true => {
-            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
+            format!(
+                "{path} is held by {holder} for {for_long}; {wait}{zombie}; who and why: beadlock status {typed}"
+            )
         }
         false => match record {
-            Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
+            Record::Beads(record) => lock::timed_out(record, age, wait.limit()) + &zombie,
             Record::Memory(record) => memory::timed_out(record, wait.limit()),
             Record::Tower(record) => {
                 let now = facts::now();

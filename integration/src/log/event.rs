@@ -57,7 +57,7 @@ pub struct Agent<'a> {
     pub host: Option<&'a str>,
 }
 
-/// `Held since SINCE by PID PID on HOST (REASON)`.
+/// `Held since SINCE by PID PID on HOST (REASON)`, and after a semicolon what the holder is, where that is a zombie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held<'a> {
     /// When the lock was acquired, RFC 3339.
@@ -217,8 +217,18 @@ fn is_step(message: &str) -> bool {
 fn held(message: &str) -> Option<Held<'_>> {
     let (since, rest) = message.strip_prefix("Held since ")?.split_once(" by PID ")?;
     let (pid, rest) = rest.split_once(" on ")?;
+    let rest = without_zombie(rest);
     let (host, reason) = rest.strip_suffix(')')?.rsplit_once(" (")?;
     Some(Held { since, pid: pid.parse().ok()?, host, reason })
+}
+
+/// What the line says of the lock, without what it says of a holder that is a zombie. Such a holder is of the agent's own host,
+/// so the first of these words are the agent's.
+fn without_zombie(rest: &str) -> &str {
+    if !rest.ends_with("--reap-proven-dead may remove the lock") {
+        return rest;
+    }
+    rest.find("); a zombie: ").and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
 fn header(message: &str) -> Option<Agent<'_>> {

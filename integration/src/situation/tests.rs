@@ -27,6 +27,7 @@ fn seen(change: impl Fn(&mut Record, &mut Facts)) -> Look {
         ids: Arc::new(ids),
         liveness: Liveness::Alive,
         proof: Some(proof),
+        unrefreshed: Duration::ZERO,
     };
     change(&mut record, &mut facts);
     let verdict = judge(&record, &facts, false);
@@ -203,7 +204,7 @@ fn of_a_container_by_who_lives_there() {
 fn of_what_cannot_be_understood() {
     let file = |kind, size, millis| {
         let modified = StartedAt(now().0 - jiff::SignedDuration::from_millis(millis));
-        Some(OnDisk { kind, size, modified, owner: 0 })
+        Some(OnDisk { kind, size, modified, owner: 0, inode: (0, 0) })
     };
     use FileKind::{Fifo, File, Symlink};
     let table = [

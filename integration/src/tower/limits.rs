@@ -6,8 +6,6 @@ use beadlock_checker::dialect::memory;
 
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);
-/// How often a lock that is judged by its age is refreshed.
-const OF_AGE: Duration = Duration::from_secs(3);
 
 /// How often there is one, in normal times.
 pub fn interval(ttl: Duration) -> Duration {
@@ -44,7 +42,7 @@ impl Limits {
     /// file system.
     pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
         let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
-        Self { interval: OF_AGE, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
+        Self { interval: memory::REFRESH, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
     }
 
     /// After so long without one it is stale.

@@ -69,13 +69,17 @@ impl Witnesses<'_> {
         };
         let here = facts.hostname.as_deref().unwrap_or("unknown");
         let host = if facts.is_same_host(record) { "this one" } else { "not this one" };
+        let proof = facts.proof.as_ref();
+        let answer = match facts.liveness {
+            Liveness::Alive if proof.is_some_and(|proof| proof.zombie) => "succeeds: a zombie answers, too",
+            liveness => kill_words(liveness),
+        };
         let mut lines = vec![
             format!("acquired: {}, {age}", record.started_at),
-            format!("process: kill({}, 0) {}", record.pid, kill_words(facts.liveness)),
+            format!("process: kill({}, 0) {answer}", record.pid),
         ];
-        let proof = facts.proof.as_ref();
         if proof.is_some_and(|proof| proof.zombie) {
-            lines.push("that PID is a zombie: it has ended, and its parent has not asked how".to_owned());
+            lines.push("that PID is a zombie: it has ended, and its parent has not collected it".to_owned());
         }
         if self.asked != Liveness::NotAsked {
             lines.push(format!("that PID here: kill({}, 0) {}", record.pid, kill_words(self.asked)));

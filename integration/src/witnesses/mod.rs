@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use beadlock_checker::dialect::beads::{Record, StartedAt};
 use beadlock_checker::dialect::{memory, tower};
 use beadlock_checker::facts::{self, Facts, Liveness};
-use beadlock_checker::{Gates, Look, Member, Namespaces, process};
+use beadlock_checker::{Gates, Look, Member, Namespaces, Zombie, process};
 use gate::Shut;
 pub use lines::{counted, kind_words};
 
@@ -42,6 +42,8 @@ pub struct Witnesses<'a> {
     asked: Liveness,
     /// Who lives in the recorded PID namespace, when it is not ours.
     members: Vec<Member>,
+    /// What the holder is now, where it has ended and was not collected.
+    zombie: Option<Zombie>,
 }
 
 impl<'a> Witnesses<'a> {
@@ -70,12 +72,19 @@ impl<'a> Witnesses<'a> {
         let gates = machine.gates.get_or_init(Gates::now);
         let situation = Situation::of(look, &Asked { now, liveness: asked, members: &members });
         let (gate, limits) = (Shut::of(gates, target.dir()), memory::Limits::default());
-        Self { look, target, situation, gate, now, limits, asked, members }
+        let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
+        let zombie = pid.filter(|_| situation == Situation::Zombie).map(Zombie::of);
+        Self { look, target, situation, gate, now, limits, asked, members, zombie }
     }
 
     /// Where the look went by other limits than the document's.
     pub fn by(self, limits: memory::Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The holder, where it is a zombie.
+    pub fn zombie(&self) -> Option<&Zombie> {
+        self.zombie.as_ref()
     }
 
     /// The record that is judged by its process.

@@ -31,9 +31,7 @@ impl Witnesses<'_> {
                 }
             },
             Situation::AliveOfAnotherUser => "its process lives here, and is another user's".to_owned(),
-            Situation::Zombie => {
-                "its process has ended; only its parent has not asked how (a zombie)".to_owned()
-            }
+            Situation::Zombie => self.zombie().map(ToString::to_string).unwrap_or_default(),
             Situation::Recycled => {
                 format!("its process is gone: PID {pid} is another one now{}", self.now_is())
             }
@@ -79,7 +77,7 @@ impl Witnesses<'_> {
             }
             Situation::Nameless => "this machine has no host name to compare with".to_owned(),
             Situation::Beating | Situation::Silent | Situation::BeatingInFuture => self.of_heartbeat(&host),
-            Situation::Recent | Situation::Old | Situation::Ageless => self.of_age(),
+            Situation::Recent | Situation::Old | Situation::OldByTheClock | Situation::Ageless => self.of_age(),
             Situation::Empty { fresh: true } => {
                 format!("the file is empty, and {} old: somebody may be writing it", self.file_age())
             }
@@ -145,6 +143,16 @@ impl Witnesses<'_> {
             Liveness::Alive | Liveness::NotPermitted => "its process lives",
             _ => "its process is not known to be gone",
         };
+        if memory::is_old(record, facts, &limits) {
+            let age = record.acquired_at.map(|time| time.age(facts.now)).unwrap_or_default();
+            return format!(
+                "{process}, and by the clock the lock is {:.1}s old (>{}s); a clock that was set makes a refreshed lock old, so \
+                 it is stale only when it stays unrefreshed for {}",
+                age.as_secs_f64(),
+                limits.age.as_secs_f64(),
+                shown(memory::UNREFRESHED)
+            );
+        }
         match (record.acquired_at.map(|time| time.age(facts.now)), memory::fresh_for(record, facts, &limits))
         {
             (Some(age), _) if age.is_negative() => {

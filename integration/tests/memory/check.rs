@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::scene::{Memory, Says, TARGET};
+use crate::scene::{Memory, Says, TARGET, millis_ago};
 use crate::support::{dead_pid, this_host};
 
 #[test]
@@ -46,10 +46,11 @@ fn that_an_option_does_nothing_is_said() {
     assert_eq!(memory.run(&["check", TARGET]).expect(4, &[]).err, "", "only of who has typed it");
 }
 
+/// No process of this host is recorded that may refresh it: one look is enough.
 #[test]
-fn one_that_is_too_old_is_logged_and_removed_also_of_a_living_process() {
+fn one_that_is_too_old_is_logged_and_removed() {
     let memory = Memory::new();
-    memory.write(45_200);
+    memory.put(&format!(r#"{{"session_id": "main", "acquired_at": "{}"}}"#, millis_ago(45_200)));
     let data = &memory.run(&["check", TARGET, "--dry-run", "--json"]).says(0, &[]).json()["data"][0];
     assert_eq!((&data["verdict"], &data["reason"]), (&"stale".into(), &"age_exceeded".into()));
     let ended = memory.run(&["check", TARGET]).says(0, &[]);
@@ -78,6 +79,8 @@ fn another_hosts_is_too_old_after_10_s() {
 fn how_old_it_may_be_can_be_said() {
     let memory = Memory::new();
     memory.write(2000);
+    memory.run(&["check", TARGET, "--stale-after", "1.5"]).says(4, &["locked by main"]);
+    memory.put(&format!(r#"{{"session_id": "main", "acquired_at": "{}"}}"#, millis_ago(2000)));
     memory
         .run(&["check", TARGET, "--stale-after", "1.5", "--dry-run"])
         .says(0, &["Stale lock (main) would be"]);

@@ -5,6 +5,8 @@ mod check;
 #[cfg(test)]
 mod claim;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod kept;
 #[cfg(test)]
 mod list;

@@ -21,6 +21,9 @@ fn raw_is_the_documents_object() {
     let keys = ["\"locked\"", "\"holder\"", "\"is_stale\"", "\"stale_reason\"", "\"we_hold_it\""];
     let places = keys.map(|key| fresh.find(&format!("\n  {key}")).unwrap());
     assert!(places.is_sorted(), "in its order: {fresh}");
+    let living = parsed(&raw(&["--stale-after", "0"]));
+    assert_eq!((&living["is_stale"], &living["stale_reason"]), (&false.into(), &json!(null)), "one look");
+    memory.write_as(dead_pid(), 0, "H");
     let stale = parsed(&raw(&["--stale-after", "0"]));
     assert_eq!(stale["is_stale"], true);
     assert!(stale["stale_reason"].as_str().unwrap().ends_with("s old (>0s)"), "{stale}");

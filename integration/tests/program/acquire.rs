@@ -2,6 +2,7 @@
 
 mod not_claimed;
 mod printed;
+mod twice;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -198,7 +198,12 @@ fn a_zombie_is_held_until_one_asks_for_its_proof() {
     crate::support::until("it has ended", || !crate::support::lives(pid.cast_signed()));
     scene.write_lock("vc", i64::from(pid), &this_host());
     let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
-    assert!(text.contains("next: beadlock check --reap-proven-dead .beads   # removes it: zombie"), "{text}");
+    assert!(
+        text.contains(
+            "next: beadlock check --reap-proven-dead .beads   # a zombie: it has ended, its parent (PID "
+        ),
+        "{text}"
+    );
     let json = scene.run(&["check", "--reap-proven-dead", "--json"]).expect(0, &[]).json();
     assert_eq!((&json["data"][0]["reason"], &json["data"][0]["removed"]), (&"zombie".into(), &true.into()));
     child.wait().unwrap();

@@ -159,10 +159,20 @@ fn a_zombie() {
     let mut child = Command::new("true").spawn().unwrap();
     until("it has ended", || !lives(child.id().cast_signed()));
     scene.write_lock("vc", child.id().into(), &this_host());
+    let (me, name) = (std::process::id(), fs::read_to_string("/proc/self/comm").unwrap());
+    let zombie = format!(
+        "a zombie: it has ended, its parent (PID {me}, {}) has not collected it; --reap-proven-dead may remove the lock",
+        name.trim_end()
+    );
     Seen::of(&scene, "zombie")
-        .says(&["why: its process has ended; only its parent", "that PID is a zombie"])
-        .next("beadlock check --reap-proven-dead .beads", "removes it: zombie")
+        .says(&[".beads: held by a zombie, vc (PID ", " (pid_alive)\n", &format!("why: {zombie}\n")])
+        .next("beadlock check --reap-proven-dead .beads", &zombie)
         .witness("zombie", true);
+    scene
+        .run(&["hold", "--no-wait", "--", "true"])
+        .expect(4, &[&format!("; did not wait; {zombie}; who and why")]);
+    scene.run(&["break", "--holder", "vc"]).expect(4, &[&format!("{zombie} (pid_alive)")]);
+    assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by vc)\n", "as ever");
     child.wait().unwrap();
 }
 

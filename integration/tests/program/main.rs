@@ -48,3 +48,5 @@ mod tower_look;
 mod usage;
 #[cfg(test)]
 mod wait;
+#[cfg(test)]
+mod zombie;

@@ -1,6 +1,9 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use beadlock_checker::dialect::memory::{Limits, Record, Rejected, StartedAt, judge, rewrite, timed_out};
+use beadlock_checker::dialect::memory::{
+    Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
+};
 use beadlock_checker::dialect::{Record as AnyRecord, Rewrite};
 use beadlock_checker::facts::{Facts, Ids, Liveness};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
@@ -26,6 +29,7 @@ pub fn memory(bytes: &[u8]) {
         ids: Arc::new(Ids::default()),
         liveness,
         proof: None,
+        unrefreshed: UNREFRESHED,
     };
     let limits = Limits::default();
     let age = record.acquired_at.map(|time| time.age(now).as_secs());
@@ -34,6 +38,10 @@ pub fn memory(bytes: &[u8]) {
         Verdict::Held(_) => assert!(age.is_none_or(|age| age <= 30), "{record:?}"),
         other => panic!("{other:?}: {record:?}"),
     }
+    let seen_once = Facts { unrefreshed: Duration::ZERO, ..facts(Liveness::Alive) };
+    let is_here = record.pid.is_some() && record.hostname.as_deref() == Some("box");
+    let held = matches!(judge(&record, &seen_once, &limits), Verdict::Held(_));
+    assert!(!is_here || held, "one look breaks no lock of a living process: {record:?}");
     let gone = judge(&record, &facts(Liveness::Gone), &limits);
     assert!(record.pid.is_none() || gone == Verdict::Stale(Reason::PidGone), "{record:?}");
     assert!(record.pid.is_none_or(|pid| pid > 0), "{record:?}");

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use beadlock_checker::dialect::beads::{Record, Rejected, judge};
 use beadlock_checker::facts::{Facts, Ids, Liveness};
@@ -35,6 +36,7 @@ pub fn record(bytes: &[u8]) {
             ids: Arc::new(Ids { machine_id: None, boot_id: None, pid_ns: None, time_ns: None }),
             liveness,
             proof: None,
+            unrefreshed: Duration::ZERO,
         };
         let verdict = judge(&record, &facts, true);
         let may_be_stale = liveness == Liveness::Gone && record.hostname.eq_ignore_ascii_case(HOST);

@@ -81,6 +81,17 @@ impl Workspace {
 
     /// What both say of the lock that is there: one status, seen from outside.
     fn status(&self) -> Value {
+        let (its, ours) = self.both();
+        assert_eq!(
+            (&its["is_stale"], &its["we_hold_it"]),
+            (&ours["is_stale"], &ours["we_hold_it"]),
+            "{its} {ours}"
+        );
+        its
+    }
+
+    /// Its status and ours, of one record.
+    fn both(&self) -> (Value, Value) {
         let parsed = |ended: Ended| -> Value {
             assert_eq!(ended.code, 0, "{ended:?}");
             serde_json::from_str(&ended.out).expect("a status")
@@ -90,12 +101,7 @@ impl Workspace {
         let keys =
             |status: &Value| status.as_object().map(|status| status.keys().cloned().collect::<Vec<_>>());
         assert_eq!((&its["holder"], keys(&its)), (&ours["holder"], keys(&ours)));
-        assert_eq!(
-            (&its["is_stale"], &its["we_hold_it"]),
-            (&ours["is_stale"], &ours["we_hold_it"]),
-            "{its} {ours}"
-        );
-        its
+        (its, ours)
     }
 }
 
@@ -169,14 +175,16 @@ fn each_calls_the_others_too_old_in_the_same_words() {
                from datetime import datetime, timedelta, timezone\n\
                old.update(pid=os.getppid(), hostname=HOST, acquired_at=(datetime.now(timezone.utc) - timedelta(seconds=AGE)).isoformat())\n\
                lock.lock_path.write_text(json.dumps(old))";
-    for (host, age, start, end) in [
-        ("old['hostname']", "45.2", "lock is 45.", "s old (>30s)"),
-        ("'elsewhere'", "12", "cross-machine lock from elsewhere, 12.", "s old"),
+    for (host, age, ours_at_once, start, end) in [
+        ("old['hostname']", "41.2", false, "lock is 4", "s old (>30s)"),
+        ("'elsewhere'", "12", true, "cross-machine lock from elsewhere, 12.", "s old"),
     ] {
-        // A process that lives.
+        // A process that lives. Its document believes the age at the first look, and beadlock at the second.
         let written = workspace.it(&old.replace("HOST", host).replace("AGE", age));
         assert_eq!(written.code, 0, "{written:?}");
-        let status = workspace.status();
+        let (status, ours) = workspace.both();
+        assert_eq!((&status["is_stale"], &ours["is_stale"]), (&true.into(), &ours_at_once.into()), "{ours}");
+        assert_eq!(workspace.ours(&["check", TARGET, "--dry-run"]).code, if ours_at_once { 0 } else { 4 });
         let reason = status["stale_reason"].as_str().unwrap_or_default();
         assert!(reason.starts_with(start) && reason.ends_with(end), "{reason}");
         let broken = workspace.ours(&["hold", TARGET, "--", "true"]);

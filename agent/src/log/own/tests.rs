@@ -43,7 +43,7 @@ fn all() -> Vec<Line> {
         check_failed(Reason::Unreadable),
         check_failed(Reason::RemovalFailed),
     ];
-    lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took)));
+    lines.extend(skips.iter().flat_map(|skip| streak.skipped(skip, Instant::now(), took, |_| None)));
     lines.extend(streak.resumed(Instant::now()));
     lines.extend(skips.iter().map(|skip| still_skipping(skip, took, Path::new("/x"))));
     lines.push(listening(&Address::Unix("/x".into())));
@@ -100,7 +100,7 @@ fn a_line_about_a_lock_says_whose_it_is() {
     let removed = Decision::Proceed(Proceed::RemovedStale(removed));
     let about = [
         (skipped(&skip), "pid_alive"),
-        (held(&record, Reason::PidAlive), "pid_alive"),
+        (held(&record, Reason::PidAlive, None), "pid_alive"),
         (removed_stale(&removed), "pid_gone"),
     ];
     for (line, reason) in about {

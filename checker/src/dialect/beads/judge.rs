@@ -65,6 +65,7 @@ fn proven_dead(record: &Record, facts: &Facts, proof: &Proof) -> Option<Reason> 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::super::{Mark, StartedAt};
     use super::*;
@@ -103,7 +104,14 @@ mod tests {
             time_ns: mark.time_ns,
         };
         let now = StartedAt(jiff::SignedDuration::from_secs(1_761_393_700));
-        Facts { now, hostname: Some("Dev-Machine".into()), ids: Arc::new(ids), liveness, proof: None }
+        Facts {
+            now,
+            hostname: Some("Dev-Machine".into()),
+            ids: Arc::new(ids),
+            liveness,
+            proof: None,
+            unrefreshed: Duration::ZERO,
+        }
     }
 
     /// Every row of the table in DESIGN 4 that has a valid record.

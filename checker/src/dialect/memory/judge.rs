@@ -1,12 +1,16 @@
 //! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on the host
 //! that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the future is no age.
+//!
+//! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes. So where
+//! its process may live on this host, its age counts only after it has been seen to stay unrefreshed for [`UNREFRESHED`].
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Limits, Record};
+use super::{Limits, Record, UNREFRESHED};
+use crate::dialect::beads;
 use crate::facts::{Facts, Liveness};
 use crate::verdict::{Reason, Verdict};
 
@@ -62,7 +66,8 @@ pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<Evide
     }
     let age = record.acquired_at?.age(facts.now);
     if is_over(age, limits.age) {
-        return Some(Evidence::Old { age, limit: limits.age });
+        let is_believed = facts.unrefreshed >= UNREFRESHED || may_live_here(record, facts).is_none();
+        return is_believed.then_some(Evidence::Old { age, limit: limits.age });
     }
     let hostname = other_host(record, facts).filter(|_| is_over(age, limits.remote_age))?;
     Some(Evidence::OldElsewhere { hostname: hostname.to_owned(), age })
@@ -72,6 +77,9 @@ pub fn evidence(record: &Record, facts: &Facts, limits: &Limits) -> Option<Evide
 pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
     if let Some(evidence) = evidence(record, facts, limits) {
         return Verdict::Stale(evidence.reason());
+    }
+    if let Some(reason) = may_live_here(record, facts).filter(|_| is_old(record, facts, limits)) {
+        return Verdict::Held(reason);
     }
     Verdict::Held(match facts.liveness {
         // It will not stay so by its process alone.
@@ -83,7 +91,26 @@ pub fn judge(record: &Record, facts: &Facts, limits: &Limits) -> Verdict {
     })
 }
 
-/// How long from now until it is stale by its age; `None`: its age is not known.
+/// It is older than a lock of its host may be, by the wall clock. Whether that counts is another question.
+pub fn is_old(record: &Record, facts: &Facts, limits: &Limits) -> bool {
+    record.acquired_at.is_some_and(|time| is_over(time.age(facts.now), limits.age))
+}
+
+/// How its process counts as alive, where it is one of this host: no other may have the PID now, nor is it a zombie. In
+/// another PID namespace of this host there is no telling, so it may live.
+fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
+    let process = record.process()?;
+    match beads::judge(&process, facts, true) {
+        Verdict::Held(reason @ (Reason::PidAlive | Reason::PidNotPermitted)) => Some(reason),
+        // A PID that no kernel can have is nobody's.
+        Verdict::Held(reason @ (Reason::PidUnknown | Reason::OtherPidNamespace)) => {
+            i32::try_from(process.pid).is_ok().then_some(reason)
+        }
+        _ => None,
+    }
+}
+
+/// How long from now until it is stale by its age, if it is not refreshed; `None`: its age is not known.
 pub fn fresh_for(record: &Record, facts: &Facts, limits: &Limits) -> Option<Duration> {
     let limit = match other_host(record, facts) {
         Some(_) => limits.age.min(limits.remote_age),
@@ -91,7 +118,11 @@ pub fn fresh_for(record: &Record, facts: &Facts, limits: &Limits) -> Option<Dura
     };
     let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
     let left = limit.saturating_sub(record.acquired_at?.age(facts.now));
-    Some(left.try_into().unwrap_or_default())
+    let left = Duration::try_from(left).unwrap_or_default();
+    Some(match may_live_here(record, facts) {
+        Some(_) => left.max(UNREFRESHED.saturating_sub(facts.unrefreshed)),
+        None => left,
+    })
 }
 
 fn is_over(age: SignedDuration, limit: Duration) -> bool {

@@ -20,13 +20,20 @@ pub use super::beads::Mark;
 pub use super::rejected::Rejected;
 use super::rewrite::Rewrite;
 pub use super::time::StartedAt;
-pub use judge::{Evidence, evidence, fresh_for, judge};
+pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
 use crate::facts;
 
 /// What the session and the operation are called where a record does not say it.
 pub const UNKNOWN: &str = "unknown";
+
+/// How often beadlock refreshes a lock that it holds.
+pub const REFRESH: Duration = Duration::from_secs(3);
+
+/// For how long a lock that is too old must have stayed unrefreshed before its age counts, where its process may live on this
+/// host: an interval, and half a second for a refresh that comes late.
+pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 
 /// How old a lock may become before it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

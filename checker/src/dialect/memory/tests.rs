@@ -4,7 +4,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::*;
-use crate::facts::{Facts, Ids, Liveness};
+use crate::facts::{Facts, Ids, Liveness, Proof};
 use crate::verdict::{Reason, Verdict};
 
 const NOW: &str = "2026-01-29T15:30:00.000Z";
@@ -27,11 +27,12 @@ fn aged(millis: i64, hostname: &str) -> Record {
 
 fn facts(liveness: Liveness) -> Facts {
     let (hostname, ids) = (Some("Here".into()), Arc::new(Ids::default()));
-    Facts { now: now(), hostname, ids, liveness, proof: None }
+    Facts { now: now(), hostname, ids, liveness, proof: None, unrefreshed: Duration::ZERO }
 }
 
 fn words(record: &Record, liveness: Liveness) -> String {
-    evidence(record, &facts(liveness), &Limits::default()).map(|found| found.to_string()).unwrap_or_default()
+    let facts = Facts { unrefreshed: UNREFRESHED, ..facts(liveness) };
+    evidence(record, &facts, &Limits::default()).map(|found| found.to_string()).unwrap_or_default()
 }
 
 #[test]
@@ -39,33 +40,71 @@ fn the_rule() {
     use Liveness::{Alive, Gone, NotAsked, NotPermitted, Unknown};
     let fresh = Verdict::Held(Reason::AgeFresh);
     let old = Verdict::Stale(Reason::AgeExceeded);
+    let gone = Verdict::Stale(Reason::PidGone);
+    let (once, twice) = (Duration::ZERO, UNREFRESHED);
     let rows = [
-        (0, "Here", Alive, fresh),
-        (30_000, "Here", Alive, fresh),
-        (30_001, "Here", Alive, old),
-        (30_001, "Here", NotPermitted, old),
-        (0, "Here", NotPermitted, fresh),
-        (0, "Here", Unknown, fresh),
-        (0, "HERE", Gone, Verdict::Stale(Reason::PidGone)),
-        (40_000, "Here", Gone, Verdict::Stale(Reason::PidGone)),
-        (10_000, "there", NotAsked, fresh),
-        (10_001, "there", NotAsked, old),
-        (10_001, "Here", Alive, fresh),
-        (-1, "there", NotAsked, fresh),
-        (-86_400_000, "Here", Alive, fresh),
+        (0, "Here", Alive, twice, fresh),
+        (30_000, "Here", Alive, twice, fresh),
+        (30_001, "Here", Alive, twice, old),
+        (30_001, "Here", Alive, twice - Duration::from_millis(1), Verdict::Held(Reason::PidAlive)),
+        (30_001, "Here", Alive, once, Verdict::Held(Reason::PidAlive)),
+        (86_400_000, "Here", Alive, once, Verdict::Held(Reason::PidAlive)),
+        (30_001, "Here", NotPermitted, twice, old),
+        (30_001, "Here", NotPermitted, once, Verdict::Held(Reason::PidNotPermitted)),
+        (30_001, "Here", Unknown, once, Verdict::Held(Reason::PidUnknown)),
+        (0, "Here", NotPermitted, once, fresh),
+        (0, "Here", Unknown, once, fresh),
+        (0, "HERE", Gone, once, gone),
+        (40_000, "Here", Gone, once, gone),
+        (10_000, "there", NotAsked, once, fresh),
+        (10_001, "there", NotAsked, once, old),
+        (10_001, "Here", Alive, twice, fresh),
+        (-1, "there", NotAsked, once, fresh),
+        (-86_400_000, "Here", Alive, twice, fresh),
     ];
-    for (age, host, liveness, expected) in rows {
+    for (age, host, liveness, unrefreshed, expected) in rows {
         let record = aged(age, host);
-        assert_eq!(
-            judge(&record, &facts(liveness), &Limits::default()),
-            expected,
-            "{age} {host} {liveness:?}"
-        );
-        let left = fresh_for(&record, &facts(liveness), &Limits::default()).unwrap();
+        let facts = Facts { unrefreshed, ..facts(liveness) };
+        let limits = Limits::default();
+        assert_eq!(judge(&record, &facts, &limits), expected, "{age} {host} {liveness:?} {unrefreshed:?}");
+        let left = fresh_for(&record, &facts, &limits).unwrap();
         assert!(expected != old || left.is_zero(), "{age} {host}: {left:?}");
+        let is_watched = matches!(expected, Verdict::Held(reason) if reason != Reason::AgeFresh);
+        assert!(!is_watched || left == UNREFRESHED - unrefreshed, "{age} {host}: {left:?}");
     }
     let nameless = Facts { hostname: None, ..facts(NotAsked) };
     assert_eq!(judge(&aged(20_000, "there"), &nameless, &Limits::default()), fresh, "is it another host?");
+}
+
+/// What has ended, or never was, refreshes nothing: one look is enough.
+#[test]
+fn an_age_counts_at_once_where_its_process_is_not_the_one_that_has_the_pid() {
+    let marked = |start: u64| {
+        parsed(&format!(
+            r#"{{"pid":12345,"acquired_at":"2026-01-29T15:29:00Z","hostname":"Here","beadlock":{{"id":"i","machine_id":"m",
+            "boot_id":"b","pid_ns":"pid:[1]","time_ns":"time:[1]","start_ticks":{start}}}}}"#
+        ))
+    };
+    let some = |word: &str| Some(word.to_owned());
+    let ids =
+        Ids { machine_id: some("m"), boot_id: some("b"), pid_ns: some("pid:[1]"), time_ns: some("time:[1]") };
+    let proof = Proof { start_ticks: Some(1000), local_file_system: true, ..Proof::default() };
+    let here = Facts { ids: Arc::new(ids), proof: Some(proof.clone()), ..facts(Liveness::Alive) };
+    let judged = |record: &Record, facts: &Facts| judge(record, facts, &Limits::default());
+    let (old, held) = (Verdict::Stale(Reason::AgeExceeded), Verdict::Held(Reason::PidAlive));
+    assert_eq!(judged(&marked(1000), &here), held);
+    assert_eq!(judged(&marked(5000), &here), old, "its PID is another process now");
+    let zombie = Facts { proof: Some(Proof { zombie: true, ..proof }), ..here.clone() };
+    assert_eq!(judged(&marked(1000), &zombie), old, "it has ended");
+    let ids = Ids { boot_id: some("another"), ..(*here.ids).clone() };
+    assert_eq!(judged(&marked(1000), &Facts { ids: Arc::new(ids), ..here.clone() }), old, "booted since");
+    let ids = Ids { pid_ns: some("pid:[2]"), ..(*here.ids).clone() };
+    let inside = Facts { ids: Arc::new(ids), liveness: Liveness::NotAsked, ..here.clone() };
+    assert_eq!(judged(&marked(1000), &inside), Verdict::Held(Reason::OtherPidNamespace), "it may live there");
+    let text = r#"{"pid":1099511627776,"acquired_at":"2026-01-29T15:29:00Z","hostname":"Here"}"#;
+    assert_eq!(judged(&parsed(text), &facts(Liveness::Unknown)), old, "no kernel has this PID");
+    let text = r#"{"acquired_at":"2026-01-29T15:29:00Z","hostname":"Here"}"#;
+    assert_eq!(judged(&parsed(text), &facts(Liveness::NotAsked)), old, "it names no process");
 }
 
 #[test]
@@ -80,7 +119,8 @@ fn the_words_are_the_documents() {
     assert_eq!(words(&aged(12_000, "there"), Liveness::NotAsked), "cross-machine lock from there, 12.0s old");
     assert_eq!(words(&aged(1000, "there"), Liveness::NotAsked), "");
     let limits = Limits { age: Duration::from_millis(1500), ..Limits::default() };
-    let found = evidence(&aged(2000, "Here"), &facts(Liveness::Alive), &limits).unwrap();
+    let seen = Facts { unrefreshed: UNREFRESHED, ..facts(Liveness::Alive) };
+    let found = evidence(&aged(2000, "Here"), &seen, &limits).unwrap();
     assert_eq!(found.to_string(), "lock is 2.0s old (>1.5s)");
 }
 

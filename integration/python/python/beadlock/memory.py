@@ -73,7 +73,7 @@ class MemoryLock:
         self._acquired(operation, self._patience(max_wait), break_stale)
 
     def acquire_nowait(self, operation: str, break_stale: bool = True) -> bool:
-        """False when somebody has it."""
+        """False when somebody has it. An age alone shows after 3.5 s that a living process refreshes it no more: that takes a wait."""
         return self._acquired(operation, 0.0, break_stale)
 
     def release(self) -> None:

@@ -25,6 +25,20 @@ fn the_lines_of_the_agent() {
             "Held since 2025-10-25T12:00:00Z by PID 77 on ci-3 (pid_alive)",
             Event::Held(Held { since: "2025-10-25T12:00:00Z", pid: 77, host: "ci-3", reason: "pid_alive" }),
         ),
+        (
+            "Held since 2025-10-25T12:00:00Z by PID 77 on ci-3 (pid_alive); a zombie: it has ended, its parent (PID 1, a (b)) \
+             has not collected it; --reap-proven-dead may remove the lock",
+            Event::Held(Held { since: "2025-10-25T12:00:00Z", pid: 77, host: "ci-3", reason: "pid_alive" }),
+        ),
+        (
+            "Held since 2025-10-25T12:00:00Z by PID 77 on x (pid_alive); a zombie: y (other_host)",
+            Event::Held(Held {
+                since: "2025-10-25T12:00:00Z",
+                pid: 77,
+                host: "x (pid_alive); a zombie: y",
+                reason: "other_host",
+            }),
+        ),
         ("Resumed after 5 skips in 4.7s", Event::Resumed),
         ("Committed 3 files (1a2b3c4)", Event::Step),
         ("Pulled 2 commits from origin/main (1a2b3c4..5d6e7f8)", Event::Step),

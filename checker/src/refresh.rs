@@ -1,0 +1,138 @@
+//! Whether a lock that is judged by its age is still refreshed: by looks some seconds apart, and by a clock that nobody sets.
+//!
+//! The age of a lock is a difference of wall-clock times. A step of that clock makes every lock of the machine old at once,
+//! also one that its holder refreshes every 3 s. So the age of a lock on this host, whose process may live, is believed only
+//! when the lock has been seen to stay the same for a whole interval.
+
+use std::time::{Duration, Instant};
+
+use crate::dialect::memory::{REFRESH, Record, StartedAt};
+use crate::look::Look;
+use crate::on_disk::OnDisk;
+
+/// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did too, as in
+/// a container that was paused.
+const FARTHEST: Duration = REFRESH;
+
+/// What earlier looks at one lock have shown. Pass it on in [`Options`](crate::Options); without it a check has seen nothing.
+///
+/// ```
+/// # let dir = std::env::temp_dir();
+/// use beadlock_checker::{Options, Place, RefreshWatch, look};
+///
+/// let (place, mut options) = (Place::memory(&dir), Options::default());
+/// let seen = look(&place, &options);
+/// options.refreshes.see(&seen);
+/// // … look again at least every 2 s; after 3.5 s without a refresh a lock that is too old is stale.
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RefreshWatch(Option<Seen>);
+
+/// A lock file, and since when it has been seen like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    mark: RefreshMark,
+    since: Instant,
+    last: Instant,
+}
+
+/// What a refresh changes of a lock: the time in it, the time of its file, or the file itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RefreshMark {
+    file: OnDisk,
+    pid: Option<i64>,
+    acquired_at: Option<StartedAt>,
+}
+
+impl RefreshMark {
+    pub(crate) fn of(record: &Record, file: OnDisk) -> Self {
+        Self { file, pid: record.pid, acquired_at: record.acquired_at }
+    }
+}
+
+impl RefreshWatch {
+    /// Nothing has been seen.
+    pub const NONE: Self = Self(None);
+
+    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew; so does one
+    /// that comes too long after the last.
+    pub fn see(&mut self, look: &Look) {
+        let record = look.record.as_ref().and_then(|record| record.as_memory());
+        let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));
+        self.see_at(mark, Instant::now());
+    }
+
+    fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
+        self.0 = mark.map(|mark| {
+            let since = self.since(mark, now).unwrap_or(now);
+            Seen { mark, since, last: now }
+        });
+    }
+
+    /// For how long the lock has been seen to stay as it is; zero for one that has not been seen before.
+    pub(crate) fn unrefreshed(&self, mark: RefreshMark) -> Duration {
+        let now = Instant::now();
+        self.since(mark, now).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// Nothing has been seen so far.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn since(&self, mark: RefreshMark, now: Instant) -> Option<Instant> {
+        let seen = self.0.filter(|seen| seen.mark == mark)?;
+        (now.saturating_duration_since(seen.last) <= FARTHEST).then_some(seen.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::on_disk::FileKind;
+
+    fn mark(acquired: i64, modified: i64, inode: u64) -> RefreshMark {
+        let (kind, modified) = (FileKind::File, StartedAt::from_unix(modified, 0));
+        let file = OnDisk { kind, size: 100, modified, owner: 0, inode: (1, inode) };
+        RefreshMark { file, pid: Some(77), acquired_at: Some(StartedAt::from_unix(acquired, 0)) }
+    }
+
+    fn seconds(since: Instant, seconds: u64) -> Instant {
+        since + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_lock_that_stays_the_same_is_unrefreshed_since_the_first_look() {
+        let (begun, mut watch) = (Instant::now(), RefreshWatch::NONE);
+        let mark = mark(1, 1, 1);
+        assert_eq!(watch.since(mark, begun), None, "never seen");
+        for second in [0, 1, 3, 6] {
+            watch.see_at(Some(mark), seconds(begun, second));
+        }
+        assert_eq!(watch.since(mark, seconds(begun, 7)), Some(begun));
+    }
+
+    /// A frozen clock writes the same time again, and a rename the same text: the file tells.
+    #[test]
+    fn each_trace_of_a_refresh_begins_anew() {
+        for changed in [mark(2, 1, 1), mark(1, 2, 1), mark(1, 1, 2)] {
+            let (begun, mut watch) = (Instant::now(), RefreshWatch::NONE);
+            watch.see_at(Some(mark(1, 1, 1)), begun);
+            assert_eq!(watch.since(changed, seconds(begun, 1)), None, "{changed:?}");
+            watch.see_at(Some(changed), seconds(begun, 2));
+            assert_eq!(watch.since(changed, seconds(begun, 3)), Some(seconds(begun, 2)));
+        }
+    }
+
+    #[test]
+    fn a_pause_of_this_process_or_a_look_at_nothing_begins_anew() {
+        let (begun, mut watch) = (Instant::now(), RefreshWatch::NONE);
+        let mark = mark(1, 1, 1);
+        watch.see_at(Some(mark), begun);
+        assert_eq!(watch.since(mark, seconds(begun, 4)), None, "it stood still");
+        watch.see_at(Some(mark), seconds(begun, 4));
+        assert_eq!(watch.since(mark, seconds(begun, 5)), Some(seconds(begun, 4)));
+        watch.see_at(None, seconds(begun, 5));
+        assert!(watch.is_none());
+    }
+}

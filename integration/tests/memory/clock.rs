@@ -1,0 +1,164 @@
+//! A step of the wall clock makes no living holder lose its lock, and one that hangs is broken all the same.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::scene::{Memory, Says, TARGET};
+use crate::support::{Running, has_program, pid_in, until};
+
+/// Adds the seconds in the file `$CLOCK_STEP` to the wall clock, whenever a program reads it.
+const STEPPED: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, time);
+    const char *path = getenv("CLOCK_STEP");
+    FILE *file = clock == CLOCK_REALTIME && path ? fopen(path, "re") : NULL;
+    long seconds = 0;
+    if (file && fscanf(file, "%ld", &seconds) == 1) time->tv_sec += seconds;
+    if (file) fclose(file);
+    return result;
+}
+"#;
+
+/// A directory with one lock, among programs whose wall clock can be set.
+struct Clock {
+    memory: Memory,
+    shim: PathBuf,
+}
+
+impl Clock {
+    /// None, after a line that says so, without a C compiler.
+    fn new() -> Option<Self> {
+        if !has_program("cc") {
+            return None;
+        }
+        let memory = Memory::new();
+        let (source, shim) = (memory.scene.file("clock.c"), memory.scene.file("clock.so"));
+        fs::write(&source, STEPPED).unwrap();
+        let made =
+            Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&shim, &source]).arg("-ldl").status();
+        assert!(made.unwrap().success());
+        let clock = Self { memory, shim };
+        clock.set_to(0);
+        Some(clock)
+    }
+
+    fn set_to(&self, seconds: i64) {
+        let (new, file) = (self.memory.scene.file("step.new"), self.memory.scene.file("step"));
+        fs::write(&new, seconds.to_string()).unwrap();
+        Command::new("mv").arg(new).arg(file).status().unwrap();
+    }
+
+    fn start(&self, args: &[&str]) -> Running {
+        let mut command = self.memory.command(args);
+        command.env("LD_PRELOAD", &self.shim).env("CLOCK_STEP", self.memory.scene.file("step"));
+        Running::start(command)
+    }
+
+    /// A command that holds the lock, and the moment after a refresh.
+    fn holder(&self) -> Running {
+        let script = "echo $$ >pid; while test ! -e go; do sleep 0.05; done";
+        let running = self.start(&["hold", TARGET, "--session-id", "main", "--", "sh", "-c", script]);
+        pid_in(&self.memory.scene, "pid");
+        let first = self.memory.record()["acquired_at"].clone();
+        until("it is refreshed", || self.memory.record()["acquired_at"] != first);
+        running
+    }
+
+    fn situation(&self) -> String {
+        let status = self.start(&["status", TARGET, "--json"]).finish().expect(0, &[]).json();
+        status["data"][0]["witnesses"]["situation"].as_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
+    let Some(clock) = Clock::new() else { return };
+    let holder = clock.holder();
+    clock.set_to(40);
+    assert_eq!(
+        clock.situation(),
+        "old_by_the_clock",
+        "the step makes the lock too old, or this test shows nothing"
+    );
+    clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).finish().expect(4, &["Held by session 'main'"]);
+    clock.start(&["check", TARGET]).finish().says(4, &["Skipping database (locked by main)"]);
+    let waiting = [
+        clock.start(&["hold", TARGET, "--", "true"]),
+        clock.start(&["acquire", TARGET, "--detach"]),
+        clock.start(&["wait", TARGET]),
+    ];
+    for waited in waiting {
+        waited.finish().expect(4, &["Could not acquire lock within 5.0s. Held by session 'main'"]);
+    }
+    assert_eq!(clock.situation(), "recent", "it was refreshed by the new clock");
+    fs::write(clock.memory.scene.file("go"), "").unwrap();
+    holder.finish().expect(0, &["released memory:memory"]);
+    assert!(clock.memory.names().is_empty());
+}
+
+/// Less than the interval of its refreshes is too old for this one, and it looks at any moment.
+#[test]
+fn a_lock_that_is_refreshed_is_never_too_old_whatever_the_age() {
+    let memory = Memory::new();
+    let holder = memory.holding(&["--session-id", "main"], "while test ! -e go; do sleep 0.05; done");
+    let impatient = memory.hold(&["--stale-after", "100ms", "--wait", "7s"], "true");
+    impatient.expect(4, &["Could not acquire lock within 7.0s. Held by session 'main'"]);
+    fs::write(memory.scene.file("go"), "").unwrap();
+    holder.finish().expect(0, &["released memory:memory"]);
+}
+
+/// Its process lives, and refreshes nothing: within the usual wait.
+#[test]
+fn a_holder_that_hangs_is_broken_after_an_interval() {
+    let memory = Memory::new();
+    let holder = memory.holding(&["--session-id", "main"], "exec sleep 60");
+    holder.signal(Signal::SIGSTOP);
+    let begun = Instant::now();
+    memory
+        .hold(&["--stale-after", "500ms"], "true")
+        .expect(0, &["[LOCK] Breaking stale lock: lock is ", "s old (>0.5s)", "claimed"]);
+    assert!(begun.elapsed() >= Duration::from_millis(3500), "{:?}", begun.elapsed());
+    holder.signal(Signal::SIGCONT);
+    holder.finish().expect(9, &["the lock is lost"]);
+}
+
+#[test]
+fn one_look_at_an_old_lock_of_a_living_process_says_held_and_what_to_type() {
+    let memory = Memory::new();
+    memory.write(45_200);
+    let before = memory.record();
+    assert_eq!(memory.run(&["check", TARGET]).says(4, &[]).out, "Skipping database (locked by main)\n");
+    let data = &memory.run(&["check", TARGET, "--json"]).says(4, &[]).json()["data"][0];
+    assert_eq!((&data["verdict"], &data["reason"]), (&"held".into(), &"pid_alive".into()));
+    memory.hold(&["--no-wait"], "true").expect(4, &["Held by session 'main'"]);
+    memory.run(&["wait", TARGET, "--wait", "0"]).expect(4, &["Held by session 'main'"]);
+    memory.run(&["break", TARGET, "--holder", "main"]).expect(4, &["its process lives (pid_alive)"]);
+    memory.run(&["list"]).says(0, &["held", "pid_alive"]);
+    memory.run(&["status", TARGET]).says(
+        0,
+        &[
+            "held by session main",
+            "(pid_alive)",
+            "why: its process lives, and by the clock the lock is 4",
+            "s old (>30s); a clock that was set makes a refreshed lock old, so it is stale only when it stays unrefreshed \
+             for 3.5s",
+            "next: beadlock wait memory:memory   # looks at it for 3.5s and removes it if it is not refreshed",
+        ],
+    );
+    assert_eq!(memory.record(), before, "untouched");
+    let begun = Instant::now();
+    memory.run(&["wait", TARGET]).expect(0, &["[LOCK] Breaking stale lock: lock is 4", "s old (>30s)"]);
+    assert!(begun.elapsed() >= Duration::from_millis(3500), "{:?}", begun.elapsed());
+    assert!(memory.names().is_empty());
+}
