@@ -7,6 +7,7 @@ use crate::dialect::{Record, memory};
 use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
+use crate::gate_loss::GateLoss;
 use crate::look::Judged;
 use crate::place::{Names, Place};
 use crate::read::{self, Sight};
@@ -205,6 +206,12 @@ impl Cycle {
     /// Why there is no gate: claims are not kept waiting for this cycle then. To be said once.
     pub fn no_gate(&self) -> Option<&Error> {
         self.gate.as_ref().err()
+    }
+
+    /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may ask
+    /// now and then, and end. Nobody watches over it otherwise. `None` also where there is no gate.
+    pub fn lost(&self) -> Option<GateLoss> {
+        self.gate().and_then(Gate::lost)
     }
 
     /// Ends the cycle: lets the gate go.
