@@ -21,6 +21,8 @@ mod owner;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod replaced;
+#[cfg(test)]
 mod root;
 #[cfg(test)]
 mod runner;

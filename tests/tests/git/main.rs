@@ -7,6 +7,7 @@ mod bounds;
 mod configuration;
 mod conflicts;
 mod convergence;
+mod gates;
 mod hooks;
 mod in_the_way;
 mod index;
