@@ -8,7 +8,7 @@
 //! | descriptor | is |
 //! |---|---|
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
-//! | 1 | what the command writes to its stdout and stderr; `/dev/null` once that is all |
+//! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
 //!
 //! The command inherits the gate as well, as its descriptor 20 or the next free one: the gate stays shut for as long as the
@@ -37,11 +37,12 @@ use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, dup2_stdout, setsid};
+use nix::unistd::{Pid, close, setsid};
 
 use crate::error::words;
 use crate::{Gate, GateLoss, GateWatch, process, sys};
@@ -172,12 +173,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     let ended = run(&order).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
-    // The daemon reads the output to its end.
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        let _ = dup2_stdout(null);
+    // The daemon reads the output to its end, and that must not need an open file to be had.
+    let _ = close(libc::STDOUT_FILENO);
+    // In one piece: half a word would be another one.
+    match io::stderr().write_all(format!("{ended}\n").as_bytes()) {
+        Ok(()) => wait_for_reader(),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate go.
+        Err(_) => return ExitCode::FAILURE,
     }
-    let _ = writeln!(io::stderr(), "{ended}");
-    wait_for_reader();
     Gate::unlock(io::stdin());
     ExitCode::SUCCESS
 }

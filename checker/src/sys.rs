@@ -302,10 +302,10 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     {
         return 125;
     }
-    if let Some(fd) = spawn.inherited
-        && pass_on(fd).is_err()
-    {
-        return 125;
+    if let Some(Err(error)) = spawn.inherited.map(pass_on) {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let _ = std::fs::File::from(failure).write_all(&errno.to_ne_bytes());
+        return 126;
     }
     actions_of_the_start();
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
