@@ -93,7 +93,7 @@ impl Gate {
     /// What became of the directory while the gate was held: `Some` where its path leads elsewhere by now, seen twice, so
     /// that claims no longer wait for this gate. Takes 100 ms then.
     pub fn lost(&self) -> Option<GateLoss> {
-        gate_loss::now(&self.dir, &self.path)
+        gate_loss::twice(&self.dir, &self.path)
     }
 
     /// The directory, as it was named.

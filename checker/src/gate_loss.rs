@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -75,35 +75,25 @@ impl fmt::Display for GateLossCause<'_> {
     }
 }
 
-/// Which directory it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-/// One look at the path of the directory that `ours` names.
-fn look(ours: Identity, path: &Path) -> Option<GateLoss> {
-    match stat(path) {
-        Ok(there) if Identity::of(&there) == ours => None,
+/// One look at the path of the directory that is open as `gate`. Both are asked each time: on an overlay the number of a
+/// directory may change when something is first written into it, and then it does for both.
+fn look(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
+    let number = |stat: FileStat| (stat.st_dev, stat.st_ino);
+    let there = stat(path);
+    let ours = fstat(gate).ok().map(number)?;
+    match there {
+        Ok(there) if number(there) == ours => None,
         Ok(_) => Some(GateLoss::Replaced),
         Err(Errno::ENOENT | Errno::ENOTDIR) => Some(GateLoss::Vanished),
         Err(_) => None,
     }
 }
 
-impl Identity {
-    fn of(stat: &FileStat) -> Self {
-        Self { device: stat.st_dev, inode: stat.st_ino }
-    }
-}
-
 /// Looks twice at the path of a gate that is held. Takes [`CONFIRM`] when the first look finds a loss.
-pub(crate) fn now(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
-    let ours = Identity::of(&fstat(gate).ok()?);
-    look(ours, path)?;
+pub(crate) fn twice(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
+    look(&gate, path)?;
     thread::sleep(CONFIRM);
-    look(ours, path)
+    look(&gate, path)
 }
 
 /// Watches over the directory of a gate until it is dropped. Its descriptor is readable once the gate is lost; then
@@ -116,15 +106,15 @@ pub struct GateWatch {
 }
 
 impl GateWatch {
-    /// Begins to watch the directory that is open as `gate`, which stays open for as long, at its `path`.
+    /// Begins to watch the directory that is open as `gate`, at its `path`.
     ///
     /// # Errors
     /// When there is no descriptor or no thread left.
     pub fn start(gate: impl AsFd, path: &Path) -> io::Result<Self> {
-        let ours = Identity::of(&fstat(gate)?);
+        let gate = gate.as_fd().try_clone_to_owned()?;
         let (loss, told) = io::pipe()?;
         let (ask, asked) = mpsc::channel();
-        let watching = Watching { ours, path: path.to_owned(), asked, told };
+        let watching = Watching { gate, path: path.to_owned(), asked, told };
         thread::Builder::new().name("gate-watch".to_owned()).spawn(move || watching.watch())?;
         Ok(Self { loss, ask })
     }
@@ -165,7 +155,7 @@ impl AsFd for GateWatch {
 
 /// The thread's side.
 struct Watching {
-    ours: Identity,
+    gate: OwnedFd,
     path: PathBuf,
     asked: Receiver<()>,
     told: PipeWriter,
@@ -179,12 +169,7 @@ impl Watching {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let first = look(self.ours, &self.path);
-            let loss = first.and_then(|_| {
-                thread::sleep(CONFIRM);
-                look(self.ours, &self.path)
-            });
-            let word = match loss {
+            let word = match twice(&self.gate, &self.path) {
                 Some(GateLoss::Replaced) => b'r',
                 Some(GateLoss::Vanished) => b'v',
                 None if is_last => b'-',
@@ -258,11 +243,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_not_a_loss() {
-        let ours = Identity { device: 0, inode: 0 };
+        let ours = fs::File::open("/proc/self").unwrap();
         let too_long = "x".repeat(300);
-        assert_eq!(look(ours, Path::new(&too_long)), None, "ENAMETOOLONG");
-        assert_eq!(look(ours, Path::new("/")), Some(GateLoss::Replaced));
-        assert_eq!(look(ours, Path::new("/nowhere/at/all")), Some(GateLoss::Vanished));
+        assert_eq!(look(&ours, Path::new(&too_long)), None, "ENAMETOOLONG");
+        assert_eq!(look(&ours, Path::new("/")), Some(GateLoss::Replaced));
+        assert_eq!(look(&ours, Path::new("/nowhere/at/all")), Some(GateLoss::Vanished));
         for loss in [GateLoss::Replaced, GateLoss::Vanished] {
             assert_eq!(GateLoss::parse(loss.as_str()), Some(loss));
         }
