@@ -9,7 +9,7 @@ use beadlock_checker::audit::Event;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
-use beadlock_checker::{Cycle, Decision, Entered, Gate, GateWatch, Options, Reason, Verdict, look};
+use beadlock_checker::{Cycle, Decision, Entered, Gate, GateLoss, GateWatch, Options, Reason, Verdict, look};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -185,19 +185,8 @@ fn cycle(
     let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
     let guard = watch.as_ref().map(|watch| Guard::Gate(watch, target.dir()));
     let worked = work(&running, waiting, guard, &mut signals, talk);
-    let lost = match &worked {
-        Ok(Worked::Ended(Ended { lost: Some(Loss::Gate(loss)), .. })) => Some(*loss),
-        Ok(Worked::Ended(_)) => watch.and_then(GateWatch::last_look),
-        _ => None,
-    };
-    if let Ok(Worked::Ended(Ended { left, .. })) = &worked
-        && !left.is_empty()
-    {
-        talk.warn(&format!(
-            "the command left processes behind, and the gate is let go now: {}",
-            tree::names(left)
-        ));
-    }
+    let lost = gate_loss(&worked, watch);
+    name_left(&worked, talk);
     cycle.leave();
     if let Some(guardian) = guardian {
         guardian.end();
@@ -208,11 +197,7 @@ fn cycle(
         Ok(Worked::Signalled(signal)) => return Err(Stopped::Signalled(signal).into()),
         Err(error) => return Err(command.not_executed(&error).into()),
     };
-    let lost = lost.map(|loss| {
-        let (age, error) = (begun.elapsed(), Loss::of_gate(loss, begun.elapsed(), &target));
-        trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
-        error
-    });
+    let lost = lost.map(|loss| lost_gate(loss, begun.elapsed(), &target, &trail));
     Ok(Finished { end: ended.end(), lost })
 }
 
@@ -236,6 +221,33 @@ fn work(
         }
     }
     running.supervise(Some(waiting.go()?), guard, signals, talk).map(Worked::Ended)
+}
+
+/// How the gate was lost, where it was: known already, or by a last look.
+fn gate_loss(worked: &io::Result<Worked>, watch: Option<GateWatch>) -> Option<GateLoss> {
+    match worked {
+        Ok(Worked::Ended(Ended { lost: Some(Loss::Gate(loss)), .. })) => Some(*loss),
+        Ok(Worked::Ended(_)) => watch.and_then(GateWatch::last_look),
+        _ => None,
+    }
+}
+
+fn lost_gate(loss: GateLoss, age: Duration, target: &Found, trail: &Trail<'_>) -> Error {
+    let error = Loss::of_gate(loss, age, target);
+    trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
+    error
+}
+
+/// Says what the command has left behind.
+fn name_left(worked: &io::Result<Worked>, talk: &Talk) {
+    if let Ok(Worked::Ended(Ended { left, .. })) = worked
+        && !left.is_empty()
+    {
+        talk.warn(&format!(
+            "the command left processes behind, and the gate is let go now: {}",
+            tree::names(left)
+        ));
+    }
 }
 
 fn inside_itself(target: &Found) -> Error {
