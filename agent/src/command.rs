@@ -9,12 +9,13 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, iter};
 
+use beadlock_checker::GateLoss;
 use beadlock_checker::process::{self, Stat};
 use beadlock_checker::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Child;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -24,6 +25,9 @@ use beadlock_checker::duration::shown;
 
 /// Output without a newline is cut into lines of about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;
+
+/// How long an ended cycle waits for the end of its runner, which has nothing more to do.
+const RUNNER_END: Duration = Duration::from_secs(1);
 
 /// How a command ended, in the log's words.
 #[derive(Debug, PartialEq)]
@@ -60,6 +64,19 @@ impl Display for End {
             Self::Failed { how: Ended::NotStarted(why), .. } => {
                 write!(f, "Sync cycle failed: the command could not be started: {why}")
             }
+            Self::Failed { how: Ended::GateLost(loss), took } => {
+                let what = match loss {
+                    GateLoss::Replaced => "replaced by another one",
+                    GateLoss::Vanished => "removed or renamed",
+                };
+                write!(
+                    f,
+                    "Sync cycle failed: the database's directory was {what} within {}, as by `git switch`, mv or rm; \
+                     claims no longer wait for this cycle, so it was ended; look at what its command changed; to \
+                     switch between cycles: beadlock hold -- git switch BRANCH",
+                    shown(*took)
+                )
+            }
             Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
                 write!(f, "Sync cycle timed out after {}; command ended", shown(*after))
             }
@@ -94,13 +111,33 @@ pub(crate) struct Place<'a> {
     pub(crate) gate: Option<OwnedFd>,
 }
 
-/// Runs a command to its end under the gate. `on_line` hears what it prints, line by line.
+/// The runner of a command that has ended. It waits until the cycle has let the gate go, and lets it go itself when this
+/// process is killed before that.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    child: Child,
+    /// Closed, it tells the runner that the cycle is over.
+    word: BufReader<ChildStderr>,
+}
+
+impl Runner {
+    /// Ends it, after the cycle has let the gate go.
+    pub(crate) async fn end(self) {
+        let Self { mut child, word } = self;
+        drop(word);
+        // One that is stopped keeps nothing, and nobody waiting: it is reaped whenever it ends.
+        let _ = tokio::time::timeout(RUNNER_END, child.wait()).await;
+    }
+}
+
+/// Runs a command to its end under the gate. `on_line` hears what it prints, line by line. The runner, where there was
+/// one, is to be ended after the gate was let go.
 pub(crate) async fn run(
     Place { dir, above, gate }: Place<'_>,
     command: Vec<OsString>,
     timeout: Duration,
     on_line: impl FnMut(&str),
-) -> End {
+) -> (End, Option<Runner>) {
     let order = Order { dir: dir.to_path_buf(), command, timeout };
     let begun = Instant::now();
     let failed = |how| End::Failed { how, took: begun.elapsed() };
@@ -112,33 +149,37 @@ pub(crate) async fn run(
     let spawned = spawn_blocking(|| tokio::process::Command::from(runner).spawn()).await;
     let mut runner = match spawned.unwrap_or_else(|fault| Err(fault.into())) {
         Ok(runner) => runner,
-        Err(error) => return not_started(error),
+        Err(error) => return (not_started(error), None),
     };
-    let last_line = async {
-        let mut line = None;
-        if let Some(stderr) = runner.stderr.take() {
-            read_lines(stderr, |text| line = Some(text.to_owned())).await;
-        }
-        line
+    let Some(word) = runner.stderr.take() else {
+        return (not_started(std::io::ErrorKind::BrokenPipe.into()), None);
     };
+    let mut word = BufReader::new(word);
     let output = async {
         if let Some(stdout) = runner.stdout.take() {
             read_lines(stdout, on_line).await;
         }
     };
-    // Only the runner has the other ends: both streams end when it does.
-    let (last_line, ()) = tokio::join!(last_line, output);
-    match last_line.as_deref().and_then(Ended::parse) {
-        Some(how) => {
-            let _ = runner.wait().await;
-            match how {
-                Ended::Exit(0) => End::Complete,
-                Ended::TimedOut => End::TimedOut { after: timeout },
-                how => failed(how),
-            }
+    // Only the runner has the other ends: both streams end when it does, and the output before its word.
+    let (how, ()) = tokio::join!(last_word(&mut word), output);
+    let end = match how {
+        Some(Ended::Exit(0)) => End::Complete,
+        Some(Ended::TimedOut) => End::TimedOut { after: timeout },
+        Some(how) => failed(how),
+        None => return (End::RunnerLost { ended: end_session(&mut runner, dir).await }, None),
+    };
+    (end, Some(Runner { child: runner, word }))
+}
+
+/// What the runner says. `None`: it ended without a word.
+async fn last_word(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
+    let mut lines = stream.lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(ended) = Ended::parse(&line) {
+            return Some(ended);
         }
-        None => End::RunnerLost { ended: end_session(&mut runner, dir).await },
     }
+    None
 }
 
 /// The runner is gone without a word: what is left of its session, and what has left that but has the cycle in its
@@ -251,6 +292,12 @@ mod tests {
             (
                 End::Failed { how: Ended::Signal(9), took },
                 "Sync cycle failed: killed by signal 9 SIGKILL after 1.2s",
+            ),
+            (
+                End::Failed { how: Ended::GateLost(GateLoss::Replaced), took },
+                "Sync cycle failed: the database's directory was replaced by another one within 1.2s, as by `git \
+                 switch`, mv or rm; claims no longer wait for this cycle, so it was ended; look at what its command \
+                 changed; to switch between cycles: beadlock hold -- git switch BRANCH",
             ),
             (
                 End::TimedOut { after: Duration::from_secs(120) },

@@ -233,28 +233,45 @@ fn begin(told: &mut Told) -> Vec<Line> {
 pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
     let number = subject.number;
     log::lines(number, &begin(told));
-    let (end, is_whole) = match &subject.policy.action {
-        Action::None => (End::Complete, true),
+    let Worked { end, runner, is_whole } = match &subject.policy.action {
+        Action::None => Worked::without_runner(End::Complete),
         Action::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
             let command = runner::for_shell(command.as_os_str());
-            (execute(work, subject, command, &cycle, on_line).await, true)
+            execute(work, subject, command, &cycle, on_line).await
         }
         Action::Git => sync(work, subject, &mut told.git, &cycle).await,
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(number, &end);
     cycle.leave();
+    // Killed until now, this process leaves it to the runner to let the gate go.
+    if let Some(runner) = runner {
+        runner.end().await;
+    }
     if end == End::Complete && is_whole { Outcome::Complete } else { Outcome::Failed }
 }
 
-/// One sync through git. True beside its end: the remote, where there is one, has had its turn.
-async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, cycle: &Cycle) -> (End, bool) {
+/// What the work of a cycle has come to.
+struct Worked {
+    end: End,
+    /// It still shares the gate.
+    runner: Option<command::Runner>,
+    /// The remote, where there is one, has had its turn.
+    is_whole: bool,
+}
+
+impl Worked {
+    fn without_runner(end: End) -> Self {
+        Self { end, runner: None, is_whole: true }
+    }
+}
+
+/// One sync through git.
+async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, cycle: &Cycle) -> Worked {
     if let Some(error) = cycle.no_gate() {
-        return (
-            End::Refused(format!("without a gate two syncs could meet in one repository: {error}")),
-            true,
-        );
+        let why = format!("without a gate two syncs could meet in one repository: {error}");
+        return Worked::without_runner(End::Refused(why));
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
@@ -270,7 +287,7 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
         }
         word => words.push(word),
     };
-    let end = execute(work, subject, order.command(), cycle, on_line).await;
+    let Worked { end, runner, .. } = execute(work, subject, order.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
         log::line(*number, own::of_sync(&line));
     }
@@ -285,7 +302,7 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
         end => refused.filter(|_| end == End::Complete).unwrap_or(end),
     };
     let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
-    (end, !is_out)
+    Worked { end, runner, is_whole: !is_out }
 }
 
 async fn execute(
@@ -294,24 +311,26 @@ async fn execute(
     command: Vec<OsString>,
     cycle: &Cycle,
     on_line: impl FnMut(&str),
-) -> End {
+) -> Worked {
     let gate = match cycle.gate().map(Gate::share).transpose() {
         Ok(gate) => gate,
-        Err(error) => return not_started(error),
+        Err(error) => return Worked::without_runner(not_started(error)),
     };
     let above = match cycle.above().map(|above| above.try_clone_to_owned()) {
         Some(Ok(above)) => above,
-        Some(Err(error)) => return not_started(system_words(&error)),
-        None => return not_started("the directory above the database cannot be opened"),
+        Some(Err(error)) => return Worked::without_runner(not_started(system_words(&error))),
+        None => {
+            return Worked::without_runner(not_started("the directory above the database cannot be opened"));
+        }
     };
     let place = command::Place { dir: &subject.database.dir, above, gate };
     work.watch.mute(subject.number);
-    let end = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
+    let (end, runner) = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
     blocking(work, subject, |work, Subject { number, database, .. }| {
         work.watch.unmute(*number, &database.dir);
     })
     .await;
-    end
+    Worked { end, runner, is_whole: true }
 }
 
 fn not_started(why: impl Display) -> End {

@@ -9,6 +9,7 @@ use crate::dialect::{Record, memory};
 use crate::error::Error;
 use crate::facts::Depth;
 use crate::gate::Gate;
+use crate::gate_loss::GateLoss;
 use crate::look::Judged;
 use crate::opened::OpenDirectory;
 use crate::place::{Names, Place};
@@ -277,6 +278,12 @@ impl Cycle {
     /// was entered by its path, or may not be searched.
     pub fn above(&self) -> Option<BorrowedFd<'_>> {
         self.above.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may ask
+    /// now and then, and end. Nobody watches over it otherwise. `None` also where there is no gate.
+    pub fn lost(&self) -> Option<GateLoss> {
+        self.gate().and_then(Gate::lost)
     }
 
     /// Ends the cycle: lets the gate go.

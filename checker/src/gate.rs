@@ -15,8 +15,9 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
 use crate::error::{Error, Result};
+use crate::gate_loss::{self, GateLoss};
 use crate::gates::{GateHolder, Gates};
-use crate::sys::{Flock, flock};
+use crate::sys::{self, Flock, flock};
 
 /// The gate of one database, held until this is dropped.
 #[derive(Debug)]
@@ -81,6 +82,31 @@ impl Gate {
         self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
+    /// A descriptor of the same open gate for the command of a cycle, and for all that it starts: they keep the gate
+    /// shut also when every process of beadlock was killed. See [`sys::pass_on`].
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn for_command(&self) -> Result<OwnedFd> {
+        sys::to_pass_on(&self.dir).map_err(|error| Error::new("share the gate of", &self.path, error))
+    }
+
+    /// Lets all that this process starts from now on inherit the gate.
+    ///
+    /// # Errors
+    /// As [`Gate::for_command`].
+    pub fn pass_on(&self) -> Result<PassedOn> {
+        let fd = self.for_command()?;
+        sys::pass_on(&fd).map_err(|error| Error::new("share the gate of", &self.path, error))?;
+        Ok(PassedOn { _fd: fd })
+    }
+
+    /// What became of the directory while the gate was held: `Some` where its path leads elsewhere by now, seen twice, so
+    /// that claims no longer wait for this gate. Takes 100 ms then.
+    pub fn lost(&self) -> Option<GateLoss> {
+        gate_loss::twice(&self.dir, &self.path)
+    }
+
     /// The directory, as it was named.
     pub fn path(&self) -> &Path {
         &self.path
@@ -101,6 +127,13 @@ impl Gate {
     pub fn waiters(dir: &Path) -> Vec<GateHolder> {
         Gates::now().waiters(dir)
     }
+}
+
+/// What is started before this is dropped inherits the gate.
+#[derive(Debug)]
+#[must_use = "dropping it ends the inheritance"]
+pub struct PassedOn {
+    _fd: OwnedFd,
 }
 
 impl Drop for Gate {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use crate::{guardian, namespace, runner};
 #[derive(Debug, Default)]
 pub struct Gates {
     /// By device and inode, from `/proc/PID/fdinfo`: whoever shares the open file.
-    holders: HashMap<(u64, u64), Vec<i32>>,
+    holders: HashMap<(u64, u64), Vec<Sharer>>,
     /// From `/proc/locks`, which also shows other users' processes and who waits.
     lines: Vec<Line>,
 }
@@ -26,12 +27,13 @@ pub struct Gates {
 impl Gates {
     /// As it is now.
     pub fn now() -> Self {
-        let mut holders: HashMap<(u64, u64), Vec<i32>> = HashMap::new();
+        let mut holders: HashMap<(u64, u64), Vec<Sharer>> = HashMap::new();
         for pid in process::pids() {
-            for inode in flocked_by(pid) {
-                let those = holders.entry(inode).or_default();
-                if !those.contains(&pid) {
-                    those.push(pid);
+            for (shown, inode) in flocks(pid) {
+                let (those, took) = (holders.entry(inode).or_default(), shown.taker == pid);
+                match those.iter_mut().find(|sharer| sharer.pid == pid) {
+                    Some(sharer) => sharer.took |= took,
+                    None => those.push(Sharer { pid, took }),
                 }
             }
         }
@@ -39,13 +41,29 @@ impl Gates {
         Self { holders, lines }
     }
 
-    /// Who had the gate of `dir`, or the flock on that file.
+    /// Who had the gate of `dir`, or the flock on that file. Of a gate: the process that took it, the runner or the
+    /// guardian beside that; only where none of them lives, the processes that have inherited it.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
-        let seen = fs::metadata(dir).ok().and_then(|meta| self.holders.get(&(meta.dev(), meta.ino())));
-        match seen {
-            Some(pids) => pids.iter().copied().map(GateHolder::of).collect(),
-            None => self.in_locks(dir, false),
+        let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
+        let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else {
+            return self.in_locks(dir, false);
+        };
+        let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
+        let holders = sharers.iter().filter(|sharer| all_count || sharer.answers());
+        holders.map(|sharer| GateHolder::of(sharer.pid)).collect()
+    }
+
+    /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that had it
+    /// was killed. Whether a process is of a cycle is told by its environment.
+    pub fn left(&self, dir: &Path) -> Vec<GateHolder> {
+        let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
+        let sharers = self.holders.get(&(meta.dev(), meta.ino())).map_or(&[][..], Vec::as_slice);
+        if sharers.iter().any(Sharer::answers) {
+            return Vec::new();
         }
+        let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        let left = sharers.iter().filter(|sharer| is_of_cycle(sharer.pid, &resolved));
+        left.map(|sharer| GateHolder::of(sharer.pid)).collect()
     }
 
     /// Who waited for the gate of `dir`, or the flock on that file, blocked in flock(2).
@@ -60,6 +78,28 @@ impl Gates {
         let Some(inode) = alike.peek().and_then(|_| inode_in_locks(dir, &meta)) else { return Vec::new() };
         alike.filter(|line| line.inode == inode).map(|line| GateHolder::of(line.pid)).collect()
     }
+}
+
+/// A process that shares an open file with a flock.
+#[derive(Debug, Clone, Copy)]
+struct Sharer {
+    pid: i32,
+    /// It has taken the flock itself.
+    took: bool,
+}
+
+impl Sharer {
+    /// It has not merely inherited the gate.
+    fn answers(&self) -> bool {
+        self.took || StandIn::of(self.pid).is_some()
+    }
+}
+
+/// The environment of the process says that it works in a cycle of this database.
+fn is_of_cycle(pid: i32, dir: &Path) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
+    environment.split(|byte| *byte == 0).any(|entry| entry == cycle)
 }
 
 /// A process that has the gate, or waits for it.
@@ -86,6 +126,9 @@ pub enum Role {
         /// The command.
         work: Vec<GateHolder>,
     },
+    /// A process of a cycle's command, and every process of beadlock's that had the gate is gone: it stays shut until all
+    /// such processes have ended.
+    Left,
     /// Anything else: a daemon, a claim, a tool of somebody's own.
     Other,
 }
@@ -143,7 +186,7 @@ impl StandIn {
 /// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it has not,
 /// or that is not to be seen.
 pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
-    let seen = flocks(pid).find_map(|(mode, file)| (file == inode).then_some(mode));
+    let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
         let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
         let lines = Line::all_with(iter::once(inode.1));
@@ -155,24 +198,31 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
 
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
 /// whatever else is open there might never answer.
-fn flocks(pid: i32) -> impl Iterator<Item = (Mode, (u64, u64))> {
+fn flocks(pid: i32) -> impl Iterator<Item = (Shown, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let mode = text.lines().find_map(|line| mode(line.strip_prefix("lock:")?))?;
+        let shown = text.lines().find_map(|line| Shown::parse(line.strip_prefix("lock:")?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
-        Some((mode, (meta.dev(), meta.ino())))
+        Some((shown, (meta.dev(), meta.ino())))
     })
 }
 
-fn flocked_by(pid: i32) -> impl Iterator<Item = (u64, u64)> {
-    flocks(pid).map(|(_, inode)| inode)
+/// A flock as a line of `/proc` shows it.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    mode: Mode,
+    /// The process that took it; 0 where that has ended, or is of another PID namespace.
+    taker: i32,
 }
 
-/// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE …`; `None`: it is no flock.
-fn mode(line: &str) -> Option<Mode> {
-    let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
-    fields.next().map(|access| if access == "READ" { Mode::Shared } else { Mode::Exclusive })
+impl Shown {
+    /// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE 4242 …`; `None`: it is no flock.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
+        let mode = if fields.next()? == "READ" { Mode::Shared } else { Mode::Exclusive };
+        Some(Self { mode, taker: fields.next().and_then(|pid| pid.parse().ok()).unwrap_or(0) })
+    }
 }
 
 /// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
@@ -222,7 +272,7 @@ impl Line {
             _ => return None,
         };
         let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-        Some(Self { waits, mode: mode(line)?, pid, inode: inode.to_owned() })
+        Some(Self { waits, mode: Shown::parse(line)?.mode, pid, inode: inode.to_owned() })
     }
 }
 

@@ -1,20 +1,30 @@
 //! The runner: the small process between a daemon and a cycle's command (DESIGN 5).
 //!
 //! It is the running binary itself, started again with a hidden first argument. It has the gate's open file on
-//! its stdin, the command has not, so the gate stays shut as long as the runner lives, also when the daemon was
+//! its stdin, so the gate stays shut as long as the runner lives, also when the daemon was
 //! killed; and it keeps the cycle's time-out, also then. It does not die of the signals that end a daemon: a
 //! service manager sends them to everyone at once, and the runner must outlive the command.
 //!
 //! | descriptor | is |
 //! |---|---|
 //! | 0 | the gate, the same open file as the daemon's; `/dev/null` where there is no gate |
-//! | 1 | what the command writes to its stdout and stderr |
+//! | 1 | what the command writes to its stdout and stderr; closed once that is all |
 //! | 2 | one line, at the end: [`Ended`] |
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!
-//! `flock` belongs to the open file: letting it go here would let go of the daemon's too. As long as the daemon
-//! lives, it is the one to do so; an orphaned runner does it before it ends.
+//! The command inherits the gate as well, as its descriptor 20 or the next free one: the gate stays shut for as long as the
+//! command works, also when daemon and runner are killed together. Whatever the command leaves behind has a copy too. A
+//! close would not free the gate then, so each regular end of a cycle is an explicit `LOCK_UN`, which counts for every copy.
+//!
+//! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after the
+//! command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
+//! closed: the daemon closes it after it has let the gate go, and the kernel does when the daemon is killed. Then the
+//! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate to a copy.
+//!
+//! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended.
+
+mod waiting;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,14 +39,16 @@ use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, getppid, setsid};
+use nix::unistd::{Pid, close, setsid};
 
 use crate::error::words;
-use crate::{process, sys};
+use crate::{Gate, GateLoss, GateWatch, process, sys};
+use waiting::{Happened, has_gate, wait_for, wait_for_reader};
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
 pub const ARGUMENT: &str = "__run-cycle";
@@ -111,6 +123,8 @@ pub enum Ended {
     Signal(i32),
     /// It ran out of time; its group was ended.
     TimedOut,
+    /// The gate's directory was replaced or removed while it worked; its group was ended.
+    GateLost(GateLoss),
     /// It never ran, and why.
     NotStarted(String),
 }
@@ -121,6 +135,7 @@ impl fmt::Display for Ended {
             Self::Exit(code) => write!(f, "exit {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::TimedOut => f.write_str("timed-out"),
+            Self::GateLost(loss) => write!(f, "gate-lost {}", loss.as_str()),
             Self::NotStarted(why) => write!(f, "not-started {why}"),
         }
     }
@@ -134,9 +149,15 @@ impl Ended {
             "exit" => Some(Self::Exit(rest.parse().ok()?)),
             "signal" => Some(Self::Signal(rest.parse().ok()?)),
             "timed-out" => Some(Self::TimedOut),
+            "gate-lost" => Some(Self::GateLost(GateLoss::parse(rest)?)),
             "not-started" => Some(Self::NotStarted(rest.to_owned())),
             _ => None,
         }
+    }
+
+    /// The gate may have been lost shortly before the end: that counts more than how the command ended.
+    fn of_work(status: io::Result<ExitStatus>, watch: Option<GateWatch>) -> Self {
+        watch.and_then(GateWatch::last_look).map_or_else(|| Self::from_status(status), Self::GateLost)
     }
 
     fn from_status(status: io::Result<ExitStatus>) -> Self {
@@ -152,15 +173,21 @@ impl Ended {
 
 /// The runner's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some((order, daemon)) = Order::parse(args) else {
+    let Some((order, _)) = Order::parse(args) else {
         let _ = writeln!(io::stderr(), "{}", Ended::NotStarted("this is for beadlock's own use".to_owned()));
         return ExitCode::from(2);
     };
     let ended = run(&order).unwrap_or_else(|error| Ended::NotStarted(words(&error)));
-    let _ = writeln!(io::stderr(), "{ended}");
-    if getppid() != daemon {
-        let _ = sys::flock(io::stdin(), sys::Flock::Unlock);
+    // The daemon reads the output to its end, and that must not need an open file to be had.
+    let _ = close(libc::STDOUT_FILENO);
+    // In one piece: half a word would be another one.
+    match io::stderr().write_all(format!("{ended}\n").as_bytes()) {
+        Ok(()) => wait_for_reader(),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        // The daemon lives, and has not been told: it takes this for a death, ends what is left, and lets the gate go.
+        Err(_) => return ExitCode::FAILURE,
     }
+    Gate::unlock(io::stdin());
     ExitCode::SUCCESS
 }
 
@@ -189,49 +216,36 @@ fn run(order: &Order) -> io::Result<Ended> {
     command.args(args);
     command.env("BEADS_DIR", &order.dir).env("BEADLOCK_CYCLE", &order.dir).process_group(0);
     command.stdin(Stdio::null()).stdout(for_command.try_clone()?).stderr(for_command);
+    let watch = if has_gate() {
+        sys::inherit(&mut command, sys::to_pass_on(io::stdin())?);
+        Some(GateWatch::start(io::stdin(), &order.dir)?)
+    } else {
+        None
+    };
     let mut child = command.spawn()?;
     drop(command); // It has the pipe's other end.
 
     let group = Pid::from_raw(child.id().cast_signed());
-    let ended = if !has_ended(group, order.timeout) {
-        let _ = end_group(&mut child, group);
-        Ended::TimedOut
-    } else if was_killed(group) {
+    let ended = match wait_for(group, order.timeout, watch.as_ref()) {
+        Happened::TimedOut => {
+            let _ = end_group(&mut child, group);
+            Ended::TimedOut
+        }
+        Happened::GateLost => {
+            let ended = end_group(&mut child, group);
+            Ended::of_work(ended, watch)
+        }
         // What it has started would work on, and its gate would be gone.
-        let ended = end_group(&mut child, group);
-        Ended::from_status(ended)
-    } else {
-        Ended::from_status(child.wait())
+        Happened::Ended if was_killed(group) => {
+            let ended = end_group(&mut child, group);
+            Ended::of_work(ended, watch)
+        }
+        Happened::Ended => Ended::of_work(child.wait(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
     let _ = relayed.recv_timeout(LAST_RELAY);
     Ok(ended)
-}
-
-/// Waits for a child's end without reaping it, so that its PID stays the name of its group.
-fn has_ended(pid: Pid, bound: Duration) -> bool {
-    let begun = Instant::now();
-    let pidfd = sys::pidfd_open(pid.as_raw());
-    loop {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        match waitid(Id::Pid(pid), flags) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
-            _ => return true,
-        }
-        let left = bound.saturating_sub(begun.elapsed());
-        if left.is_zero() {
-            return false;
-        }
-        match &pidfd {
-            Ok(pidfd) => {
-                let millis = i32::try_from(left.as_millis().max(1)).unwrap_or(i32::MAX);
-                let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
-                let _ = poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout);
-            }
-            Err(_) => thread::sleep(left.min(Duration::from_millis(10))),
-        }
-    }
 }
 
 /// TERM, then CONT for who stands still, then KILL; returns when nobody of the group lives any more.
@@ -313,10 +327,12 @@ mod tests {
         let why = "no such file or directory".to_owned();
         for ended in
             [Ended::Exit(0), Ended::Exit(255), Ended::Signal(9), Ended::TimedOut, Ended::NotStarted(why)]
+                .into_iter()
+                .chain([GateLoss::Replaced, GateLoss::Vanished].map(Ended::GateLost))
         {
             assert_eq!(Ended::parse(&format!("{ended}\n")), Some(ended));
         }
-        for noise in ["", "exit", "exit x", "thread 'main' panicked at"] {
+        for noise in ["", "exit", "exit x", "gate-lost", "gate-lost x", "thread 'main' panicked at"] {
             assert_eq!(Ended::parse(noise), None, "{noise}");
         }
     }
@@ -344,9 +360,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let group = Pid::from_raw(child.id().cast_signed());
         assert!(!group_is_gone(group));
-        assert!(!has_ended(group, Duration::from_millis(20)));
+        assert_eq!(wait_for(group, Duration::from_millis(20), None), Happened::TimedOut);
         child.kill().unwrap();
-        assert!(has_ended(group, Duration::from_secs(10)));
+        assert_eq!(wait_for(group, Duration::from_secs(10), None), Happened::Ended);
         assert!(group_is_gone(group), "the leader is a zombie");
         child.wait().unwrap();
         assert!(group_is_gone(group));

@@ -5,14 +5,14 @@
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::unistd::{
@@ -256,6 +256,8 @@ pub struct Spawn<'a> {
     pub parent_death: Option<Signal>,
     /// Its standard input and output, where they are not ours.
     pub streams: Option<[BorrowedFd<'a>; 2]>,
+    /// A descriptor that it inherits beside its streams.
+    pub inherited: Option<BorrowedFd<'a>>,
 }
 
 /// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
@@ -318,6 +320,11 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     {
         return 125;
     }
+    if let Some(Err(error)) = spawn.inherited.map(pass_on) {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let _ = std::fs::File::from(failure).write_all(&errno.to_ne_bytes());
+        return 126;
+    }
     actions_of_the_start();
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&spawn.mask), None);
     let Err(mut errno) = execve(spawn.program, spawn.argv, spawn.envp);
@@ -362,6 +369,37 @@ pub fn start_in(command: &mut Command, dir: OwnedFd) {
     // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the closure
     // owns and that is therefore open.
     unsafe { command.pre_exec(enter) };
+}
+
+/// The lowest number of a descriptor that a command inherits beside its streams. Shell scripts use those below 10, and
+/// service managers and build tools number theirs from 3 on.
+const FIRST_INHERITED: RawFd = 20;
+
+/// Another descriptor of the same open file, to be inherited by a command: once [`pass_on`] was called for it. Where the
+/// limit of open files is lower than the number that is wanted, it has a lower one, but never a stream's.
+///
+/// # Errors
+/// When there are no more descriptors.
+pub fn to_pass_on(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let above = |first| fcntl(fd.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(first));
+    let fd = above(FIRST_INHERITED).or_else(|_| above(libc::STDERR_FILENO + 1))?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whatever this process executes from now on inherits the descriptor.
+///
+/// # Errors
+/// None that is known.
+pub fn pass_on(fd: impl AsFd) -> io::Result<()> {
+    fcntl(fd.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
+}
+
+/// What `command` starts inherits the descriptor, and nothing else that this process starts does.
+pub fn inherit(command: &mut Command, fd: OwnedFd) {
+    // SAFETY: between fork and exec it calls only fcntl(2), which may be called there.
+    unsafe { command.pre_exec(move || pass_on(&fd)) };
 }
 
 /// What `command` starts is told to end (SIGTERM) when the thread that has started it ends, however it ends (Linux).

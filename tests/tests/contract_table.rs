@@ -117,6 +117,10 @@ const CONTRACT: &[(&str, &str)] = &[
         "/integration/tests/program/cycle.rs::a_busy_gate_and_a_second_cycle_are_skips",
     ),
     ("cycle exit 5", "/integration/tests/program/cycle.rs::what_could_not_be_checked_or_removed_is_5"),
+    (
+        "cycle exit 9 LOCK_LOST",
+        "/integration/tests/program/cycle/replaced.rs::a_directory_renamed_and_made_anew_is_a_loss",
+    ),
     ("cycle exit 125", "/integration/tests/program/cycle/guardian.rs::without_a_guardian_nothing_runs"),
     (
         "cycle exit 128+N",

@@ -1,4 +1,5 @@
-//! The other databases in the repository whose files a pull changes: their gates are held while it does.
+//! The other databases in the repository whose files a pull changes: their gates are held while it does, also by each
+//! git that it starts, so that they stay shut while a git works on alone.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,16 +7,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::{Cycle, Entered};
+use beadlock_checker::{Cycle, Entered, Gate, PassedOn};
 
 use super::Stop;
 use super::repository::Repository;
+
+/// The cycle of another database. Its gate is let go first.
+#[derive(Debug)]
+pub(super) struct Entry {
+    _cycle: Cycle,
+    _inherited: Option<PassedOn>,
+}
 
 /// Enters a cycle of each.
 ///
 /// # Errors
 /// When one is claimed or at work.
-pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Cycle>, Stop> {
+pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Entry>, Stop> {
     let database = |path: &Vec<u8>| -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
         let dir = path.ancestors().skip(1).find(|dir| dir.file_name() == Some(OsStr::new(".beads")))?;
@@ -28,7 +36,11 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Cy
     let mut entered = Vec::with_capacity(dirs.len());
     for dir in dirs {
         match Cycle::enter(&dir) {
-            Entered::Cycle(cycle) => entered.push(cycle),
+            Entered::Cycle(cycle) => {
+                let inherited = cycle.gate().map(Gate::pass_on).transpose();
+                let inherited = inherited.map_err(|error| Stop::Refused(error.to_string()))?;
+                entered.push(Entry { _cycle: cycle, _inherited: inherited });
+            }
             Entered::Skipped(decision) => {
                 let dir = escaped_path(&dir);
                 return Err(Stop::Nothing(format!("Not pulling: it would change {dir}: {decision}")));

@@ -83,6 +83,12 @@ impl Git {
         self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
     }
 
+    /// The same, started in another directory of the working tree, where that is there.
+    pub(super) fn started_in(&self, dir: &Path) -> Self {
+        let dir = if dir.is_dir() { dir } else { &self.dir };
+        Self { dir: dir.to_owned(), ..self.clone() }
+    }
+
     /// From here on for the network: ssh asks nobody either, whatever command for it is configured.
     pub(super) fn with_batch_ssh(mut self) -> Result<Self, Stop> {
         let configured = self.call(["config", "--get", "core.sshCommand"]).run()?;

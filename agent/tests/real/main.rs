@@ -23,6 +23,8 @@ mod redirected;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod replaced;
+#[cfg(test)]
 mod root;
 #[cfg(test)]
 mod runner;

@@ -1,8 +1,11 @@
 //! The gate outlives the agent as long as the work does, and no longer: time-outs, kills, what is left behind.
 
+use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, has_ended, wait_until};
+use beadlock_checker::runner::ARGUMENT;
+use beadlock_checker::sys::{Flock, flock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -94,13 +97,14 @@ fn the_runner_does_not_die_of_the_signals_that_end_a_daemon() {
 }
 
 #[test]
-fn the_command_has_neither_the_gate_nor_deaf_ears() {
+fn the_command_has_the_gate_and_no_deaf_ears() {
     let scene = Scene::new();
-    // Descriptors of the command; what it ignores and has blocked of the signals 1 to 15, in hex.
-    let exec =
-        "ls -l /proc/self/fd | grep -c beads; sed -nE 's/^Sig(Ign|Blk):.*(....)$/\\2/p' /proc/self/status";
+    // Descriptors of the command that lead into the database; what it ignores and has blocked of the signals 1 to 15, in hex.
+    let exec = "ls -l /proc/self/fd | sed -nE 's/.* ([0-9]+) -> (.*beads.*)/\\1 \\2/p'; \
+                sed -nE 's/^Sig(Ign|Blk):.*(....)$/\\2/p' /proc/self/status";
     assert_eq!(scene.once(&["--exec", exec]).0, 0);
-    assert_eq!(scene.log()[3..6], ["0", "0000", "0000"]);
+    let gate = format!("20 {}", scene.dir.display());
+    assert_eq!(scene.log()[3..6], [gate.as_str(), "0000", "0000"]);
 }
 
 #[test]
@@ -136,12 +140,39 @@ fn a_runner_killed_takes_those_along_who_have_left_its_session() {
 #[test]
 fn who_does_not_read_the_output_does_not_keep_the_gate() {
     let scene = Scene::new();
-    let mut runner = scene.agent(&[beadlock_checker::runner::ARGUMENT, "1", "300"]);
+    let mut runner = scene.agent(&[ARGUMENT, "1", "300"]);
     let mut runner = runner.arg(&scene.dir).arg("yes").spawn().unwrap();
     let begun = Instant::now();
+    let mut line = String::new();
+    let mut word = BufReader::new(runner.stderr.take().unwrap());
+    word.read_line(&mut line).unwrap();
+    assert_eq!(line, "timed-out\n");
+    drop(word); // As the agent does when it has let the gate go, and the kernel when the agent was killed.
     wait_until("its end", || runner.try_wait().unwrap().is_some());
     assert!(begun.elapsed() < Duration::from_secs(8));
+}
+
+/// The agent was killed after its runner has said how the command has ended, and before it has let the gate go: what the
+/// command has left behind has a copy of the gate, and does not keep it.
+#[test]
+fn an_agent_killed_at_the_very_end_does_not_leave_the_gate_to_a_daemon() {
+    let scene = Scene::new();
+    let leaves = "setsid sh -c 'echo $$ > left; exec sleep 60' & until test -s left; do sleep 0.01; done";
+    let gate = std::fs::File::open(&scene.dir).unwrap();
+    assert!(flock(&gate, Flock::Try).unwrap());
+    let mut runner = scene.agent(&[ARGUMENT, "1", "60000"]);
+    runner.arg(&scene.dir).args(["sh", "-c", leaves]).stdin(gate);
+    let mut runner = runner.spawn().unwrap();
     let mut line = String::new();
-    std::io::Read::read_to_string(&mut runner.stderr.take().unwrap(), &mut line).unwrap();
-    assert_eq!(line, "timed-out\n");
+    let mut word = BufReader::new(runner.stderr.take().unwrap());
+    word.read_line(&mut line).unwrap();
+    assert_eq!(line, "exit 0\n");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!scene.gate_is_free(), "for as long as an agent could have something to do");
+    assert!(runner.try_wait().unwrap().is_none());
+    drop(word);
+    wait_until("its end", || runner.try_wait().unwrap().is_some());
+    let left = scene.pid_in("left");
+    assert!(!has_ended(left) && scene.gate_is_free(), "an unlock counts for every copy");
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }

@@ -120,6 +120,7 @@ impl Order<'_> {
             mask,
             parent_death: None,
             streams: Some([stdin.as_fd(), stdout.as_fd()]),
+            inherited: None,
         };
         let waiting = fork_waiting(&spawn).map_err(failed)?;
         // Our copies of its ends go here, so that the end of either is to be seen.

@@ -31,6 +31,13 @@ pub struct Command {
     parent_death: Option<Signal>,
 }
 
+/// The descriptors of ours that a command has.
+#[derive(Debug, Default)]
+struct Inheritance<'a> {
+    streams: Option<[BorrowedFd<'a>; 2]>,
+    gate: Option<BorrowedFd<'a>>,
+}
+
 impl Command {
     /// Looks up the first word: a path when it has a slash, else a name in `path`.
     ///
@@ -100,7 +107,21 @@ impl Command {
         own_group: bool,
         mask: SigSet,
     ) -> Result<Waiting, Error> {
-        self.fork_between(environment, own_group, mask, None)
+        self.spawn(environment, own_group, mask, Inheritance::default())
+    }
+
+    /// The same for the command of a cycle, which inherits the gate beside its streams.
+    ///
+    /// # Errors
+    /// As [`Command::fork`].
+    pub fn fork_in_cycle(
+        &self,
+        environment: &[(OsString, OsString)],
+        own_group: bool,
+        mask: SigSet,
+        gate: Option<BorrowedFd<'_>>,
+    ) -> Result<Waiting, Error> {
+        self.spawn(environment, own_group, mask, Inheritance { streams: None, gate })
     }
 
     /// The same with standard input and output of its own, where these are given.
@@ -114,6 +135,16 @@ impl Command {
         mask: SigSet,
         streams: Option<[BorrowedFd<'_>; 2]>,
     ) -> Result<Waiting, Error> {
+        self.spawn(environment, own_group, mask, Inheritance { streams, gate: None })
+    }
+
+    fn spawn(
+        &self,
+        environment: &[(OsString, OsString)],
+        own_group: bool,
+        mask: SigSet,
+        Inheritance { streams, gate }: Inheritance<'_>,
+    ) -> Result<Waiting, Error> {
         let argv = self.words.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
         let envp = environment
             .iter()
@@ -121,8 +152,16 @@ impl Command {
         let envp = envp.collect::<Result<Vec<_>, _>>()?;
         let program = c_string(self.program.as_os_str())?;
         let parent_death = self.parent_death;
-        let spawn =
-            Spawn { program: &program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams };
+        let spawn = Spawn {
+            program: &program,
+            argv: &argv,
+            envp: &envp,
+            own_group,
+            mask,
+            parent_death,
+            streams,
+            inherited: gate,
+        };
         fork_waiting(&spawn).map_err(|error| {
             Error::io(
                 format!("failed to make the command's process: {}", words::of_no_process(&error)),

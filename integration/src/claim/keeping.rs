@@ -2,14 +2,14 @@
 //! kept up too.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::dialect::{Record, memory};
-use beadlock_checker::shared_file_system;
 use beadlock_checker::take::Held;
 use beadlock_checker::warden::Warden;
+use beadlock_checker::{GateWatch, shared_file_system};
 
 use super::loss::{Events, Loss, Watch};
 use crate::failure::Error;
@@ -93,6 +93,8 @@ pub enum Guard<'k> {
     Outer(Watch<'k>),
     /// By looking at a file's lock file.
     File(file::Watch<'k>),
+    /// By looking at the directory of a cycle's gate, at this path.
+    Gate(&'k GateWatch, &'k Path),
     /// By its heartbeats.
     Beats(&'k Heartbeats, &'k Trail<'k>),
 }
@@ -123,6 +125,7 @@ impl Guard<'_> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
             Self::File(watch) => watch.fd(),
+            Self::Gate(watch, _) => Some(watch.as_fd()),
             Self::Beats(beats, _) => Some(beats.fd()),
         }
     }
@@ -132,6 +135,7 @@ impl Guard<'_> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
             Self::File(watch) => watch.left(),
+            Self::Gate(..) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
         }
     }
@@ -139,7 +143,7 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) | Self::File(_) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::File(_) | Self::Gate(..) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
@@ -163,6 +167,10 @@ impl Guard<'_> {
             Self::File(watch) => {
                 let loss = watch.look(woken)?;
                 return Some(Told::of(loss, watch.target().lock(), "", None));
+            }
+            Self::Gate(watch, dir) => {
+                let loss = woken.then(|| watch.loss()).flatten()?;
+                return Some(Told::of(Loss::Gate(loss), dir, "", None));
             }
             Self::Beats(beats, trail) => (*beats, *trail),
         };

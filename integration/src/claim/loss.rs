@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use beadlock_checker::GateLoss;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -61,6 +62,8 @@ pub enum Loss {
     Changed(Option<Box<Record>>),
     /// Another file is in the place of a file's lock file.
     OtherFile,
+    /// The gate of a cycle: its directory is no longer the one at its path.
+    Gate(GateLoss),
     /// The claim of a file that this one stands under has ended.
     OuterEnded,
     /// It could not be refreshed for almost as long as it is valid without that; why, and for how long it still is.
@@ -76,9 +79,15 @@ impl Loss {
             Self::Replaced => "replaced",
             Self::Changed(_) => "changed",
             Self::OtherFile => "replaced",
+            Self::Gate(loss) => loss.as_str(),
             Self::OuterEnded => "outer_ended",
             Self::Overdue { .. } => "overdue",
         }
+    }
+
+    /// What is lost.
+    pub fn subject(&self) -> &'static str {
+        if matches!(self, Self::Gate(_)) { "gate" } else { "lock" }
     }
 
     /// The lock may still be there as it was, and be ours to remove.
@@ -88,6 +97,9 @@ impl Loss {
 
     /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who broke it keeps it.
     pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
+        if let Self::Gate(loss) = self {
+            return loss.cause(path).to_string();
+        }
         let path = escaped_path(path);
         if let Some(kept) = kept {
             return format!("{path} was broken by somebody; its record is kept in {}", escaped_path(kept));
@@ -114,6 +126,7 @@ impl Loss {
                     "{path} is another file by now, which others can lock; `rm *.lock` and whoever locks next do that"
                 )
             }
+            Self::Gate(_) => String::new(),
             Self::OuterEnded => format!("the claim of {path} that this stands under has ended"),
             Self::Overdue { why, .. } => {
                 format!("{path} could not be refreshed in time, and may be taken as stale from now on: {why}")
@@ -134,6 +147,17 @@ impl Loss {
             target.typed()
         );
         Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(&path)))
+    }
+
+    /// The error that a cycle ends with, whose gate is lost.
+    pub fn of_gate(loss: GateLoss, age: Duration, target: &Found) -> Error {
+        let (name, age, typed) = (&target.given, shown(age), target.typed());
+        let message = format!(
+            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then beadlock \
+             status {typed}; to switch branches between cycles: beadlock hold {typed} -- git switch BRANCH",
+            loss.cause(target.dir())
+        );
+        Error::new(Code::LockLost, message).detailed(format!("gate={}", escaped_path(target.dir())))
     }
 }
 

@@ -255,7 +255,7 @@ impl Running {
 
     /// The lock is lost: nobody is kept away any more.
     fn lose(&self, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
-        let cause = told.cause();
+        let (cause, subject) = (told.cause(), told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
             Loss::Overdue { left, .. } => self.kill_after.min(*left),
@@ -278,9 +278,11 @@ impl Running {
                     Deadline::after(grace)
                 };
                 came.deadline = Some(came.deadline.map_or(deadline, |other| other.sooner(Some(deadline))));
-                talk.warn(&format!("the lock is lost, ending the command: {cause}"));
+                talk.warn(&format!("the {subject} is lost, ending the command: {cause}"));
             }
-            OnLoss::Warn => talk.warn(&format!("the lock is lost, the command runs on without it: {cause}")),
+            OnLoss::Warn => {
+                talk.warn(&format!("the {subject} is lost, the command runs on without it: {cause}"))
+            }
         }
     }
 

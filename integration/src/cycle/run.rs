@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::audit::Event;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
-use beadlock_checker::{Cycle, Decision, Entered, Options, Reason, Verdict, look};
+use beadlock_checker::{Cycle, Decision, Entered, Gate, GateLoss, GateWatch, Options, Reason, Verdict, look};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -17,7 +18,8 @@ use crate::answers::print_envelope;
 use crate::check::Checked;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
-use crate::claim::loss::OnLoss;
+use crate::claim::keeping::Guard;
+use crate::claim::loss::{Loss, OnLoss};
 use crate::claim::nested;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
@@ -36,7 +38,12 @@ use crate::words;
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
     let replaced = Replaced { conflict: None, own: typed.own_exit_code };
     let (end, error, data) = match cycle(typed, environment, &common.talk, request) {
-        Ok(end) => return end,
+        Ok(Finished { end, lost: None }) => return end,
+        // The command has run: stdout was its own, and gets no envelope.
+        Ok(Finished { lost: Some(error), .. }) => {
+            common.talk.error(&error.to_string());
+            return End::Code(replaced.code(error.exit));
+        }
         Err(NotRun::Skipped(skipped)) => {
             let error = skipped.error();
             common.talk.say(&error.to_string());
@@ -51,6 +58,14 @@ pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &R
     };
     print_envelope(common, request, data, Some(&error));
     end
+}
+
+/// A command that has run.
+struct Finished {
+    /// As the command ended.
+    end: End,
+    /// The gate was lost, which comes first.
+    lost: Option<Error>,
 }
 
 /// Why the command has not run.
@@ -102,7 +117,12 @@ impl Skipped {
     }
 }
 
-fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<End, NotRun> {
+fn cycle(
+    typed: Typed,
+    environment: &Environment,
+    talk: &Talk,
+    request: &Request,
+) -> Result<Finished, NotRun> {
     let target = Found::resolve(typed.target.as_deref(), environment)?;
     target.refuse_tracked()?;
     if !target.has_cycles() {
@@ -143,11 +163,18 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
     let tree = Tree::as_subreaper().map_err(|error| error.ending(Exit::NotStarted))?;
     let own_group = !has_terminal();
     let of_cycle = [("BEADS_DIR", target.dir().into()), ("BEADLOCK_CYCLE", target.dir().into())];
+    let begun = Instant::now();
+    let for_command = cycle.gate().map(Gate::for_command).transpose();
+    let for_command = for_command.map_err(|error| Error::from(error).ending(Exit::NotStarted))?;
+    let inherited = for_command.as_ref().map(AsFd::as_fd);
     let waiting = command
-        .fork(&environment.with(&of_cycle), own_group, signals.mask_before())
+        .fork_in_cycle(&environment.with(&of_cycle), own_group, signals.mask_before(), inherited)
         .map_err(|error| error.ending(Exit::NotStarted))?;
+    drop(for_command); // The command's process has it.
     let pid = waiting.pid();
     let child = Child(pid);
+    let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
+    let watch = watch.map_err(no_watch)?;
     let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
     let guardian = match cycle.gate() {
         Some(gate) => {
@@ -157,15 +184,10 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
     };
     let tree = guardian.iter().fold(tree, |tree, guardian| tree.without(guardian.pid()));
     let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
-    let worked = work(&running, waiting, &mut signals, talk);
-    if let Ok(Worked::Ended(Ended { left, .. })) = &worked
-        && !left.is_empty()
-    {
-        talk.warn(&format!(
-            "the command left processes behind, and the gate is let go now: {}",
-            tree::names(left)
-        ));
-    }
+    let guard = watch.as_ref().map(|watch| Guard::Gate(watch, target.dir()));
+    let worked = work(&running, waiting, guard, &mut signals, talk);
+    let lost = gate_loss(&worked, watch);
+    name_left(&worked, talk);
     cycle.leave();
     if let Some(guardian) = guardian {
         guardian.end();
@@ -176,7 +198,8 @@ fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request
         Ok(Worked::Signalled(signal)) => return Err(Stopped::Signalled(signal).into()),
         Err(error) => return Err(command.not_executed(&error).into()),
     };
-    Ok(ended.end())
+    let lost = lost.map(|loss| lost_gate(loss, begun.elapsed(), &target, &trail));
+    Ok(Finished { end: ended.end(), lost })
 }
 
 enum Worked {
@@ -186,13 +209,46 @@ enum Worked {
 }
 
 /// From the last moment before the command executes to its end. Ended early, its process has not executed.
-fn work(running: &Running, waiting: Waiting, signals: &mut Signals, talk: &Talk) -> io::Result<Worked> {
+fn work(
+    running: &Running,
+    waiting: Waiting,
+    guard: Option<Guard<'_>>,
+    signals: &mut Signals,
+    talk: &Talk,
+) -> io::Result<Worked> {
     while let Some(received) = signals.next() {
         if received.signal != Signal::SIGCHLD {
             return Ok(Worked::Signalled(received.signal));
         }
     }
-    running.supervise(Some(waiting.go()?), None, signals, talk).map(Worked::Ended)
+    running.supervise(Some(waiting.go()?), guard, signals, talk).map(Worked::Ended)
+}
+
+/// How the gate was lost, where it was: known already, or by a last look.
+fn gate_loss(worked: &io::Result<Worked>, watch: Option<GateWatch>) -> Option<GateLoss> {
+    match worked {
+        Ok(Worked::Ended(Ended { lost: Some(Loss::Gate(loss)), .. })) => Some(*loss),
+        Ok(Worked::Ended(_)) => watch.and_then(GateWatch::last_look),
+        _ => None,
+    }
+}
+
+fn lost_gate(loss: GateLoss, age: Duration, target: &Found, trail: &Trail<'_>) -> Error {
+    let error = Loss::of_gate(loss, age, target);
+    trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
+    error
+}
+
+/// Says what the command has left behind.
+fn name_left(worked: &io::Result<Worked>, talk: &Talk) {
+    if let Ok(Worked::Ended(Ended { left, .. })) = worked
+        && !left.is_empty()
+    {
+        talk.warn(&format!(
+            "the command left processes behind, and the gate is let go now: {}",
+            tree::names(left)
+        ));
+    }
 }
 
 fn inside_itself(target: &Found) -> Error {
@@ -202,6 +258,11 @@ fn inside_itself(target: &Found) -> Error {
          it out here, or run it outside of the cycle"
     );
     Error::new(Code::DrainTimeout, message)
+}
+
+fn no_watch(error: io::Error) -> Error {
+    let why = words::of_no_process(&error);
+    Error::io(format!("failed to watch over the gate: {why}"), error.kind()).ending(Exit::NotStarted)
 }
 
 fn no_guardian(error: io::Error) -> Error {

@@ -12,25 +12,35 @@ use crate::words;
 #[derive(Debug)]
 pub struct Shut {
     holders: Vec<(GateHolder, Role)>,
+    /// Those of the holders that every process of beadlock's has left behind.
+    left: Vec<GateHolder>,
     waiters: Vec<GateHolder>,
 }
 
 /// What a killed daemon has left running.
 #[derive(Debug, Clone, Copy)]
 pub struct Orphaned<'a> {
-    /// The daemon that is gone.
-    pub daemon: i32,
+    /// The daemon that is gone, where it is known.
+    pub daemon: Option<i32>,
     /// The command that still runs; for the moment before it starts and after it ends the runner itself.
     pub work: &'a [GateHolder],
 }
 
 impl Orphaned<'_> {
+    /// The daemon, in words.
+    pub fn daemon(self) -> String {
+        self.daemon
+            .map_or_else(|| "a daemon that was killed".to_owned(), |pid| format!("PID {pid}, which is gone,"))
+    }
+
     /// What ends it: with all its group where it leads one.
     pub fn to_end_it(self) -> String {
-        let leads = |pid: i32| Stat::read(pid).is_some_and(|stat| stat.pgrp == pid);
-        let word =
-            |work: &GateHolder| if leads(work.pid) { format!("-{}", work.pid) } else { work.pid.to_string() };
-        let words: Vec<String> = self.work.iter().map(word).collect();
+        let group = |pid: i32| Stat::read(pid).map_or(pid, |stat| stat.pgrp);
+        let groups: Vec<i32> =
+            self.work.iter().map(|work| work.pid).filter(|pid| group(*pid) == *pid).collect();
+        let others = self.work.iter().map(|work| work.pid).filter(|pid| !groups.contains(&group(*pid)));
+        let words: Vec<String> =
+            groups.iter().map(|pid| format!("-{pid}")).chain(others.map(|pid| pid.to_string())).collect();
         format!("kill -- {}", words.join(" "))
     }
 }
@@ -38,12 +48,13 @@ impl Orphaned<'_> {
 impl Shut {
     /// The gate of `dir`.
     pub fn of(gates: &Gates, dir: &Path) -> Self {
+        let left = gates.left(dir);
         let with_role = |holder: GateHolder| {
-            let role = holder.role();
+            let role = if left.contains(&holder) { Role::Left } else { holder.role() };
             (holder, role)
         };
         let holders = gates.holders(dir).into_iter().map(with_role).collect();
-        Self { holders, waiters: gates.waiters(dir) }
+        Self { holders, left, waiters: gates.waiters(dir) }
     }
 
     /// Somebody has it.
@@ -55,9 +66,10 @@ impl Shut {
     pub fn orphaned(&self) -> Option<Orphaned<'_>> {
         self.holders.iter().find_map(|(holder, role)| match role {
             Role::Orphan { daemon, work } if work.is_empty() => {
-                Some(Orphaned { daemon: *daemon, work: std::slice::from_ref(holder) })
+                Some(Orphaned { daemon: Some(*daemon), work: std::slice::from_ref(holder) })
             }
-            Role::Orphan { daemon, work } => Some(Orphaned { daemon: *daemon, work }),
+            Role::Orphan { daemon, work } => Some(Orphaned { daemon: Some(*daemon), work }),
+            Role::Left => Some(Orphaned { daemon: None, work: &self.left }),
             Role::Runner { .. } | Role::Other => None,
         })
     }
@@ -68,7 +80,9 @@ impl Shut {
             Role::Runner { daemon } => {
                 format!("PID {} (for PID {daemon})", holder.pid)
             }
-            Role::Orphan { .. } | Role::Other => words::process_name(holder.pid, &holder.command),
+            Role::Orphan { .. } | Role::Left | Role::Other => {
+                words::process_name(holder.pid, &holder.command)
+            }
         };
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
     }
@@ -77,10 +91,11 @@ impl Shut {
     pub fn lines(&self, has_cycles: bool) -> Vec<String> {
         let mut lines = Vec::new();
         lines.push(match self.orphaned() {
-            Some(Orphaned { daemon, work }) => {
-                let work = words::names(work);
-                format!("gate: shut by what PID {daemon}, which is gone, has left running: {work}; it opens when that has ended")
-            }
+            Some(orphaned) => format!(
+                "gate: shut by what {} has left running: {}; it opens when that has ended",
+                orphaned.daemon(),
+                words::names(orphaned.work)
+            ),
             None if !self.is_shut() => "gate: open, as far as /proc shows".to_owned(),
             None if has_cycles => format!("gate: shut by {} (a sync cycle or a claim)", self.names()),
             None => format!("gate: shut by {} (a lock there is being changed)", self.names()),
@@ -98,6 +113,7 @@ impl Shut {
             let (role, daemon, work) = match role {
                 Role::Runner { daemon } => ("runner", Some(daemon), None),
                 Role::Orphan { daemon, work } => ("orphan", Some(daemon), Some(work)),
+                Role::Left => ("left", None, None),
                 Role::Other => ("other", None, None),
             };
             let work: Option<Vec<Value>> = work.map(|work| work.iter().map(process).collect());

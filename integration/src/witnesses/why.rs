@@ -108,8 +108,8 @@ impl Witnesses<'_> {
     fn of_free(&self) -> String {
         match self.gate.orphaned() {
             Some(orphaned) => format!(
-                "no lock; a claim waits for the gate, which a cycle of PID {}, which is gone, keeps shut",
-                orphaned.daemon
+                "no lock; a claim waits for the gate, which a cycle of {} keeps shut",
+                orphaned.daemon()
             ),
             None if self.gate.is_shut() => "no lock; a claim waits for the gate".to_owned(),
             None => "no lock".to_owned(),

@@ -1,6 +1,7 @@
 //! A cycle: gate, check, run, leave. The gate stays shut for as long as the command lives, whoever is killed.
 
 mod guardian;
+mod replaced;
 
 use std::fs;
 use std::io::Write;
@@ -59,18 +60,41 @@ fn the_command_runs_where_we_are_and_its_code_is_ours() {
 }
 
 #[test]
-fn streams_pass_through_and_no_descriptor_of_ours() {
+fn streams_pass_through_and_no_descriptor_of_ours_but_the_gate() {
     let scene = Scene::new();
     let mut command = scene.command(&["cycle", "--json", "--", "sh", "-c", "cat; echo talk >&2"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"in and out\n").unwrap();
     let ended = ended(&child.wait_with_output().unwrap()).expect(0, &[]);
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("in and out\n", "talk\n"));
-    let script = "ls /proc/self/fd > fds";
+    let script = "ls /proc/self/fd | sort -n > fds; readlink /proc/self/fd/20 > gate; true";
     Running::start(scene.shell(script)).finish().expect(0, &[]);
     let without = scene.read("fds");
     scene.run(&["cycle", "--", "sh", "-c", script]).expect(0, &[]);
-    assert_eq!(scene.read("fds"), without);
+    let gate = format!("{}\n", fs::canonicalize(scene.beads()).unwrap().display());
+    assert_eq!(scene.read("gate"), gate);
+    let others = |fds: String| fds.lines().filter(|fd| *fd != "20").map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(others(scene.read("fds")), others(without.clone()), "nothing else");
+    // The command of a claim has not even that: the lock speaks for it.
+    scene.run(&["hold", "--", "sh", "-c", script]).expect(0, &[]);
+    assert_eq!((scene.read("fds"), scene.read("gate").as_str()), (without, ""));
+}
+
+/// Where no descriptor of so high a number is allowed, the gate has a lower one, and never a stream's.
+#[test]
+fn a_low_limit_of_descriptors_does_not_cost_the_gate() {
+    let scene = Scene::new();
+    let script = "ulimit -n 18; \"$BEADLOCK\" cycle -- sh -c 'ls -l /proc/self/fd > fds; echo out'";
+    let mut command = scene.shell(script);
+    // What the tests themselves were started with must not use up the few.
+    command.stdin(Stdio::null());
+    let ended = Running::start(command).finish();
+    assert_eq!(ended.expect(0, &[]).out, "out\n");
+    let gates: Vec<String> =
+        scene.read("fds").lines().filter(|fd| fd.ends_with("/.beads")).map(str::to_owned).collect();
+    let [gate] = &gates[..] else { panic!("one gate: {gates:?}") };
+    let number = gate.split(" -> ").next().and_then(|line| line.rsplit(' ').next()).unwrap();
+    assert!(number.parse::<u32>().is_ok_and(|number| (3..18).contains(&number)), "{gate}");
 }
 
 #[test]

@@ -38,7 +38,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let program = argv.first().ok_or("no command")?;
     let parent_death = Some(Signal::SIGTERM);
     let streams = None;
-    let spawn = Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams };
+    let spawn =
+        Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
     let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };

@@ -5,6 +5,7 @@ mod crashes;
 mod drain;
 mod exit_codes;
 mod hold_and_check;
+mod killed_at_once;
 mod log_report;
 mod namespaces;
 mod odd;

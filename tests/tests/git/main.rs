@@ -8,6 +8,7 @@ mod configuration;
 mod conflicts;
 mod convergence;
 mod embedded;
+mod gates;
 mod hooks;
 mod in_the_way;
 mod index;

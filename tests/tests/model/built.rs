@@ -15,6 +15,7 @@ fn two_claimers_two_agents_and_a_check() {
         COMMAND_RUNS,
         CLAIM_DRAINS,
         WORK_OUTLIVES_AGENT,
+        WORK_OUTLIVES_RUNNER,
         COMMAND_OUTLIVES_CLAIMER,
         STALE_LOCK_REMOVED,
         LOCK_RELEASED,

@@ -49,6 +49,21 @@ fn when_the_work_does_not_hold_the_gate_it_runs_on_beside_a_command() {
     breaks(CLAIMER_AND_AGENT, Protocol { work_holds_gate: false, ..BUILT }, NO_CYCLE_BESIDE, 11);
 }
 
+/// One kill for the agent, one for the runner: `pkill -9` makes both at once.
+#[test]
+fn when_the_work_does_not_inherit_the_gate_it_runs_on_beside_a_command() {
+    let system = System { crashes: 2, ..CLAIMER_AND_AGENT };
+    breaks(system, Protocol { work_inherits_gate: false, ..BUILT }, NO_CYCLE_BESIDE, 12);
+}
+
+/// Nothing goes wrong, and nothing goes on: what the work has left behind keeps the gate.
+#[test]
+fn when_the_end_of_a_cycle_does_not_unlock_the_gate_stays_shut_for_ever() {
+    let mutant = System { protocol: Protocol { end_unlocks: false, ..BUILT }, ..CLAIMER_AND_AGENT };
+    assert!(ways_to_the_end(&CLAIMER_AND_AGENT).stuck.is_empty());
+    assert!(!ways_to_the_end(&mutant).stuck.is_empty());
+}
+
 #[test]
 fn without_a_second_judgement_a_writer_in_place_loses_its_claim() {
     breaks(AGENT_AND_WRITER_IN_PLACE, Protocol { second_judgement: false, ..BUILT }, NO_LOSS, 15);

@@ -34,6 +34,7 @@ pub const CYCLE_RUNS: &str = "a cycle runs";
 pub const COMMAND_RUNS: &str = "a command runs";
 pub const CLAIM_DRAINS: &str = "a claim waits for a cycle's work";
 pub const WORK_OUTLIVES_AGENT: &str = "the work outlives its agent";
+pub const WORK_OUTLIVES_RUNNER: &str = "the work outlives its agent and its runner";
 pub const COMMAND_OUTLIVES_CLAIMER: &str = "a command outlives its beadlock";
 pub const STALE_LOCK_REMOVED: &str = "a stale lock is removed";
 pub const LOCK_RELEASED: &str = "a lock is released";
@@ -83,6 +84,9 @@ pub fn all() -> Vec<Property<System>> {
         }),
         sometimes(WORK_OUTLIVES_AGENT, |_, state| {
             state.has(|actor| matches!(actor, Actor::Agent(Agent::Orphaned)))
+        }),
+        sometimes(WORK_OUTLIVES_RUNNER, |_, state| {
+            state.has(|actor| matches!(actor, Actor::Agent(Agent::Left)))
         }),
         sometimes(COMMAND_OUTLIVES_CLAIMER, |_, state| {
             state.has(|actor| matches!(actor, Actor::Claimer(Claimer::Orphaned { runs: true })))

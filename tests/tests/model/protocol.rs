@@ -18,8 +18,12 @@ pub struct Protocol {
     pub gate: bool,
     /// A claim is linked, and its command started, after the gate was had; else without waiting for it.
     pub claim_under_gate: bool,
-    /// The work of a cycle shares the gate, and keeps it shut when its agent is gone.
+    /// The runner of a cycle's work shares the gate, and keeps it shut when its agent is gone.
     pub work_holds_gate: bool,
+    /// The work itself inherits the gate, and keeps it shut when its agent and the runner are both gone.
+    pub work_inherits_gate: bool,
+    /// A cycle's end unlocks the gate for every copy; else it closes its own, and what the work has left behind has one.
+    pub end_unlocks: bool,
     pub watch: Watch,
     /// The lock is judged once more after the watch has begun.
     pub second_judgement: bool,
@@ -44,6 +48,8 @@ impl Protocol {
         gate: true,
         claim_under_gate: true,
         work_holds_gate: true,
+        work_inherits_gate: true,
+        end_unlocks: true,
         watch: Watch::Lease,
         second_judgement: true,
         move_aside: true,
@@ -63,6 +69,8 @@ impl Protocol {
         gate: false,
         claim_under_gate: false,
         work_holds_gate: false,
+        work_inherits_gate: false,
+        end_unlocks: true,
         watch: Watch::Nothing,
         second_judgement: false,
         move_aside: false,

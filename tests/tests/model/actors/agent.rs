@@ -1,6 +1,7 @@
 //! `beadlock-agent` and the work of its cycles (`agent/src/cycle.rs`, `checker/src/{check,runner}.rs`).
 //!
-//! Comes again for ever. One that was killed is started again when its work has ended.
+//! Comes again for ever. One that was killed is started again when its work has ended. The work leaves a process behind
+//! each time, which has whatever the work has inherited and never ends.
 
 use crate::protocol::Protocol;
 use crate::set::Who;
@@ -20,12 +21,14 @@ pub enum Agent {
     Leaving,
     /// The agent was killed, and the work goes on under the runner.
     Orphaned,
+    /// The runner was killed as well, and the work goes on by itself.
+    Left,
 }
 
 impl Agent {
     /// A cycle's work runs.
     pub fn works(self) -> bool {
-        matches!(self, Self::Working | Self::Orphaned)
+        matches!(self, Self::Working | Self::Orphaned | Self::Left)
     }
 
     pub fn site(self) -> Option<Site> {
@@ -45,6 +48,13 @@ impl Agent {
             Self::Entered => Self::Working,
             Self::Working => Self::Leaving,
             Self::Leaving | Self::Orphaned => {
+                if protocol.end_unlocks {
+                    world.let_gate_go(who);
+                }
+                Self::Idle
+            }
+            // Nobody unlocks it: the close of the last copy does. That the work leaves nothing behind is assumed here.
+            Self::Left => {
                 world.let_gate_go(who);
                 Self::Idle
             }
@@ -79,7 +89,13 @@ impl Agent {
     pub fn crash(self, who: Who, world: &mut World, protocol: &Protocol) -> Option<Self> {
         world.close(who);
         match self {
-            Self::Idle | Self::Orphaned => None,
+            Self::Idle | Self::Left => None,
+            Self::Orphaned => {
+                if !protocol.work_inherits_gate {
+                    world.let_gate_go(who);
+                }
+                Some(Self::Left)
+            }
             Self::Working => {
                 if !protocol.work_holds_gate {
                     world.let_gate_go(who);

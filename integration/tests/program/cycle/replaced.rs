@@ -1,0 +1,119 @@
+//! The database's directory is replaced while the command of a cycle works: the gate is on the old one, and a claim takes
+//! the new one's. That is a loss, as of a lock.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use beadlock_checker::Gate;
+
+use crate::support::{Running, Scene, lives, pid_in, until};
+
+/// Works until it is told to end.
+const WORK: &str = "trap 'touch asked; exit 0' TERM; echo $$ > pid; while :; do sleep 0.01; done";
+
+const CAUSE: &str =
+    "`git switch` to a branch without it, a rename or rm does that; claims no longer wait for this cycle";
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
+fn a_directory_renamed_and_made_anew_is_a_loss() {
+    let scene = Scene::new();
+    let mut command = scene.command(&["cycle", "--", "sh", "-c", WORK]);
+    command.env("BEADLOCK_AUDIT", "audit");
+    let running = Running::start(command);
+    let command = pid_in(&scene, "pid");
+    let begun = Instant::now();
+    fs::rename(scene.beads(), scene.file("old")).unwrap();
+    fs::create_dir(scene.beads()).unwrap();
+    until("it is asked to end", || scene.file("asked").exists());
+    // Within half a second on a machine that has nothing else to do.
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    let dir = fs::canonicalize(scene.path()).unwrap().join(".beads");
+    let ended = running.finish();
+    let words = [
+        &*format!(
+            "the gate is lost, ending the command: {} is another directory now; {CAUSE}",
+            dir.display()
+        ),
+        "lost the gate of .beads after ",
+        "what was done since is not protected: look at it, then beadlock status .beads",
+        "to switch branches between cycles: beadlock hold .beads -- git switch BRANCH",
+    ];
+    ended.expect(9, &words);
+    assert!(!lives(command) && Gate::try_take(&scene.file("old")).unwrap().is_some());
+    let audit: serde_json::Value = serde_json::from_str(scene.read("audit").trim()).unwrap();
+    assert_eq!((&audit["event"], &audit["reason"]), (&"lock_lost".into(), &"replaced".into()), "{audit}");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_a_loss_and_the_own_exit_code_is_heard() {
+    let scene = Scene::new();
+    let running =
+        Running::start(scene.command(&["cycle", "--own-exit-code", "42", "--json", "--", "sh", "-c", WORK]));
+    pid_in(&scene, "pid");
+    fs::remove_dir_all(scene.beads()).unwrap();
+    let ended = running.finish().expect(42, &["/.beads is gone; ", CAUSE]);
+    assert_eq!(ended.out, "", "stdout is the command's");
+}
+
+/// What ignores the end is killed, with all that it has started.
+#[test]
+fn the_whole_tree_is_ended() {
+    let scene = Scene::new();
+    let script = "trap '' TERM; setsid sh -c 'echo $$ > below; while :; do sleep 0.01; done' & echo $$ > pid; \
+                  while :; do sleep 0.01; done";
+    let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+    command.env("BEADLOCK_KILL_AFTER", "200ms");
+    let running = Running::start(command);
+    let (command, below) = (pid_in(&scene, "pid"), pid_in(&scene, "below"));
+    fs::remove_dir_all(scene.beads()).unwrap();
+    running.finish().expect(9, &["still running 200ms after it was asked to end, killing: "]);
+    assert!(!lives(command) && !lives(below));
+}
+
+#[test]
+fn a_loss_at_the_very_end_is_a_loss() {
+    let scene = Scene::new();
+    let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old; mkdir .beads"]);
+    ended.expect(9, &["lost the gate of .beads after "]);
+    let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old2 && mv old2 .beads; exit 7"]);
+    assert_eq!(ended.expect(7, &[]).err, "", "it is in its place again");
+}
+
+/// The way it happens: a branch without the database, and back. The claim that comes meanwhile runs beside the command for
+/// a moment, and not for longer.
+#[test]
+fn git_switch_away_and_back_is_a_loss() {
+    let scene = Scene::new();
+    let git = |args: &str| {
+        let script = format!("git -c user.name=t -c user.email=t@t -c init.defaultBranch=main {args}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(scene.path()).env_clear().env("PATH", "/usr/bin:/bin");
+        assert!(command.env("HOME", scene.path()).output().unwrap().status.success(), "{args}");
+    };
+    fs::write(scene.beads().join("issues.jsonl"), "{}\n").unwrap();
+    fs::write(scene.file("README"), "x").unwrap();
+    git(
+        "init -q && git add README && git -c user.name=t -c user.email=t@t commit -qm one && git branch without",
+    );
+    git("add .beads && git -c user.name=t -c user.email=t@t commit -qm two");
+    let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", WORK]));
+    let command = pid_in(&scene, "pid");
+    git("switch -q without");
+    assert!(!scene.beads().exists(), "git removes a directory that it has emptied");
+    git("switch -q main");
+    let claim = Running::start(scene.command(&[
+        "hold",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        "touch claimed; until test -e go; do sleep 0.01; done",
+    ]));
+    until("the claim has the new gate", || scene.file("claimed").exists());
+    running.finish().expect(9, &[" is another directory now; `git switch` "]);
+    assert!(!lives(command), "the cycle has ended, and the claim goes on alone");
+    fs::write(scene.file("go"), "").unwrap();
+    claim.finish().expect(0, &[]);
+}
