@@ -9,6 +9,8 @@
 #   unlock_file [FD]                    # FD, else LOCK_FD; without a lock, or twice, it does nothing
 #   without_locks CMD [ARG…]            # for what is to outlive the lock: CMD does not get its descriptor
 #
+# A write that fails changes neither FILE nor its backups.
+#
 # All return 0, or 8 (E_LOCK_FAILED) where the lock was not to be had. The two that write return 1 for any other failure,
 # with FILE as it was, and 2 for what makes no sense. A FILE that is a symbolic link is the file behind it.
 #
