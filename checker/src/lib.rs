@@ -70,7 +70,7 @@ pub use filesystem::{FileSystem, Reach, shared_file_system};
 pub use gate::{Gate, PassedOn};
 pub use gate_loss::{GateLoss, GateLossCause, GateWatch};
 pub use gates::{GateHolder, Gates, Role, flock_of};
-pub use look::{Look, look, look_all, raw};
+pub use look::{Look, first_bytes, look, look_all, raw};
 pub use namespace::{Member, Namespaces};
 pub use on_disk::{FileKind, OnDisk};
 pub use opened::OpenDirectory;

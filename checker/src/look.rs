@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::Options;
+use crate::dialect::beads::Content;
 use crate::dialect::{Dialect, Record, Rejected, memory, tower};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
@@ -24,6 +25,9 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
+    /// What was read where it is no valid record; `None` where it is one, or nothing was read. A lock by its name, as that of a
+    /// database, is never somebody's data.
+    pub content: Option<Content>,
     /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
@@ -73,6 +77,18 @@ pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
+/// The first bytes of what lies at a lock's path, at most `count`, also of a file that is too large for a lock.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, String> {
+    match read::open_path(&place.path()) {
+        Sight::Absent => Ok(Vec::new()),
+        Sight::Unreadable(words) => Err(words),
+        Sight::File(file) => file.first(count),
+    }
+}
+
 fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
     let lock = read::open_path(&place.path());
     // After the lock: one that was moved aside meanwhile must not look like none.
@@ -91,6 +107,7 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
             verdict: Verdict::Free,
             record: None,
             detail: String::new(),
+            content: None,
             id: None,
             facts: None,
             side_file,
@@ -100,13 +117,14 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
             verdict: Verdict::Free,
             record: None,
             detail: judged.detail,
+            content: judged.content,
             id: None,
             facts: None,
             side_file,
             on_disk,
         },
-        Some(Judged { verdict, record, detail, id, facts }) => {
-            Look { verdict, record, detail, id, facts, side_file, on_disk }
+        Some(Judged { verdict, record, detail, content, id, facts }) => {
+            Look { verdict, record, detail, content, id, facts, side_file, on_disk }
         }
     }
 }
@@ -125,6 +143,8 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
     pub detail: String,
+    /// What was read where it is no valid record.
+    pub content: Option<Content>,
     /// Not looked for where only the protocol is asked.
     pub id: Option<String>,
     pub facts: Option<Facts>,
@@ -159,13 +179,15 @@ impl Judged {
                 let verdict = record.judge(&facts, options);
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
-                Self { verdict, record: Some(record), detail: String::new(), id, facts: Some(facts) }
+                let (detail, content) = (String::new(), None);
+                Self { verdict, record: Some(record), detail, content, id, facts: Some(facts) }
             }
             // No lock by the document, and all the same in the way of one.
             Err(rejected @ Rejected::Malformed(_)) if names.dialect() == Dialect::Memory => Self {
                 verdict: Verdict::Stale(Reason::Malformed),
                 record: Some(memory::Record::of_nobody().into()),
                 detail: rejected.to_string(),
+                content: None,
                 id: None,
                 facts: None,
             },
@@ -178,6 +200,7 @@ impl Judged {
                     verdict: Verdict::Unreadable(reason),
                     record: None,
                     detail: rejected.to_string(),
+                    content: Some(content(bytes, names)),
                     id: (depth != Depth::Protocol).then(|| digest_id(bytes)),
                     facts: None,
                 }
@@ -194,7 +217,7 @@ impl Judged {
     /// Something that could not be read at all.
     pub(crate) fn unreadable(words: impl std::fmt::Display) -> Self {
         let verdict = Verdict::Unreadable(Reason::Unreadable);
-        Self { verdict, record: None, detail: not_read(words), id: None, facts: None }
+        Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
     }
 
     /// What is there is no lock.
@@ -242,6 +265,15 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
     };
     let file = file.and_then(OnDisk::of_open);
     file.map_or(Duration::ZERO, |file| options.refreshes.unrefreshed(RefreshMark::of(record, file)))
+}
+
+/// What is no valid record. What has the name of a lock is one, whatever is in it.
+fn content(bytes: &[u8], names: &Names) -> Content {
+    let is_lock_by_name = names.dialect() != Dialect::Beads || *names == Names::BEADS;
+    match Content::of(bytes) {
+        Content::Data if is_lock_by_name => Content::Record,
+        content => content,
+    }
 }
 
 /// A name for a lock file that has no id of its own.

@@ -201,6 +201,17 @@ impl LockFile {
         self.see(<[u8]>::to_vec)
     }
 
+    /// The first bytes of the content, at most `count`.
+    ///
+    /// # Errors
+    /// Words: what reading said.
+    pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0; count];
+        let filled = self.fill(&mut bytes, 0)?;
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
     /// The content, whose first bytes these are.
     fn rest_after(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         let filled = bytes.len();

@@ -9,6 +9,8 @@
 #   unlock_file [FD]                    # FD, else LOCK_FD; without a lock, or twice, it does nothing
 #   without_locks CMD [ARG…]            # for what is to outlive the lock: CMD does not get its descriptor
 #
+# A write that fails changes neither FILE nor its backups.
+#
 # All return 0, or 8 (E_LOCK_FAILED) where the lock was not to be had. The two that write return 1 for any other failure,
 # with FILE as it was, and 2 for what makes no sense. A FILE that is a symbolic link is the file behind it.
 #
@@ -136,7 +138,8 @@ _file_ops_write() {
     exit 2
   fi
   _file_ops_resolve "$1" || exit 1
-  _fo_path="$_file_ops_path" _fo_tmp="$_file_ops_path.tmp" _fo_staged="" _fo_mask=$(umask)
+  _fo_path="$_file_ops_path" _fo_tmp="$_file_ops_path.tmp" _fo_was="$_file_ops_path.tmp1" _fo_mask=$(umask)
+  _fo_staged="" _fo_kept=""
   [[ ! -e "$_fo_path" || -f "$_fo_path" ]] || _file_ops_fail "it is no regular file"
   _fo_backups="${FILE_OPS_BACKUPS:-5}" _fo_format="${FILE_OPS_FORMAT:-}"
   if [[ -z "$_fo_format" ]]; then
@@ -158,19 +161,21 @@ _file_ops_write() {
   trap '_file_ops_interrupted INT' INT
   trap '_file_ops_interrupted TERM' TERM
   trap '_file_ops_interrupted QUIT' QUIT
+  _file_ops_finish || _file_ops_fail "what a write that was killed has left cannot be put in its place: $_fo_was"
   _file_ops_stage
   _file_ops_validate
   _file_ops_attributes
   command sync "$_fo_tmp" || _file_ops_fail "$_fo_tmp could not be synced"
   _file_ops_is_held "$_fo_held" "$_fo_path.lock" || _file_ops_fail "its lock was lost: $_fo_path.lock was deleted, replaced or let go"
-  _file_ops_backup
+  _file_ops_keep
   # It has the lock's descriptor: should this shell be killed now, nobody else begins before it has ended.
-  command mv -f -- "$_fo_tmp" "$_fo_path" || _file_ops_fail "$_fo_tmp could not be renamed"
+  command mv -f -- "$_fo_tmp" "$_fo_path" || _file_ops_fail "$(_file_ops_obstacle || echo "$_fo_tmp could not be renamed")"
   _fo_staged=""
-  if ! command sync "${_fo_path%/*}/"; then
-    echo "file-ops: $_fo_path is written, but its directory could not be synced" >&2
-    exit 1
+  if [[ -n "$_fo_kept" ]]; then
+    _file_ops_rotate "$_fo_kept" || _file_ops_warn "its backups could not be moved; the next write does it"
+    _fo_kept=""
   fi
+  command sync "${_fo_path%/*}/" || _file_ops_warn "its directory could not be synced"
 }
 
 # The lock within $1 seconds, in `held`. Under a lock of the shell around this one: that, and a turn among its other children.
@@ -183,6 +188,11 @@ _file_ops_enter() {
         _fo_held="$_fo_fd"
         umask 077
         _file_ops_flock "$_fo_tmp" "$_fo_tmp" "$1" || return 8
+        # The turn before this one ended with the rename of that file. While its backups move, its shell has the lock on it still.
+        if [[ -e "$_fo_was" && -f "$_fo_path" ]] && ! command flock -x -w "$1" "$_fo_path" true; then
+          _file_ops_say_held "$_fo_path" "$_fo_path" "$1"
+          return 8
+        fi
         return 0
       fi
     fi
@@ -196,9 +206,18 @@ _file_ops_fail() {
   exit 1
 }
 
+_file_ops_warn() {
+  echo "file-ops: $_fo_path is written, but $1" >&2
+  exit 1
+}
+
 _file_ops_discard() {
   if [[ -n "$_fo_staged" ]]; then
     command rm -f -- "$_fo_tmp"
+  fi
+  # Renamed or not, which a signal may have left open.
+  if [[ -n "$_fo_kept" ]]; then
+    _file_ops_finish
   fi
 }
 
@@ -313,10 +332,11 @@ _file_ops_owner() {
   command stat -c %u:%g "$1" 2>/dev/null || command stat -f %u:%g "$1"
 }
 
-# The file as it is becomes $path.1, and what was that $path.2, up to the first that is missing.
-_file_ops_backup() {
-  local _fo_last _fo_each
-  # The last one, too: whoever made it was killed before he renamed.
+# The file as it is gets a second name, $_fo_was, until the new content is in its place. The backups move after that: a write that
+# fails touches none. Sets _fo_kept to the number of the backup that goes, or is missing.
+_file_ops_keep() {
+  local _fo_last _fo_each _fo_why
+  # The last one, too: an older one of these was killed before its rename.
   if [[ "$_fo_backups" -eq 0 || ! -e "$_fo_path" || "$_fo_path" -ef "$_fo_path.1" ]]; then
     return 0
   fi
@@ -326,13 +346,70 @@ _file_ops_backup() {
   for ((_fo_each = _fo_last; _fo_each > 0; _fo_each--)); do
     [[ ! -d "$_fo_path.$_fo_each" ]] || _file_ops_fail "$_fo_path.$_fo_each is a directory, and no backup"
   done
-  for ((_fo_each = _fo_last; _fo_each > 1; _fo_each--)); do
-    command mv -f -- "$_fo_path.$((_fo_each - 1))" "$_fo_path.$_fo_each" || _file_ops_fail "$_fo_path.$((_fo_each - 1)) cannot be moved"
-  done
+  _fo_kept="$_fo_last"
   # A link, which cannot be half there; a copy only where links are refused.
-  command ln -f -- "$_fo_path" "$_fo_path.1" 2>/dev/null ||
-    { command cp -p -- "$_fo_path" "$_fo_path.1.tmp" && command mv -f -- "$_fo_path.1.tmp" "$_fo_path.1"; } ||
-    _file_ops_fail "$_fo_path.1 cannot be made"
+  if ! command ln -- "$_fo_path" "$_fo_was" 2>/dev/null; then
+    _fo_why=$(_file_ops_obstacle) && _file_ops_fail "$_fo_why"
+    { command cp -p -- "$_fo_path" "$_fo_path.1.tmp" && command mv -f -- "$_fo_path.1.tmp" "$_fo_was"; } ||
+      _file_ops_fail "$_fo_was cannot be made"
+  fi
+}
+
+# What was the file becomes $_fo_path.1, and what was that $_fo_path.2, up to number $1.
+_file_ops_rotate() {
+  local _fo_each
+  for ((_fo_each = $1; _fo_each > 1; _fo_each--)); do
+    command mv -f -- "$_fo_path.$((_fo_each - 1))" "$_fo_path.$_fo_each" || return 1
+  done
+  command mv -f -- "$_fo_was" "$_fo_path.1"
+}
+
+# Ends what a write that was killed has left: of $_fo_was, what the file still is goes, and what it was becomes a backup.
+_file_ops_finish() {
+  local _fo_count="$_fo_backups" _fo_missing
+  command rm -f -- "$_fo_path.1.tmp"
+  [[ -e "$_fo_was" || -L "$_fo_was" ]] || return 0
+  [[ -f "$_fo_was" && ! -L "$_fo_was" ]] || return 1
+  if [[ "$_fo_path" -ef "$_fo_was" || "$_fo_path.1" -ef "$_fo_was" ]] || _file_ops_is_equal "$_fo_path" "$_fo_was"; then
+    command rm -f -- "$_fo_was"
+    return
+  fi
+  # Who keeps none takes none away.
+  [[ "$_fo_count" -gt 0 ]] || _fo_count=5
+  for ((_fo_missing = 1; ; _fo_missing++)); do
+    [[ -e "$_fo_path.$_fo_missing" || -L "$_fo_path.$_fo_missing" ]] || break
+    [[ ! -d "$_fo_path.$_fo_missing" ]] || return 1
+  done
+  # Whose number it was is not known: of a longer row the last one goes.
+  _file_ops_rotate "$((_fo_missing <= _fo_count ? _fo_missing : _fo_missing - 1))"
+}
+
+# Files $1 and $2 have the same content.
+_file_ops_is_equal() {
+  local _fo_one
+  if type -P cmp >/dev/null; then
+    command cmp -s -- "$1" "$2"
+  else
+    _fo_one=$(command sha256sum <"$1") 2>/dev/null && [[ "$_fo_one" == "$(command sha256sum <"$2")" ]]
+  fi
+}
+
+# Why nothing can take the file's place, where that can be told.
+_file_ops_obstacle() {
+  local _fo_flags _fo_point _fo_escaped="${_fo_path//\\/\\134}"
+  _fo_escaped="${_fo_escaped// /\\040}" _fo_escaped="${_fo_escaped//$'\t'/\\011}" _fo_escaped="${_fo_escaped//$'\n'/\\012}"
+  while read -r _ _ _ _ _fo_point _; do
+    if [[ "$_fo_point" == "$_fo_escaped" ]]; then
+      echo "${_fo_path##*/} is a mount point of its own (docker -v file:file); mount its directory instead"
+      return 0
+    fi
+  done 2>/dev/null </proc/self/mountinfo
+  _fo_flags=$(command lsattr -d -- "$_fo_path" 2>/dev/null) || return 1
+  case "${_fo_flags%%[[:space:]]*}" in
+    *i*) echo "${_fo_path##*/} is immutable (chattr +i); chattr -i lets it be written again" ;;
+    *a*) echo "${_fo_path##*/} is append-only (chattr +a); beadlock append adds lines to it" ;;
+    *) return 1 ;;
+  esac
 }
 
 # Descriptor $1 is still that of the file named $2, and still locked.

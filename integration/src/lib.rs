@@ -45,6 +45,7 @@ mod list;
 mod log;
 pub mod memory;
 mod next;
+mod no_lock;
 pub mod program;
 mod release;
 mod retry;

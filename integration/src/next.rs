@@ -7,6 +7,7 @@ use beadlock_checker::dialect::memory::UNREFRESHED;
 use beadlock_checker::duration::shown;
 use beadlock_checker::{FileKind, Reason, Zombie};
 
+use crate::no_lock;
 use crate::situation::{Here, Inside, Situation};
 use crate::target::Found;
 use crate::witnesses::Witnesses;
@@ -141,6 +142,11 @@ impl Next {
             Situation::Empty { fresh: true } | Situation::Malformed { fresh: true } => {
                 (again, "somebody may be writing it".to_owned())
             }
+            Situation::Data => self.meant(witnesses),
+            Situation::TooLarge if no_lock::is_it(witnesses.look, witnesses.target) => self.meant(witnesses),
+            Situation::Empty { fresh: false } if witnesses.target.path_of_lock().is_some() => {
+                (malformed, "if nobody uses it".to_owned())
+            }
             Situation::Empty { fresh: false } => {
                 (malformed, "there is nothing in it; was the disk full? df -h".to_owned())
             }
@@ -159,6 +165,13 @@ impl Next {
                 None => (format!("ls -ld {lock}"), "as a user who may read it: beadlock status".to_owned()),
             },
         }
+    }
+
+    /// What to type where somebody's data is.
+    fn meant(&self, witnesses: &Witnesses<'_>) -> (String, String) {
+        let (file, lock) = no_lock::meant(witnesses.target);
+        let comment = format!("locks the file itself; for a lock file beside it: {lock}");
+        (format!("beadlock hold {file}{} -- CMD", self.claim), comment)
     }
 
     /// What to type where there is no lock.

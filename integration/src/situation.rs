@@ -11,7 +11,7 @@ use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
 pub const WRITING: Duration = Duration::from_secs(2);
 
 /// The longest lock file that is read, in bytes (DESIGN 4).
-const LIMIT: u64 = 64 * 1024;
+pub const LIMIT: u64 = 64 * 1024;
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;
@@ -89,6 +89,8 @@ pub enum Situation {
     },
     /// JSON in which a value that is needed is missing or wrong.
     Invalid,
+    /// At `lock:PATH`: no lock at all, but somebody's data.
+    Data,
     /// Something that is no regular file.
     NotAFile(FileKind),
     /// Larger than any lock.
@@ -175,6 +177,7 @@ impl Situation {
             Self::Empty { .. } => "empty",
             Self::Malformed { .. } => "malformed",
             Self::Invalid => "invalid",
+            Self::Data => "not_a_lock",
             Self::NotAFile(_) => "not_a_file",
             Self::TooLarge => "too_large",
             Self::Unread => "unread",
@@ -204,6 +207,7 @@ fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
     let age = look.on_disk.map(|on_disk| on_disk.modified.age(now));
     let fresh = age.and_then(|age| Duration::try_from(age).ok()).is_some_and(|age| age < WRITING);
     match (reason, look.on_disk) {
+        _ if look.content == Some(beads::Content::Data) => Situation::Data,
         (Reason::Malformed, Some(on_disk)) if on_disk.size == 0 => Situation::Empty { fresh },
         (Reason::Malformed, _) => Situation::Malformed { fresh },
         (Reason::Invalid, _) => Situation::Invalid,

@@ -190,6 +190,11 @@ impl Found {
         self.place.path()
     }
 
+    /// The path of a lock file that may lie anywhere, as it was typed after `lock:`.
+    pub fn path_of_lock(&self) -> Option<&Path> {
+        (self.kind == Kind::Lock).then_some(&self.typed)
+    }
+
     /// A sync daemon runs cycles here.
     pub fn has_cycles(&self) -> bool {
         self.kind == Kind::Beads

@@ -3,6 +3,7 @@
 //! The record is plain data. Reading it is as lenient as the Go programs that write it are
 //! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and [`judge`] says what it amounts to.
 
+mod content;
 mod judge;
 mod parse;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
+pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
 

@@ -7,6 +7,7 @@ use beadlock_checker::{Look, Reason, Verdict, Zombie};
 use super::Typed;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
+use crate::no_lock;
 use crate::target::Found;
 use crate::words::{self, quoted};
 
@@ -69,6 +70,9 @@ impl Choice {
         let (there, typed) = (is_there(look), target.typed());
         let (code, next) = match look.verdict {
             Verdict::Held(_) => (Code::LockHeld, format!("who and why: beadlock status {typed}")),
+            Verdict::Unreadable(_) if no_lock::is_it(look, target) => {
+                (Code::LockUnreadable, no_lock::words(target))
+            }
             Verdict::Unreadable(_) => {
                 (Code::LockUnreadable, format!("to break it: {}", command(look, target)))
             }

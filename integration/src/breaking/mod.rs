@@ -4,11 +4,13 @@
 //! mod.rs      this page, the command line, and what is printed
 //! choice.rs   which lock is meant, and the words when another is there
 //! ask.rs      the question, on a terminal
+//! consent.rs  whether what cannot be understood may go
 //! steps.rs    look, choose, gate, break
 //! ```
 
 mod ask;
 mod choice;
+mod consent;
 mod steps;
 
 use std::ffi::OsString;
@@ -31,7 +33,8 @@ use crate::talk::Talk;
 const HELP: &str = "\
 For a lock that is left over and that no check can prove dead. It is moved to LOCK.broken-TIME.json beside it. Which one \
 is meant is said by one of --id, --holder and --malformed; without any, on a terminal, the lock is shown and its id asked \
-for.
+for. A lock file of --malformed is shown on a terminal, too, and asked about. Without a terminal a file at lock:PATH goes only if it is empty or \
+a lock record, also one that is cut off: anything else may be somebody's data, and needs --yes.
 
 Exit 0: broken, or there was none. 1: another, stale lock is there, or it failed. 4: held (see --even-if-live), or the \
 gate is busy. 5: another lock is there, and it cannot be understood. The lock of a file (file:PATH) cannot be taken from its \
@@ -52,6 +55,9 @@ pub struct Typed {
     /// Break a lock that cannot be understood, whatever it is
     #[arg(long, conflicts_with_all = ["id", "holder"])]
     pub malformed: bool,
+    /// With --malformed: ask nothing, and break it also where it is not a lock file
+    #[arg(long, requires = "malformed", conflicts_with_all = ["id", "holder"])]
+    pub yes: bool,
     /// Why, for the audit trail: 1 to 500 printable characters
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
@@ -90,6 +96,7 @@ fn of_file(target: FileTarget, typed: &Typed, talk: &Talk) -> Result<Value, (End
         ("--id", typed.id.is_some()),
         ("--holder", typed.holder.is_some()),
         ("--malformed", typed.malformed),
+        ("--yes", typed.yes),
         ("--even-if-live", typed.even_if_live),
     ];
     let wrong = wrong.into_iter().find_map(|(option, is_typed)| is_typed.then_some(option));

@@ -12,6 +12,7 @@ use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Verdict, facts, lo
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};
+use super::consent::Consent;
 use super::{Typed, ask};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
@@ -98,6 +99,8 @@ pub fn run(
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let breaking = Breaking { target: &target, talk, licence: licence(typed) };
+    let consent = Consent::of(typed.yes, common.json);
+    let mut approved: Option<Look> = None;
     let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     for _ in 0..ROUNDS {
         let seen = breaking.look(&mut attending)?;
@@ -114,6 +117,11 @@ pub fn run(
             return Err(chosen.not_there(look, &target).into());
         }
         breaking.spare(look)?;
+        if chosen == Choice::Malformed && !approved.as_ref().is_some_and(|before| is_as_before(before, look))
+        {
+            consent.to(look, &target, talk, &mut attending)?;
+            approved = Some(look.clone());
+        }
         choice = Some(chosen.of(look));
         let broken = {
             let gate = breaking.gate(&mut attending)?;
@@ -149,6 +157,11 @@ pub fn run(
         }
     }
     Err(breaking.being_changed().into())
+}
+
+/// The same file, as far as it was shown: what somebody has said yes to.
+fn is_as_before(before: &Look, now: &Look) -> bool {
+    (&before.id, before.on_disk, &before.detail) == (&now.id, now.on_disk, &now.detail)
 }
 
 fn licence(typed: &Typed) -> Licence {

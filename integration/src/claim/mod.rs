@@ -34,6 +34,7 @@ pub mod loss;
 pub mod nested;
 pub mod patience;
 pub mod report;
+pub mod settling;
 pub mod signals;
 pub mod supervise;
 pub mod tree;

@@ -15,15 +15,14 @@ use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
+use super::settling::Settling;
 use super::wait::{Backoff, Deadline, Wait};
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::target::Found;
-use crate::{next, words};
+use crate::{next, no_lock, words};
 
-/// For how long a lock that cannot be understood is looked at again: a writer may be at it.
-const UNREADABLE_FOR: Duration = Duration::from_secs(2);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
 /// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing tells when that
@@ -40,7 +39,7 @@ pub struct Patience<'a> {
     /// When all patience is over, whatever the refusal.
     end: Option<Deadline>,
     holder: Option<Deadline>,
-    unreadable: Option<Deadline>,
+    unreadable: Option<Settling>,
     changing: Option<Deadline>,
 }
 
@@ -89,10 +88,16 @@ impl<'a> Patience<'a> {
                 self.pause("somebody is changing it", deadline, attendant)
             }
             Skip::CheckFailed { reason, detail, .. } => {
-                let first = || Deadline::after(UNREADABLE_FOR);
-                let deadline = self.unreadable.get_or_insert_with(first).sooner(self.end);
+                let look = look(&self.target.place, &self.options);
+                let deadline = match self.wait {
+                    // Nobody is waited for, also no writer.
+                    Wait::No if reason != Reason::RemovalFailed => Deadline::after(Duration::ZERO),
+                    _ => self.unreadable.get_or_insert_default().deadline(look.on_disk).sooner(self.end),
+                };
                 if deadline.is_over() {
-                    return Err(not_checked(self.target, reason, &detail).into());
+                    return Err(no_lock::error(&look, self.target)
+                        .unwrap_or_else(|| not_checked(self.target, reason, &detail))
+                        .into());
                 }
                 self.pause(&detail, deadline, attendant)
             }

@@ -15,6 +15,7 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 use nix::sys::stat::FileStat;
 
+use super::backups;
 use super::entry::{Beside, Entry};
 use super::json::{Check, Spilled};
 use super::lock::FileLock;
@@ -100,7 +101,7 @@ impl fmt::Display for Appended {
 /// # Errors
 /// What the system said. The file is as it was then; where it could not be cut back to that, the words say so.
 pub fn append(entry: &Entry, lock: &FileLock, lines: &Lines) -> Result<Appended, Error> {
-    tidy(entry)?;
+    tidy(entry, backups::DEFAULT)?;
     entry.guarded_by(lock)?;
     let path = entry.path().to_owned();
     let (count, length) = (lines.count, lines.bytes.len() as u64);

@@ -1,11 +1,14 @@
 //! Backups: `PATH.1` is what was there before the last write, `PATH.2` before the one before, up to `PATH.N`.
 //!
-//! A kill at any step loses none but the oldest. They are moved from the oldest end, each into a place that is free by
-//! then; the original gets a second name before the new content takes its first one. What a kill leaves is a gap, and a
-//! gap is filled by the next rotation, never shifted over; or an original that is its own newest backup already, which the
-//! next rotation lets be.
+//! They move only when the file has its new content: a write that fails touches none. Before that the file as it is gets a second
+//! name, `PATH.tmp1`, and after it that one becomes `PATH.1`.
+//!
+//! A kill at any step loses none but the oldest. A `PATH.tmp1` that it leaves is what the file still is, and is removed by the next operation; or
+//! it is what the file was, and the next operation makes it a backup. They are moved from the oldest end, each into a place
+//! that is free by then. What a kill leaves is a gap, and a gap is filled by the next rotation, never shifted over.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
@@ -18,63 +21,162 @@ use crate::failure::Error;
 /// How many are kept where nobody says so.
 pub const DEFAULT: u32 = 5;
 
-/// What became of the newest backup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// None was wanted.
-    None,
-    /// It was made.
-    Made,
-    /// A write that was killed had made it: the file has two names already.
-    There,
+/// How much of two files is compared at once, in bytes.
+const PIECE: u64 = 64 * 1024;
+
+/// The file as it is, kept while the new content takes its name. Dropped before [`Kept::rotate`], nothing has changed.
+#[derive(Debug)]
+#[must_use = "dropped, what the file was is kept nowhere"]
+pub struct Kept<'e> {
+    entry: &'e Entry,
+    newest: Newest,
 }
 
-/// Makes the file its own newest backup, and keeps `count` of them; 0 keeps none, and touches none. Only under the lock.
+/// What is to become the newest backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Newest {
+    /// None is wanted, or there was no file.
+    None,
+    /// It has that name already: version 0.1.0 gave it before the rename, and was killed in between.
+    There,
+    /// `PATH.tmp1`, and the backup of this number is the one that goes or is missing.
+    Waiting { last: u32 },
+}
+
+/// Keeps the file as it is; `count` backups are to be there afterwards; 0 keeps none, and touches none. Only under the lock.
 ///
 /// # Errors
-/// What the system said. The file is as it was then.
-pub fn keep(entry: &Entry, original: &FileStat, count: u32) -> Result<Kept, Error> {
-    if count == 0 {
-        return Ok(Kept::None);
-    }
+/// What the system said, also when what is called like a backup is no file. The file and its backups are as they were then.
+pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Result<Kept<'e>, Error> {
+    let kept = |newest| Kept { entry, newest };
+    let Some(original) = original.filter(|_| count > 0) else { return Ok(kept(Newest::None)) };
     let newest = entry.look(Beside::Backup(1))?;
     if newest.is_some_and(|newest| is_same(&newest, original)) {
-        // Killed between its second name and the rename: the backup of this very content is there.
-        return Ok(Kept::There);
+        return Ok(kept(Newest::There));
     }
-    let mut free = 1;
-    let mut is_there = newest.is_some();
-    while is_there && free < count {
-        free += 1;
-        is_there = entry.look(Beside::Backup(free))?.is_some();
+    let (mut last, mut is_there) = (1, newest.is_some());
+    while is_there && last < count {
+        last += 1;
+        is_there = entry.look(Beside::Backup(last))?.is_some();
     }
-    for number in (1..free).rev() {
-        entry.rename(Beside::Backup(number), Beside::Backup(number + 1))?;
+    match entry.link_to(Beside::Waiting) {
+        Ok(()) => {}
+        // No hard links here, or not of this file. Where no other can take its place either, a copy is for nothing.
+        Err(
+            Errno::EPERM | Errno::EACCES | Errno::EMLINK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EXDEV,
+        ) => entry.obstacle().map_or_else(|| copy(entry), Err)?,
+        Err(errno) => return Err(entry.failed("link", Beside::Waiting, errno)),
     }
-    loop {
-        match entry.link_to(Beside::Backup(1)) {
-            Ok(()) => return Ok(Kept::Made),
-            // The only one that is kept; or one that was two of them, which a rename leaves where it is.
-            Err(Errno::EEXIST) => entry.remove(Beside::Backup(1)).map(drop)?,
-            // No hard links here, or not of other people's files.
-            Err(
-                Errno::EPERM
-                | Errno::EACCES
-                | Errno::EMLINK
-                | Errno::EOPNOTSUPP
-                | Errno::ENOSYS
-                | Errno::EXDEV,
-            ) => return copy(entry).map(|()| Kept::Made),
-            Err(errno) => return Err(entry.failed("link", Beside::Backup(1), errno)),
+    Ok(kept(Newest::Waiting { last }))
+}
+
+impl Kept<'_> {
+    /// There is a backup of it.
+    pub fn is_any(&self) -> bool {
+        self.newest != Newest::None
+    }
+
+    /// It was its own newest backup before.
+    pub fn was_there(&self) -> bool {
+        self.newest == Newest::There
+    }
+
+    /// What the file was becomes its newest backup, and the others move by one. Once the file is new.
+    ///
+    /// # Errors
+    /// What the system said; the next operation goes on with it.
+    pub fn rotate(mut self) -> Result<(), Error> {
+        let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
+            return Ok(());
+        };
+        rotate(self.entry, last).map_err(|error| {
+            let message = format!("{error}; the file is new, and the next write moves its backups");
+            Error { message, ..error }
+        })
+    }
+}
+
+impl Drop for Kept<'_> {
+    /// What cannot be removed now is removed by the next operation. A network file system may say that a rename failed which was done: then it
+    /// stays, and the next operation makes it a backup.
+    fn drop(&mut self) {
+        if let Newest::Waiting { .. } = self.newest {
+            let _ = remove_needless(self.entry);
         }
     }
+}
+
+/// Ends what a kill has left: `PATH.tmp1` that is what the file still is goes, and what it was becomes a backup. Of those `count` are to be
+/// there, and 0 stands for [`DEFAULT`]: who keeps none takes none away. Only under the lock.
+///
+/// # Errors
+/// What the system said.
+pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
+    if remove_needless(entry)? {
+        return Ok(());
+    }
+    let count = if count == 0 { DEFAULT } else { count };
+    let mut missing = 1;
+    while entry.look(Beside::Backup(missing))?.is_some() {
+        missing += 1;
+    }
+    // Whose count it was is not known: of a longer row the last one goes.
+    rotate(entry, if missing <= count { missing } else { missing - 1 })
+}
+
+/// Removes what waits to be a backup where nothing is lost with it: it is what the file still is, or its newest backup. True: nothing waits.
+fn remove_needless(entry: &Entry) -> Result<bool, Error> {
+    let Some(waiting) = entry.look(Beside::Waiting)? else { return Ok(true) };
+    let newest = entry.look(Beside::Backup(1))?;
+    let is_needless =
+        newest.is_some_and(|newest| is_same(&newest, &waiting)) || is_what_the_file_is(entry, &waiting)?;
+    if is_needless {
+        entry.remove(Beside::Waiting)?;
+    }
+    Ok(is_needless)
+}
+
+/// Moves the backups by one, up to `last`, which is missing or goes.
+fn rotate(entry: &Entry, last: u32) -> Result<(), Error> {
+    for number in (1..last).rev() {
+        entry.rename(Beside::Backup(number), Beside::Backup(number + 1))?;
+    }
+    entry.rename(Beside::Waiting, Beside::Backup(1))
 }
 
 fn is_same(one: &FileStat, other: &FileStat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// The newest backup as a copy of the file: whole before it has its name.
+/// What waits to be a backup is the file itself, or a copy of it.
+fn is_what_the_file_is(entry: &Entry, waiting: &FileStat) -> Result<bool, Error> {
+    let Some(itself) = entry.look(Beside::Itself)? else { return Ok(false) };
+    if is_same(&itself, waiting) {
+        return Ok(true);
+    }
+    if itself.st_size != waiting.st_size {
+        return Ok(false);
+    }
+    let (Some(one), Some(other)) = (entry.open_to_read()?, entry.open_beside(Beside::Waiting)?) else {
+        return Ok(false);
+    };
+    is_equal(one, other).map_err(|error| entry.failed("read", Beside::Waiting, error))
+}
+
+fn is_equal(mut one: File, mut other: File) -> io::Result<bool> {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    loop {
+        left.clear();
+        right.clear();
+        one.by_ref().take(PIECE).read_to_end(&mut left)?;
+        other.by_ref().take(PIECE).read_to_end(&mut right)?;
+        if left != right || left.is_empty() {
+            return Ok(left == right);
+        }
+    }
+}
+
+/// What waits to be a backup as a copy of the file: whole before it has its name.
 fn copy(entry: &Entry) -> Result<(), Error> {
     let Some(mut original) = entry.open_to_read()? else { return Ok(()) };
     let (stat, acl) = (entry.stat(&original)?, entry.acl()?);
@@ -91,7 +193,7 @@ fn copy(entry: &Entry) -> Result<(), Error> {
     })();
     let moved = copied
         .map_err(|error: io::Error| entry.failed("copy what is to be kept to", Beside::Copy, error))
-        .and_then(|()| entry.rename(Beside::Copy, Beside::Backup(1)));
+        .and_then(|()| entry.rename(Beside::Copy, Beside::Waiting));
     moved.inspect_err(|_| {
         let _ = entry.remove(Beside::Copy);
     })
@@ -122,9 +224,15 @@ mod tests {
             Entry::open(&self.path().join("x")).unwrap()
         }
 
-        fn keep(&self, count: u32) -> Result<Kept, Error> {
+        /// A write of `text`, and whether it was its own newest backup before.
+        fn write(&self, text: &str, count: u32) -> Result<bool, Error> {
             let entry = self.entry();
-            keep(&entry, &entry.look(Beside::Itself).unwrap().unwrap(), count)
+            finish(&entry, count)?;
+            let kept = keep(&entry, entry.look(Beside::Itself)?.as_ref(), count)?;
+            fs::write(self.path().join("x.tmp"), text).unwrap();
+            entry.replace()?;
+            let was_there = kept.was_there();
+            kept.rotate().map(|()| was_there)
         }
 
         /// The backups, `-` where there is a gap.
@@ -137,56 +245,134 @@ mod tests {
     #[test]
     fn the_newest_is_1_and_the_oldest_goes() {
         let dir = Dir::new(&[]);
-        for text in ["a", "b", "c", "d"] {
-            fs::write(dir.path().join("x.tmp"), text).unwrap();
-            dir.entry().rename(Beside::Stage, Beside::Itself).unwrap();
-            dir.keep(3).unwrap();
+        for text in ["a", "b", "c", "d", "e"] {
+            dir.write(text, 3).unwrap();
         }
         assert_eq!(dir.texts(), "d c b - - -");
     }
 
     #[test]
     fn a_gap_is_filled_and_not_shifted_over() {
-        let dir = Dir::new(&[("x", "new"), ("x.1", "a"), ("x.2", "b"), ("x.4", "d"), ("x.5", "e")]);
-        dir.keep(5).unwrap();
-        assert_eq!(dir.texts(), "new a b d e -");
-        let dir = Dir::new(&[("x", "new"), ("x.2", "b"), ("x.3", "c")]);
-        dir.keep(3).unwrap();
-        assert_eq!(dir.texts(), "new b c - - -");
+        let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b"), ("x.4", "d"), ("x.5", "e")]);
+        dir.write("new", 5).unwrap();
+        assert_eq!(dir.texts(), "now a b d e -");
+        let dir = Dir::new(&[("x", "now"), ("x.2", "b"), ("x.3", "c")]);
+        dir.write("new", 3).unwrap();
+        assert_eq!(dir.texts(), "now b c - - -");
     }
 
     #[test]
     fn one_that_is_there_already_is_not_made_again() {
         let dir = Dir::new(&[("x", "now"), ("x.2", "b")]);
         fs::hard_link(dir.path().join("x"), dir.path().join("x.1")).unwrap();
-        assert_eq!(dir.keep(2).unwrap(), Kept::There);
+        assert!(dir.write("new", 2).unwrap());
         assert_eq!(dir.texts(), "now b - - - -");
+        assert!(!dir.write("newer", 2).unwrap());
+        assert_eq!(dir.texts(), "new now - - - -");
     }
 
     #[test]
     fn one_alone_and_none_at_all() {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b")]);
-        dir.keep(0).unwrap();
+        dir.write("new", 0).unwrap();
         assert_eq!(dir.texts(), "a b - - - -", "none: what is there is somebody's");
-        dir.keep(1).unwrap();
-        assert_eq!(dir.texts(), "now b - - - -");
+        dir.write("newer", 1).unwrap();
+        assert_eq!(dir.texts(), "new b - - - -");
     }
 
     #[test]
     fn two_names_of_one_backup_are_two_backups_of_it() {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a")]);
         fs::hard_link(dir.path().join("x.1"), dir.path().join("x.2")).unwrap();
-        dir.keep(2).unwrap();
+        dir.write("new", 2).unwrap();
         assert_eq!(dir.texts(), "now a - - - -");
+    }
+
+    #[test]
+    fn until_it_is_rotated_no_backup_has_moved_and_dropped_nothing_is_left() {
+        let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b")]);
+        let entry = dir.entry();
+        let kept = keep(&entry, entry.look(Beside::Itself).unwrap().as_ref(), 2).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("x.tmp1")).unwrap(), "now");
+        assert_eq!(dir.texts(), "a b - - - -");
+        drop(kept);
+        assert_eq!((dir.texts().as_str(), entry.look(Beside::Waiting).unwrap()), ("a b - - - -", None));
+    }
+
+    #[test]
+    fn what_a_kill_left_before_the_rename_goes_and_after_it_becomes_a_backup() {
+        // A link, and where there are none a copy.
+        for is_link in [true, false] {
+            let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.2", "b")]);
+            let path = |name: &str| dir.path().join(name);
+            let keep = || {
+                if is_link {
+                    fs::hard_link(path("x"), path("x.tmp1"))
+                } else {
+                    fs::copy(path("x"), path("x.tmp1")).map(drop)
+                }
+            };
+            keep().unwrap();
+            finish(&dir.entry(), 2).unwrap();
+            assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("a b - - - -", false));
+            keep().unwrap();
+            fs::write(path("x.tmp"), "new").unwrap();
+            dir.entry().replace().unwrap();
+            finish(&dir.entry(), 2).unwrap();
+            assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("now a - - - -", false));
+        }
+    }
+
+    #[test]
+    fn what_a_kill_left_is_a_backup_whatever_the_next_one_keeps() {
+        for (there, count, after) in [
+            (&["a"][..], 0, "old a - - - -"),
+            (&["a", "b", "c"], 2, "old a b - - -"),
+            (&["a", "b", "c", "d", "e", "f"], 0, "old a b c d e"),
+            (&["a", "-", "c"], 1, "old - c - - -"),
+        ] {
+            let dir = Dir::new(&[("x", "now"), ("x.tmp1", "old")]);
+            for (number, text) in (1..).zip(there).filter(|(_, text)| **text != "-") {
+                fs::write(dir.path().join(format!("x.{number}")), text).unwrap();
+            }
+            finish(&dir.entry(), count).unwrap();
+            assert_eq!(dir.texts(), after, "{there:?}, {count}");
+        }
+    }
+
+    #[test]
+    fn killed_in_the_middle_of_a_rotation_it_goes_on() {
+        let dir = Dir::new(&[("x", "new"), ("x.tmp1", "now"), ("x.1", "a"), ("x.3", "b")]);
+        finish(&dir.entry(), 3).unwrap();
+        assert_eq!(dir.texts(), "now a b - - -");
+        // Its last step but one: the newest has both names.
+        fs::hard_link(dir.path().join("x.1"), dir.path().join("x.tmp1")).unwrap();
+        finish(&dir.entry(), 3).unwrap();
+        assert_eq!(dir.texts(), "now a b - - -");
+        assert!(!dir.path().join("x.tmp1").exists());
+    }
+
+    #[test]
+    fn of_the_same_length_and_of_another_content_is_another_file() {
+        let long = "x".repeat(200_000);
+        for (text, other) in [("now", "old"), (long.as_str(), &*format!("{}y", &long[1..])), ("", "a")] {
+            let dir = Dir::new(&[("x", text), ("x.tmp1", other)]);
+            finish(&dir.entry(), 5).unwrap();
+            assert_eq!(fs::read_to_string(dir.path().join("x.1")).unwrap(), other);
+            let dir = Dir::new(&[("x", text), ("x.tmp1", text)]);
+            finish(&dir.entry(), 5).unwrap();
+            assert_eq!(dir.texts(), "- - - - - -");
+        }
     }
 
     #[test]
     fn what_is_no_file_is_named_and_nothing_is_moved_onto_it() {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a")]);
         fs::create_dir(dir.path().join("x.2")).unwrap();
-        let error = dir.keep(2).unwrap_err().to_string();
+        let error = dir.write("new", 2).unwrap_err().to_string();
         assert!(error.contains("x.2 is a directory; move it out of the way"), "{error}");
         assert_eq!(dir.texts(), "a - - - - -");
+        assert_eq!(fs::read_to_string(dir.path().join("x")).unwrap(), "now");
     }
 
     #[test]
@@ -194,9 +380,9 @@ mod tests {
         let dir = Dir::new(&[("x", "now"), ("x.1", "a"), ("x.1.tmp", "left over")]);
         let entry = dir.entry();
         copy(&entry).unwrap();
-        assert_eq!(dir.texts(), "now - - - - -");
+        assert_eq!(dir.texts(), "a - - - - -");
         let numbers = |which| entry.look(which).unwrap().map(|stat| (stat.st_ino, stat.st_mode));
-        let (itself, backup) = (numbers(Beside::Itself).unwrap(), numbers(Beside::Backup(1)).unwrap());
+        let (itself, backup) = (numbers(Beside::Itself).unwrap(), numbers(Beside::Waiting).unwrap());
         assert!(itself.0 != backup.0 && itself.1 == backup.1);
         assert_eq!(numbers(Beside::Copy), None);
     }

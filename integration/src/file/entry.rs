@@ -22,6 +22,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::acl::Acl;
 use super::lock::FileLock;
+use super::obstacle::Obstacle;
 use crate::failure::{Code, Error};
 
 /// A file and those beside it.
@@ -31,8 +32,10 @@ pub enum Beside {
     Itself,
     /// `PATH.tmp`: what is about to become the file.
     Stage,
-    /// `PATH.1.tmp`: what is about to become a backup, where that must be a copy.
+    /// `PATH.1.tmp`: a copy of the file that is still being made, where there are no hard links.
     Copy,
+    /// `PATH.tmp1`: the file as it was, which becomes `PATH.1` when the new content is in its place.
+    Waiting,
     /// `PATH.1` the newest.
     Backup(u32),
     /// `PATH.lock`, which is only looked at here.
@@ -82,6 +85,8 @@ impl Entry {
             Beside::Itself => {}
             Beside::Stage => name.push(".tmp"),
             Beside::Copy => name.push(".1.tmp"),
+            // No longer than `.lock`: where the lock file can have its name, so can this.
+            Beside::Waiting => name.push(".tmp1"),
             Beside::Backup(number) => name.push(format!(".{number}")),
             Beside::Lock => name.push(".lock"),
         }
@@ -147,7 +152,15 @@ impl Entry {
     /// # Errors
     /// As [`Entry::look`].
     pub fn open_to_read(&self) -> Result<Option<File>, Error> {
-        self.open_there(OFlag::O_RDONLY)
+        self.open_beside(Beside::Itself)
+    }
+
+    /// A file beside it for reading; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`Entry::look`].
+    pub fn open_beside(&self, which: Beside) -> Result<Option<File>, Error> {
+        self.open_there(which, OFlag::O_RDONLY)
     }
 
     /// The file for reading and adding to its end, and whether it was made for that.
@@ -157,7 +170,7 @@ impl Entry {
     pub fn open_to_append(&self) -> Result<(File, bool), Error> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND;
         loop {
-            if let Some(file) = self.open_there(flags)? {
+            if let Some(file) = self.open_there(Beside::Itself, flags)? {
                 return Ok((file, false));
             }
             match self.open_at(self.name.as_os_str(), flags | OFlag::O_CREAT | OFlag::O_EXCL, 0o666) {
@@ -169,17 +182,17 @@ impl Entry {
         }
     }
 
-    fn open_there(&self, flags: OFlag) -> Result<Option<File>, Error> {
-        let file = match self.open_at(self.name.as_os_str(), flags, 0) {
+    fn open_there(&self, which: Beside, flags: OFlag) -> Result<Option<File>, Error> {
+        let file = match self.open_at(self.name_of(which).as_os_str(), flags, 0) {
             Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => {
                 // A better word than the system's for what is no file.
-                self.look(Beside::Itself)?;
-                return Err(self.failed("open", Beside::Itself, errno));
+                self.look(which)?;
+                return Err(self.failed("open", which, errno));
             }
         };
-        self.regular(Beside::Itself, self.stat(&file)?)?;
+        self.regular(which, self.stat(&file)?)?;
         Ok(Some(file))
     }
 
@@ -266,11 +279,35 @@ impl Entry {
     /// # Errors
     /// What the system said.
     pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
-        let names = [from, to].map(|which| self.name_of(which));
-        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str()).map_err(|errno| {
+        self.try_rename(from, to).map_err(|errno| {
             let to = escaped_path(&self.path_of(to));
             self.failed(&format!("move onto {to} what was"), from, errno)
         })
+    }
+
+    fn try_rename(&self, from: Beside, to: Beside) -> nix::Result<()> {
+        let names = [from, to].map(|which| self.name_of(which));
+        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str())
+    }
+
+    /// Puts the stage in the file's place.
+    ///
+    /// # Errors
+    /// What the system said, and what is in the way where that can be told.
+    pub fn replace(&self) -> Result<(), Error> {
+        self.try_rename(Beside::Stage, Beside::Itself).map_err(|errno| {
+            self.obstacle().unwrap_or_else(|| {
+                let path = escaped_path(&self.path);
+                self.failed(&format!("move onto {path} what was"), Beside::Stage, errno)
+            })
+        })
+    }
+
+    /// What keeps anybody from putting another file in this one's place, as far as the file itself can tell.
+    pub fn obstacle(&self) -> Option<Error> {
+        let obstacle = Obstacle::of(&self.dir, &self.name)?;
+        let message = format!("{} {obstacle}; it stays as it was", escaped_path(&self.path));
+        Some(Error::io(message, obstacle.kind()))
     }
 
     /// Removes a file beside it. False: there was none.

@@ -59,7 +59,7 @@
 //! entry.rs      a file by its name in an open directory, and those beside it
 //! stage.rs      where new content is before it is the file's
 //! json.rs       what content has to be; utf8.rs: its text; schema.rs: a JSON Schema
-//! write.rs      the one way in which a file gets new content; backups.rs: what it was before
+//! write.rs      the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what keeps it from that
 //! append.rs     whole lines at its end
 //! operations.rs all of that from Rust
 //! filter.rs     the command under an update
@@ -83,6 +83,7 @@ mod lock;
 mod locking;
 mod look;
 mod nested;
+mod obstacle;
 mod open;
 mod operations;
 pub(crate) mod options;

@@ -189,7 +189,8 @@ impl FileLock {
 }
 
 fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
-    tidy(entry)?;
+    let rules = Rules::default();
+    tidy(entry, rules.kept())?;
     let mut value = match write::read(entry)? {
         None => Value::Null,
         Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
@@ -201,7 +202,7 @@ fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> 
     let result = change(&mut value);
     let content = json(entry.path(), &value)?;
     let draft = Draft::fill(Stage::new(entry)?, entry, content.as_slice(), CONTENT, &Check::NOTHING)?;
-    draft.commit(entry, lock, &Rules::default())?;
+    draft.commit(entry, lock, &rules)?;
     Ok(result)
 }
 

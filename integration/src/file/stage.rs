@@ -165,7 +165,7 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// What the system said; the file is as it was then.
     pub fn become_the_file(mut self) -> Result<(), Error> {
-        self.entry.rename(Beside::Stage, Beside::Itself)?;
+        self.entry.replace()?;
         self.has_name = false;
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
 //! 1. The content is written to a stage that has no name, and checked on the way.
-//! 2. With the lock held: what a crash has left (`PATH.tmp`, `PATH.1.tmp`) is removed; the stage gets mode, ACL and owner of the file, is
-//!    synced, and gets the name `PATH.tmp`.
-//! 3. The backups are moved by one, and the file gets a second name, `PATH.1`.
-//! 4. `PATH.tmp` is renamed over the file, and the directory is synced.
+//! 2. With the lock held: what a crash has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the stage gets mode,
+//!    ACL and owner of the file, is synced, and gets the name `PATH.tmp`.
+//! 3. The file gets a second name, `PATH.tmp1`.
+//! 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1` is removed, and no backup has moved.
+//! 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the directory is synced.
 //!
-//! Killed before 4, the file is as it was, and is its own newest backup perhaps, which the next write lets be; after it, it
-//! is new. Content that is what it was before is written like any other.
+//! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content that is what
+//! it was before is written like any other.
 //!
 //! # Limits
 //! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
@@ -54,6 +55,11 @@ impl Rules {
         Self { backups: Some(count), ..self }
     }
 
+    /// How many backups it keeps.
+    pub(crate) fn kept(&self) -> u32 {
+        self.backups.unwrap_or(backups::DEFAULT)
+    }
+
     /// What is checked of the content of the file at `path`.
     pub(crate) fn check(&self, path: &Path) -> Check<'_> {
         let format = self.format.unwrap_or_else(|| Format::of(path));
@@ -91,13 +97,15 @@ impl fmt::Display for Written {
     }
 }
 
-/// What an operation does first when it has the lock: what a crash has left is removed.
+/// What an operation does first when it has the lock: what a crash has left is removed, and what it was when the file was
+/// new already becomes a backup, of which there are to be `count`.
 ///
 /// # Errors
-/// When it cannot be removed.
-pub fn tidy(entry: &Entry) -> Result<(), Error> {
+/// When it cannot be removed or moved.
+pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     entry.remove(Beside::Stage)?;
-    entry.remove(Beside::Copy).map(drop)
+    entry.remove(Beside::Copy)?;
+    backups::finish(entry, count)
 }
 
 /// Content that is checked and complete, and not the file's yet.
@@ -155,28 +163,28 @@ impl<'e> Draft<'e> {
         self.stage.seal(original.as_ref())?;
         let stage = self.stage.name()?;
         entry.guarded_by(lock)?;
-        let count = rules.backups.unwrap_or(backups::DEFAULT);
-        let kept =
-            original.as_ref().map_or(Ok(Kept::None), |original| backups::keep(entry, original, count))?;
+        let kept = backups::keep(entry, original.as_ref(), rules.kept())?;
         stage.become_the_file()?;
+        let written = Written {
+            path: entry.path().to_owned(),
+            bytes: self.bytes,
+            created: original.is_none(),
+            backup: kept.is_any().then(|| entry.path_of(Beside::Backup(1))),
+            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, &kept)),
+        };
+        let rotated = kept.rotate();
         entry.sync().map_err(|error| {
             let error = entry.failed("sync the directory of", Beside::Itself, error);
             let message = format!("{error}; the file is new, and may be the old one again after a power cut");
             Error { message, ..error }
         })?;
-        Ok(Written {
-            path: entry.path().to_owned(),
-            bytes: self.bytes,
-            created: original.is_none(),
-            backup: (kept != Kept::None).then(|| entry.path_of(Beside::Backup(1))),
-            other_links: original.as_ref().map_or(0, |original| other_links(original.st_nlink, kept)),
-        })
+        rotated.map(|()| written)
     }
 }
 
 /// Of so many hard links, whose type is not the same on every processor, those beside the file's own name and its newest backup.
-fn other_links(links: impl Into<u64>, kept: Kept) -> u64 {
-    links.into().saturating_sub(if kept == Kept::There { 2 } else { 1 })
+fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
+    links.into().saturating_sub(if kept.was_there() { 2 } else { 1 })
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.
@@ -190,7 +198,7 @@ pub fn write(
     source: &str,
     rules: &Rules,
 ) -> Result<Written, Error> {
-    tidy(entry)?;
+    tidy(entry, rules.kept())?;
     let stage = Stage::new(entry)?;
     Draft::fill(stage, entry, from, source, &rules.check(entry.path()))?.commit(entry, lock, rules)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use beadlock_checker::OnDisk;
-use beadlock_checker::dialect::beads::{Mark, Record, judge};
+use beadlock_checker::dialect::beads::{Content, Mark, Record, judge};
 use beadlock_checker::facts::{Ids, Proof};
 
 use super::*;
@@ -40,6 +40,7 @@ fn nothing() -> Look {
         verdict: Verdict::Free,
         record: None,
         detail: String::new(),
+        content: None,
         id: None,
         facts: None,
         side_file: false,
@@ -225,6 +226,13 @@ fn of_what_cannot_be_understood() {
         let look = Look { verdict: Verdict::Unreadable(reason), on_disk, ..nothing() };
         assert_eq!(of(&look), expected, "{reason} {on_disk:?}");
     }
+    let data = Look {
+        verdict: Verdict::Unreadable(Reason::Malformed),
+        content: Some(Content::Data),
+        on_disk: file(File, 9, 10),
+        ..nothing()
+    };
+    assert_eq!(of(&data), Situation::Data, "however young it is");
     assert_eq!(of(&nothing()), Situation::Free);
     assert_eq!(of(&Look { side_file: true, ..nothing() }), Situation::SetAside);
 }

@@ -10,6 +10,7 @@ use beadlock_checker::facts::Liveness;
 
 use super::Witnesses;
 use super::lines::kind_words;
+use crate::no_lock;
 use crate::situation::{Here, Inside, Situation};
 
 impl Witnesses<'_> {
@@ -80,6 +81,11 @@ impl Witnesses<'_> {
             Situation::Recent | Situation::Old | Situation::OldByTheClock | Situation::Ageless => self.of_age(),
             Situation::Empty { fresh: true } => {
                 format!("the file is empty, and {} old: somebody may be writing it", self.file_age())
+            }
+            Situation::Data => no_lock::words(self.target),
+            Situation::TooLarge if no_lock::is_it(self.look, self.target) => no_lock::words(self.target),
+            Situation::Empty { fresh: false } if self.target.path_of_lock().is_some() => {
+                format!("the file is empty: {}", no_lock::WHY_EMPTY)
             }
             Situation::Empty { fresh: false } => {
                 "the file is empty: who made it died before the first byte, or the disk is full".to_owned()

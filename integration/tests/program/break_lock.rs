@@ -1,6 +1,7 @@
 //! `beadlock break`: the lock that is meant, and no other, goes out of the way and is kept.
 
 mod asking;
+mod data;
 mod hindered;
 
 use std::fs::{self, File};

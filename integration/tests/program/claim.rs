@@ -113,6 +113,8 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
         (&"LOCK_UNREADABLE".into(), &false.into())
     );
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), "{\"holder\":");
+    // Anew: what has not changed for two seconds is not waited for.
+    fs::write(scene.lock(), "{\"holder\":").unwrap();
     let waiting = Running::start(scene.command(&["hold", "--", "true"]));
     until("it waits", || waiting.err().contains("malformed"));
     scene.write_lock("late", dead_pid(), &this_host());

@@ -233,7 +233,10 @@ fn a_directory_in_the_locks_place_is_unreadable() {
         (names(&scene), scene.file("ran").exists()),
         (vec!["deploy.lock".into(), "link".into()], false)
     );
-    scene.run(&["break", TARGET, "--malformed"]).expect(0, &["broke a directory in place of the lock"]);
+    scene.run(&["break", TARGET, "--malformed"]).expect(5, &["deploy.lock is not a lock file (", "--yes"]);
+    scene
+        .run(&["break", TARGET, "--malformed", "--yes"])
+        .expect(0, &["broke a directory in place of the lock"]);
     assert!(!lock.exists());
 }
 

@@ -99,6 +99,8 @@ fn what_cannot_be_understood_for_two_seconds_is_exit_5() {
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(json["error"]["code"], "LOCK_UNREADABLE");
     scene.run(&["wait", "--wait", "0"]).expect(5, &["malformed lock file"]);
+    // Anew: what has not changed for two seconds is not waited for.
+    fs::write(scene.lock(), "{").unwrap();
     let waiting = Running::start(scene.command(&["wait"]));
     until("it waits", || waiting.err().contains("malformed"));
     scene.write_lock("late", dead_pid(), &this_host());

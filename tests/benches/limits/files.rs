@@ -96,7 +96,7 @@ struct Bare {
 }
 
 impl Bare {
-    /// The same as ours: the check, an unnamed file, its sync, the backups, a name, the rename, the directory's sync. What a crash
+    /// The same as ours: the check, an unnamed file, its sync, a name, the rename, the backups, the directory's sync. What a crash
     /// has left, mode, owner and ACL are not looked after.
     fn write(&self, content: &[u8]) {
         let _: &RawValue = serde_json::from_slice(content).expect("JSON");
@@ -108,14 +108,16 @@ impl Bare {
             .expect("a file without a name");
         file.write_all(content).expect("written");
         file.sync_all().expect("synced");
-        for number in (1..BACKUPS).rev() {
-            let _ = fs::rename(self.backup(number), self.backup(number + 1));
-        }
-        let _ = fs::hard_link(&self.path, self.backup(1));
         let stage = self.path.with_extension("json.tmp");
         let unnamed = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         linkat(AT_FDCWD, &unnamed, AT_FDCWD, &stage, AtFlags::AT_SYMLINK_FOLLOW).expect("a name");
+        let kept = self.path.with_extension("json.tmp1");
+        let _ = fs::hard_link(&self.path, &kept);
         fs::rename(stage, &self.path).expect("renamed");
+        for number in (1..BACKUPS).rev() {
+            let _ = fs::rename(self.backup(number), self.backup(number + 1));
+        }
+        let _ = fs::rename(kept, self.backup(1));
         File::open(&self.dir).and_then(|dir| dir.sync_all()).expect("the directory, synced");
     }
 

@@ -76,20 +76,22 @@ impl Case {
         text == self.done
     }
 
-    /// The backups from the newest on, each whole, and none lost but the oldest. A gap is one that is nobody's.
+    /// The backups from the newest on, each whole, and none lost but the oldest. A gap is one that is nobody's. What it was waits
+    /// as `data.tmp1` to be one, and until then the others have not lost any.
     fn backups(&self, scene: &Scene, is_done: bool, at: &str) {
-        let texts: Vec<String> = (1..=5).map(|number| scene.text(&format!("data.{number}"))).collect();
+        let names = ["data.tmp1", "data.1", "data.2", "data.3", "data.4", "data.5"];
+        let texts = names.map(|name| scene.text(name));
         let there: Vec<&str> = texts.iter().map(String::as_str).filter(|text| *text != "(none)").collect();
         let old = (1..=5).map(|number| format!("\"backup {number}\"\n")).collect::<Vec<_>>();
         let mut expected: Vec<&str> = old.iter().map(String::as_str).collect();
         let has_new = there.first() == Some(&OLD);
-        assert!(has_new || !(is_done && self.keeps), "{at}: what it was is not kept: {there:?}");
+        assert_eq!(has_new, (is_done && self.keeps) || (texts[0] != "(none)"), "{at}: {there:?}");
         if has_new {
             expected.insert(0, OLD);
         }
         expected.truncate(there.len());
         let lost = 5 + usize::from(has_new) - there.len();
-        assert!(there == expected && lost <= 1, "{at}: {texts:?}");
+        assert!(there == expected && lost <= usize::from(is_done), "{at}: {texts:?}");
     }
 
     /// What must hold whatever has happened, and after whatever comes next.
@@ -113,6 +115,14 @@ impl Case {
         };
         let strange: Vec<String> = scene.files().into_iter().filter(is_strange).collect();
         assert!(strange.is_empty(), "{at}: left behind: {strange:?}");
+        self.backups(scene, is_done, at);
+        if !is_done {
+            assert_eq!(
+                scene.text("data.5"),
+                "\"backup 5\"\n",
+                "{at}: it was not written, and a backup has moved"
+            );
+        }
         is_done
     }
 

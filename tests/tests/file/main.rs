@@ -3,6 +3,7 @@
 mod acl;
 mod append;
 mod crash;
+mod evicted;
 mod nested;
 mod room;
 mod support;

@@ -89,6 +89,11 @@ impl Field {
     }
 }
 
+/// A key that a lock has and hardly anything else: every field but `version`, and what beadlock adds.
+pub(super) fn is_field(key: &str) -> bool {
+    key == "beadlock" || Field::named(key).is_some_and(|field| !matches!(field, Field::Version))
+}
+
 /// What beadlock wrote about its own claim. It is only ever used to be more careful, so a wrong shape is none.
 pub(in crate::dialect) fn mark(value: &str) -> Option<Mark> {
     let mark: Mark = serde_json::from_str(value).ok().filter(|_| matches!(Kind::of(value), Kind::Object))?;

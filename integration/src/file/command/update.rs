@@ -131,7 +131,7 @@ struct Change<'a> {
 impl Change<'_> {
     fn run(self, entry: &Entry, signals: &mut Signals, talk: &Talk) -> Result<Written, Stopped> {
         let Self { filter, initial, lock, rules } = self;
-        tidy(entry)?;
+        tidy(entry, rules.kept())?;
         let input = match (entry.open_to_read()?, initial) {
             (Some(file), _) => Input::File(file),
             (None, Some(text)) => Input::Text(text),

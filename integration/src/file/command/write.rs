@@ -32,7 +32,7 @@ pub const STDIN: &str = "standard input";
 /// What the help says after the options.
 const HELP: &str = "\
 The content is read to its end, checked and put on the disk before the lock is waited for, where the file system has files \
-without a name. Then, under the lock: what the file was is PATH.1, PATH.1 is PATH.2, and the new content is renamed over it. Content \
+without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, and PATH.1 becomes PATH.2. A write that fails moves no backup. Content \
 that is what it was before is written like any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it \
 is written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
@@ -76,7 +76,7 @@ fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Reques
     let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
     let mut heard = Heard { signals: &mut signals, stopped: None };
     let written = locked.lock.alone(|| {
-        tidy(&entry)?;
+        tidy(&entry, rules.kept())?;
         let draft = match draft {
             Some(draft) => draft,
             None => fill(Stage::named(&entry)?, &mut heard)?,
