@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::database::{Database, NoDatabase};
+use beadlock_checker::database::{Database, Directories, NoDatabase, Suggest};
 use beadlock_checker::{Options, system_words};
 
 use crate::cli::Typed;
@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) listen_anywhere: bool,
     /// Whether root serves databases of other users.
     pub(crate) allow_foreign_owner: bool,
+    /// Which named directories are taken for databases.
+    pub(crate) directories: Directories,
 }
 
 /// A database that is named, and how it is served.
@@ -128,6 +130,8 @@ impl Settings {
         let agent = typed.agent.clone().over(file.agent.clone());
         let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
         let listen_anywhere = agent.listen_anywhere.unwrap_or(false);
+        let directories = Directories::any(agent.any_directory.unwrap_or(false));
+        let owners = Owners::of_this_user(allow_foreign_owner);
         let listen = listen(agent.listen.clone(), cwd, listen_anywhere)?;
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in typed
@@ -146,7 +150,7 @@ impl Settings {
         let may_become_several = !roots.is_empty() || typed.config.is_some();
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
-            named: named(typed, &file, Owners::of_this_user(allow_foreign_owner), roots.is_empty())?,
+            named: named(typed, &file, (owners, directories), roots.is_empty())?,
             roots,
             defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
             mode: typed.mode,
@@ -157,6 +161,7 @@ impl Settings {
             listen,
             listen_anywhere,
             allow_foreign_owner,
+            directories,
         })
     }
 }
@@ -185,13 +190,19 @@ fn is_directory(root: &Path) -> Result<(), String> {
 }
 
 /// The databases of the file with their own policies, then those of the command line that the file does not name.
-fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Result<Vec<Named>, Failure> {
+fn named(
+    typed: &Typed,
+    file: &File,
+    (owners, directories): (Owners, Directories),
+    may_be_found: bool,
+) -> Result<Vec<Named>, Failure> {
     let policy = |section: &Section| typed.policy.clone().over(&section.policy).over(&file.policy).policy();
     let mut named: Vec<Named> = Vec::new();
     let mut sections = HashMap::new();
     for section in &file.databases {
         let wrong = |code, message: &str| file.wrong(section, code, message);
         let database = Database::named(&section.dir, &typed.environment)
+            .and_then(|database| database.accepted(directories, Suggest::Path, &typed.environment))
             .and_then(Database::to_stay_with)
             .map_err(|error| wrong(error.exit_code(), &error.to_string()))?;
         owners.check(&database).map_err(|foreign| wrong(1, &foreign))?;
@@ -203,7 +214,7 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
         named.push(Named { database, policy: Arc::new(policy(section)) });
     }
     let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
-    for database in of_command_line(typed, named.is_empty() && may_be_found)? {
+    for database in of_command_line(typed, directories, named.is_empty() && may_be_found)? {
         if !named.iter().any(|known| known.database.is_same(&database)) {
             owners.check(&database).map_err(|foreign| Failure::new(1, foreign))?;
             named.push(Named { database, policy: Arc::clone(&defaults) });
@@ -212,12 +223,19 @@ fn named(typed: &Typed, file: &File, owners: Owners, may_be_found: bool) -> Resu
     Ok(named)
 }
 
-fn of_command_line(typed: &Typed, may_be_found: bool) -> Result<Vec<Database>, Failure> {
+fn of_command_line(
+    typed: &Typed,
+    directories: Directories,
+    may_be_found: bool,
+) -> Result<Vec<Database>, Failure> {
     let environment = &typed.environment;
+    let accepted = |database: Database| {
+        database.accepted(directories, Suggest::Path, environment).and_then(Database::to_stay_with)
+    };
     if typed.databases.is_empty() && may_be_found {
-        return Ok(vec![Database::find(environment)?.to_stay_with()?]);
+        return Ok(vec![Database::find(environment).and_then(accepted)?]);
     }
-    let named = |dir: &PathBuf| Database::named(dir, environment)?.to_stay_with();
+    let named = |dir: &PathBuf| Database::named(dir, environment).and_then(accepted);
     Ok(typed.databases.iter().map(named).collect::<Result<_, _>>()?)
 }
 

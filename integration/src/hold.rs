@@ -84,7 +84,9 @@ fn hold(
     typed.claim.file.refuse()?;
     let also = also.or(typed.claim.raw.then_some("--raw"));
     let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
-    let meant = Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, environment)?;
+    let directories = typed.claim.directories();
+    let meant =
+        Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, directories, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;
     let (target, named) = match meant {
         Meant::Nothing(warning) => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Place;
-use beadlock_checker::database::{Database, NoDatabase};
+use beadlock_checker::database::{Database, Directories, Environment as Around, NoDatabase, Suggest};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -51,18 +51,59 @@ impl Found {
     /// # Errors
     /// As [`not_found`].
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
+        Self::resolve_to(named, environment, |database, _| Ok(database))
+    }
+
+    /// The same for a claim or a cycle: without an option that insists, a directory must look like a database.
+    ///
+    /// # Errors
+    /// As [`Found::resolve`]; exit 2 for a directory that does not look like a database.
+    pub fn to_claim(
+        named: Option<&OsStr>,
+        (directories, suggest): (Directories, Suggest),
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let found = Self::resolve_to(named, environment, |database, around| {
+            database.accepted(directories, suggest, around)
+        })?;
+        match directories {
+            Directories::Any if found.kind != Kind::Beads => Err(not_a_directory(&found.given)),
+            _ => Ok(found),
+        }
+    }
+
+    /// The same for a look, which warns of such a directory and answers.
+    ///
+    /// # Errors
+    /// As [`Found::resolve`].
+    pub fn to_look_at(named: Option<&OsStr>, environment: &Environment, talk: &Talk) -> Result<Self, Error> {
+        Self::resolve_to(named, environment, |database, around| {
+            let doubt = database.doubt(Suggest::PathOrScheme, around);
+            doubt.iter().for_each(|doubt| talk.warn(&doubt.to_string()));
+            Ok(database)
+        })
+    }
+
+    fn resolve_to(
+        named: Option<&OsStr>,
+        environment: &Environment,
+        accept: impl Fn(Database, &Around) -> Result<Database, NoDatabase>,
+    ) -> Result<Self, Error> {
         let around = environment.of_database();
         let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
         let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {
             (Some(text), _) => (text, &|error| not_found(&error)),
             (None, Some(text)) => (text.as_os_str(), &of_variable),
             (None, None) => {
-                return Database::find(&around).map(Self::of_database).map_err(|error| not_found(&error));
+                let found = Database::find(&around).and_then(|database| accept(database, &around));
+                return found.map(Self::of_database).map_err(|error| not_found(&error));
             }
         };
         let unquoted = unquoted_target(text);
         let found = Target::parse(&unquoted).and_then(|target| match target {
-            Target::Beads(dir) => Database::named(&dir, &around).map(Self::of_database),
+            Target::Beads(dir) => Database::named(&dir, &around)
+                .and_then(|database| accept(database, &around))
+                .map(Self::of_database),
             Target::Lock(path) => Self::of_lock(&path, &around.cwd),
             Target::Tower(name) => {
                 Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))
@@ -271,6 +312,11 @@ fn prefixed(scheme: &str, path: &Path) -> OsString {
     let mut name = OsString::from(scheme);
     name.push(path);
     name
+}
+
+/// `--any-directory` was typed for a target that is not a database.
+pub fn not_a_directory(given: &str) -> Error {
+    Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
 }
 
 /// Why there is no target, with its exit code: 2 when the command line is wrong, else 1.

@@ -129,6 +129,7 @@ fn acquire(
         &typed.claim.tower,
         typed.claim.raw.then_some("--raw"),
         cli::not_for_named(typed.holder.as_ref(), &typed.claim),
+        typed.claim.directories(),
         environment,
     )?;
     let (target, named) = match meant {

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use beadlock_checker::audit::Event;
+use beadlock_checker::database::{Directories, Suggest};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
@@ -103,7 +104,8 @@ impl Skipped {
 }
 
 fn cycle(typed: Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<End, NotRun> {
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let directories = (Directories::any(typed.any_directory), Suggest::Path);
+    let target = Found::to_claim(typed.target.as_deref(), directories, environment)?;
     if !target.has_cycles() {
         let message = format!(
             "{} has no sync cycles, only a beads database has; to run a command under this lock, type: \

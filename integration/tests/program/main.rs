@@ -31,6 +31,8 @@ mod log;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]
+mod not_a_database;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod run;
