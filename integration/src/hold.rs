@@ -27,6 +27,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::ignored::Reminder;
 use crate::memory;
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
@@ -202,6 +203,7 @@ fn hold(
     if keeping.is_some() {
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given, escaped(&holder)));
     }
+    let reminder = keeping.as_ref().map(|_| Reminder::of(&target, environment.of_database().cwd, talk));
     // An outer claim is watched too, and never released here.
     let outer = match keeping {
         None => nested::guard_of(&id, &target, environment),
@@ -251,6 +253,7 @@ fn hold(
     // The command's tree was to be ended with us for as long as the lock stood.
     drop(warden);
     drop(child);
+    reminder.into_iter().for_each(|reminder| reminder.finish(talk));
     Ok(Finished { end, lost })
 }
 

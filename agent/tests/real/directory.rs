@@ -19,10 +19,7 @@ fn an_empty_directory_is_refused_unless_the_option_insists() {
     let (code, stderr) = scene.once(&["--db", "shop", "--exec", "touch ran"]);
     assert!(code == 2 && stderr.ends_with(REFUSED), "{code}: {stderr}");
     assert!(!scene.file("ran").exists() && fs::read_dir(scene.file("shop")).unwrap().next().is_none());
-    assert_eq!(
-        scene.once(&["--db", "shop", "--exec", "touch ran", "--any-directory"]),
-        (0, String::new())
-    );
+    assert_eq!(scene.once(&["--db", "shop", "--exec", "touch ran", "--any-directory"]), (0, String::new()));
     assert!(scene.file("ran").exists());
 }
 

@@ -35,6 +35,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::ignored::Reminder;
 use crate::memory;
 use crate::settings::{Claim, Common};
 use crate::tower::dir;
@@ -217,6 +218,7 @@ fn acquire(
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
+        Reminder::of(&target, environment.of_database().cwd, talk).finish(talk);
         tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error))?;
         Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)

@@ -54,7 +54,9 @@ impl Meant {
         environment: &Environment,
     ) -> Result<Self, Error> {
         let found = match (target, &typed.intent) {
-            (None, Some(_)) if directories == Directories::Any => return Err(not_a_directory("that of --intent")),
+            (None, Some(_)) if directories == Directories::Any => {
+                return Err(not_a_directory("that of --intent"));
+            }
             (None, Some(_)) => None,
             _ => Some(Found::to_claim(target, (directories, Suggest::PathOrScheme), environment)?),
         };
