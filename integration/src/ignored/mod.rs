@@ -20,6 +20,7 @@ mod reminder;
 mod stamp;
 mod work_tree;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 pub use advice::Advice;
@@ -48,7 +49,8 @@ impl Answer {
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
-        let patterns = match Patterns::around(dir, &tree) {
+        let os_names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
+        let patterns = match Patterns::around(dir, &os_names, &tree) {
             Ok(patterns) => patterns,
             Err(why) => return Self::Unknown(why),
         };

@@ -1,5 +1,7 @@
 //! The ignore files that have a say about the files of one directory, nearest first.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,12 +30,14 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Those for the files of `dir`.
+    /// Those that may match files called `names` in `dir`, or a directory above them.
     ///
     /// # Errors
     /// Why one cannot be read, in words.
-    pub fn around(dir: &Path, tree: &WorkTree) -> Result<Self, String> {
+    pub fn around(dir: &Path, names: &[&OsStr], tree: &WorkTree) -> Result<Self, String> {
         let top = &tree.top;
+        let parts = dir.strip_prefix(top).unwrap_or(dir).iter().chain(names.iter().copied());
+        let parts: Vec<Cow<'_, str>> = parts.map(OsStr::to_string_lossy).collect();
         let in_tree = dir.ancestors().take_while(|above| above.starts_with(top));
         let mut sources: Vec<(&Path, PathBuf, Links)> =
             in_tree.map(|above| (above, above.join(GITIGNORE), Links::Ignored)).collect();
@@ -42,7 +46,7 @@ impl Patterns {
         let mut files = Vec::new();
         for (root, file, links) in sources {
             if let Some(content) = read(&file, links)? {
-                files.push((root.to_owned(), parsed(root, &content)));
+                files.push((root.to_owned(), parsed(root, &content, &parts)));
             }
         }
         Ok(Self { top: top.clone(), files })
@@ -61,13 +65,25 @@ impl Patterns {
 }
 
 /// A pattern that cannot be understood matches nothing, as with git.
-fn parsed(root: &Path, content: &[u8]) -> Gitignore {
+fn parsed(root: &Path, content: &[u8], parts: &[Cow<'_, str>]) -> Gitignore {
     let text = String::from_utf8_lossy(content);
     let mut builder = GitignoreBuilder::new(root);
-    for line in text.trim_start_matches('\u{feff}').lines() {
+    for line in text.trim_start_matches('\u{feff}').lines().filter(|line| may_match(line, parts)) {
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// The line may match one of these names. Hundreds of patterns would take milliseconds to compile, and hardly one has to do with a
+/// lock: what follows the last wildcard of a pattern is how the name ends that it matches.
+fn may_match(line: &str, parts: &[Cow<'_, str>]) -> bool {
+    if line.contains('\\') {
+        return true;
+    }
+    let pattern = line.trim_end().trim_end_matches('/');
+    let name = pattern.rsplit('/').next().unwrap_or_default().trim_start_matches('!');
+    let end = name.rsplit(['*', '?', ']', '[']).next().unwrap_or_default();
+    parts.iter().any(|part| part.ends_with(end))
 }
 
 /// `core.excludesFile`: the repository's own comes first.
@@ -148,7 +164,8 @@ mod tests {
             fs::write(top.join(name), content).unwrap();
         }
         let tree = WorkTree::around(&dir).unwrap();
-        let ours = Patterns::around(&dir, &tree).unwrap().ignore(&dir.join(".exclusive-lock"));
+        let patterns = Patterns::around(&dir, &[OsStr::new(".exclusive-lock")], &tree).unwrap();
+        let ours = patterns.ignore(&dir.join(".exclusive-lock"));
         let git = of_git(&top, &["check-ignore", "-q", "--no-index", "a/.beads/.exclusive-lock"]).unwrap();
         assert!(git < 2, "{git}");
         Some((ours, git == 0))
@@ -159,7 +176,7 @@ mod tests {
         let exclude = ".git/info/exclude";
         let config = ".git/config";
         let bd = "*.db\n*.db?*\ndaemon.lock\ndaemon.log\nbd.sock\n!issues.jsonl\n";
-        let cases: [(&[(&str, &str)], bool); 24] = [
+        let cases: [(&[(&str, &str)], bool); 30] = [
             (&[], false),
             (&[("a/.beads/.gitignore", bd)], false),
             (&[("a/.beads/.gitignore", ".exclusive-lock*\n")], true),
@@ -172,6 +189,12 @@ mod tests {
             (&[("a/.beads/.gitignore", ".exclusive-lock \n")], true),
             (&[("a/.beads/.gitignore", ".exclusive-lock\\ \n")], false),
             (&[(".gitignore", "*lock\n")], true),
+            (&[(".gitignore", "*-loc[jk]\n")], true),
+            (&[(".gitignore", "*-loc?\n")], true),
+            (&[(".gitignore", "a//\n")], false),
+            (&[(".gitignore", "a/**/\n")], true),
+            (&[(".gitignore", ".be[!x]ds/\n")], true),
+            (&[(".gitignore", "/a\r\n")], true),
             (&[(".gitignore", "*lock\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], false),
             (&[(".gitignore", ".beads/\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], true),
             (&[(".gitignore", ".beads/*\n")], false),
@@ -197,7 +220,7 @@ mod tests {
         let top = fs::canonicalize(top.path()).unwrap();
         nix::unistd::mkfifo(&top.join(GITIGNORE), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let tree = WorkTree { top: top.clone(), common: top.join(".git") };
-        let why = Patterns::around(&top, &tree).unwrap_err();
+        let why = Patterns::around(&top, &[], &tree).unwrap_err();
         assert!(why.ends_with("is not a small regular file"), "{why}");
     }
 }

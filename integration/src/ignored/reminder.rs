@@ -76,7 +76,7 @@ impl Question {
     /// Says the sentence, and returns it. A repository whose git directory cannot be written gets none: there git cannot add the
     /// lock either.
     fn answer(self) -> Option<String> {
-        let patterns = Patterns::around(&self.dir, &self.tree).ok()?;
+        let patterns = Patterns::around(&self.dir, &[&self.name], &self.tree).ok()?;
         if patterns.ignore(&self.dir.join(&self.name)) || !self.stamp.renew() {
             return None;
         }

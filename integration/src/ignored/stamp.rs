@@ -1,13 +1,13 @@
 //! When a repository was last spoken of: the time of an empty file in its git directory, which no commit contains.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::dialect::StartedAt;
 use beadlock_checker::facts;
-use nix::fcntl::OFlag;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
 
@@ -28,24 +28,33 @@ impl Stamp {
 
     /// It is less than a day old, or so far in the future: a clock that was set back does not silence it for ever.
     pub fn is_fresh(&self) -> bool {
-        let StartedAt(now) = facts::now();
-        let age = |meta: fs::Metadata| now.as_secs().abs_diff(meta.mtime());
-        fs::symlink_metadata(&self.file).is_ok_and(|meta| age(meta) < DAY)
+        fs::symlink_metadata(&self.file).is_ok_and(|meta| is_fresh(&meta))
     }
 
-    /// Makes it as old as now. False: it cannot be written, or another process has just made it.
+    /// Makes it as old as now. False: it cannot be written, or another process has just made it so.
     pub fn renew(&self) -> bool {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(flags.bits()).mode(0o644);
-        let opened = match options.open(&self.file) {
+        let (opened, is_new) = match options.open(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                options.create_new(true).open(&self.file)
+                (options.create_new(true).open(&self.file), true)
             }
-            opened => opened,
+            opened => (opened, false),
         };
-        opened.is_ok_and(|file| futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW).is_ok())
+        // Of two at once one has it locked, or comes after the other's time.
+        let Some(Ok(file)) = opened.ok().map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock))
+        else {
+            return false;
+        };
+        let is_old = is_new || file.metadata().is_ok_and(|meta| !is_fresh(&meta));
+        is_old && futimens(&*file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW).is_ok()
     }
+}
+
+fn is_fresh(meta: &Metadata) -> bool {
+    let StartedAt(now) = facts::now();
+    now.as_secs().abs_diff(meta.mtime()) < DAY
 }
 
 #[cfg(test)]
@@ -68,6 +77,7 @@ mod tests {
         }
         set(-25);
         assert!(stamp.renew() && stamp.is_fresh());
+        assert!(!stamp.renew(), "another one was faster");
     }
 
     #[test]

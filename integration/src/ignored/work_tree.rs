@@ -20,12 +20,15 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// The nearest around `dir`, a path without links. `None` also inside a git directory: git adds nothing from there.
+    /// The nearest around `dir`, a path without links, on the same file system: as git looks for it. `None` also inside a git
+    /// directory: git adds nothing from there.
     pub fn around(dir: &Path) -> Option<Self> {
         if dir.iter().any(|name| name == ".git") {
             return None;
         }
-        dir.ancestors().find_map(|top| {
+        let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();
+        let ours = device(dir)?;
+        dir.ancestors().take_while(|above| device(above) == Some(ours)).find_map(|top| {
             let common = git_directory(top)?;
             fs::symlink_metadata(common.join("HEAD")).ok()?;
             Some(Self { top: top.to_owned(), common })

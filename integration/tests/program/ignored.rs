@@ -77,6 +77,18 @@ fn a_hold_says_it_once_a_repository_and_day_and_the_line_helps() {
 }
 
 #[test]
+fn of_several_at_once_one_says_it() {
+    let Some(scene) = repository() else { return };
+    for round in ["new", "old"] {
+        let holds = [0, 1, 2, 3, 4, 5]
+            .map(|n| Running::start(scene.command(&["hold", &format!("lock:x{n}"), "--", "true"])));
+        let said = holds.map(|hold| hold.finish().expect(0, &[]).err.matches("git does not ignore").count());
+        assert_eq!(said.iter().sum::<usize>(), 1, "{round}: {said:?}");
+        spoken_of(&scene, 25);
+    }
+}
+
+#[test]
 fn acquire_says_it_and_the_envelope_has_it() {
     let Some(scene) = repository() else { return };
     let pid = std::process::id().to_string();
