@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Place;
-use beadlock_checker::database::{Database, Directories, Environment as Around, NoDatabase, Suggest};
+use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -22,6 +22,10 @@ use crate::memory;
 use crate::talk::Talk;
 use crate::tower::{self, dir};
 use crate::words::{quoted, quoted_path};
+
+mod accepted;
+
+pub use accepted::any_directory_is_for_databases;
 
 /// A target that was found: where its lock lies, and how it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,36 +56,6 @@ impl Found {
     /// As [`not_found`].
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
         Self::resolve_to(named, environment, |database, _| Ok(database))
-    }
-
-    /// The same for a claim or a cycle: without an option that insists, a directory must look like a database.
-    ///
-    /// # Errors
-    /// As [`Found::resolve`]; exit 2 for a directory that does not look like a database.
-    pub fn to_claim(
-        named: Option<&OsStr>,
-        (directories, suggest): (Directories, Suggest),
-        environment: &Environment,
-    ) -> Result<Self, Error> {
-        let found = Self::resolve_to(named, environment, |database, around| {
-            database.accepted(directories, suggest, around)
-        })?;
-        match directories {
-            Directories::Any if found.kind != Kind::Beads => Err(not_a_directory(&found.given)),
-            _ => Ok(found),
-        }
-    }
-
-    /// The same for a look, which warns of such a directory and answers.
-    ///
-    /// # Errors
-    /// As [`Found::resolve`].
-    pub fn to_look_at(named: Option<&OsStr>, environment: &Environment, talk: &Talk) -> Result<Self, Error> {
-        Self::resolve_to(named, environment, |database, around| {
-            let doubt = database.doubt(Suggest::PathOrScheme, around);
-            doubt.iter().for_each(|doubt| talk.warn(&doubt.to_string()));
-            Ok(database)
-        })
     }
 
     fn resolve_to(
@@ -312,11 +286,6 @@ fn prefixed(scheme: &str, path: &Path) -> OsString {
     let mut name = OsString::from(scheme);
     name.push(path);
     name
-}
-
-/// `--any-directory` was typed for a target that is not a database.
-pub fn not_a_directory(given: &str) -> Error {
-    Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
 }
 
 /// Why there is no target, with its exit code: 2 when the command line is wrong, else 1.

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli;
 use crate::failure::Error;
-use crate::target::not_a_directory;
+use crate::target::any_directory_is_for_databases;
 use crate::tower::options::refuse_for;
 use beadlock_checker::dialect::file::Mode;
 
@@ -54,7 +54,7 @@ pub fn refuse(
 ) -> Result<(), Error> {
     claim.memory.refuse_for(target)?;
     if claim.any_directory {
-        return Err(not_a_directory(target));
+        return Err(any_directory_is_for_databases(target));
     }
     refuse_for(target, claim.tower.given().or(also).or(claim.raw.then_some("--raw")))?;
     let wrong = [

@@ -94,7 +94,7 @@ fn excludes_file(tree: &WorkTree) -> Result<Option<PathBuf>, String> {
         let (key, value) = line.split_once('=')?;
         key.trim().eq_ignore_ascii_case("excludesfile").then(|| value.trim().trim_matches('"').to_owned())
     };
-    let own = config.lines().filter_map(value).last().map(|value| match value.strip_prefix("~/") {
+    let own = config.lines().filter_map(value).next_back().map(|value| match value.strip_prefix("~/") {
         Some(rest) => std::env::home_dir().unwrap_or_default().join(rest),
         None => PathBuf::from(value),
     });

@@ -11,7 +11,7 @@ use super::options::{Typed, refuse_for};
 use crate::claim::claiming::Says;
 use crate::environment::Environment;
 use crate::failure::Error;
-use crate::target::{Found, not_a_directory};
+use crate::target::{Found, any_directory_is_for_databases};
 
 /// What is to be claimed.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Meant {
     ) -> Result<Self, Error> {
         let found = match (target, &typed.intent) {
             (None, Some(_)) if directories == Directories::Any => {
-                return Err(not_a_directory("that of --intent"));
+                return Err(any_directory_is_for_databases("that of --intent"));
             }
             (None, Some(_)) => None,
             _ => Some(Found::to_claim(target, (directories, Suggest::PathOrScheme), environment)?),
