@@ -89,6 +89,10 @@ struct Cli {
     /// Serve databases too that other users own or could replace: the agent may run their commands
     #[arg(long)]
     allow_foreign_owner: bool,
+    /// Also serve a named directory that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
+    /// *.db, *.sqlite*, *.jsonl or redirect in it
+    #[arg(long)]
+    any_directory: bool,
     /// Sync a linked git worktree too; what is committed goes to the branch that is checked out there
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ALLOW_WORKTREE")]
     allow_worktree: bool,
@@ -176,6 +180,7 @@ fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {
             listen: cli.listen,
             listen_anywhere: flag("listen_anywhere", cli.listen_anywhere),
             allow_foreign_owner: flag("allow_foreign_owner", cli.allow_foreign_owner),
+            any_directory: flag("any_directory", cli.any_directory),
         },
         policy: PolicyLayer {
             interval: cli.interval,

@@ -69,6 +69,7 @@ pub(crate) struct AgentLayer {
     pub(crate) listen: Option<Address>,
     pub(crate) listen_anywhere: Option<bool>,
     pub(crate) allow_foreign_owner: Option<bool>,
+    pub(crate) any_directory: Option<bool>,
 }
 
 impl AgentLayer {
@@ -84,6 +85,7 @@ impl AgentLayer {
             listen: self.listen.or(below.listen),
             listen_anywhere: self.listen_anywhere.or(below.listen_anywhere),
             allow_foreign_owner: self.allow_foreign_owner.or(below.allow_foreign_owner),
+            any_directory: self.any_directory.or(below.any_directory),
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use beadlock_checker::database::{Database, Environment, NoDatabase};
+use beadlock_checker::database::{Database, Directories, Environment, NoDatabase, Suggest};
 use beadlock_checker::escape::{escaped, quoted_path};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::redirect;
@@ -85,14 +85,19 @@ impl Databases {
     ///
     /// # Errors
     /// When one is not there, or is not to be served.
-    pub(crate) fn of(typed: &Typed, file: &File, owners: Owners, have_roots: bool) -> Result<Self, Failure> {
+    pub(crate) fn of(
+        typed: &Typed,
+        file: &File,
+        accepted: (Owners, Directories),
+        have_roots: bool,
+    ) -> Result<Self, Failure> {
         let mut names: Vec<Name<'_>> = file.databases.iter().map(Name::Section).collect();
         names.extend(typed.databases.iter().map(|dir| Name::Typed(dir)));
         if names.is_empty() && !have_roots {
             names.push(Name::Nearest);
         }
         let mounts = Mounts::now();
-        let calls = names.iter().map(|name| name.look_up(&typed.environment, owners));
+        let calls = names.iter().map(|name| name.look_up(&typed.environment, accepted));
         let (answers, late) = if mounts.are_local() {
             (calls.map(|call| Some(call())).collect(), None)
         } else {
@@ -167,7 +172,11 @@ fn arrivals(
 
 impl Name<'_> {
     /// As a call that may hang.
-    fn look_up(&self, environment: &Environment, owners: Owners) -> Box<dyn FnOnce() -> Answer + Send> {
+    fn look_up(
+        &self,
+        environment: &Environment,
+        (owners, directories): (Owners, Directories),
+    ) -> Box<dyn FnOnce() -> Answer + Send> {
         let environment = environment.clone();
         let dir = match self {
             Self::Section(section) => Some(section.dir.clone()),
@@ -179,7 +188,8 @@ impl Name<'_> {
                 Some(dir) => Database::named(&dir, &environment),
                 None => Database::find(&environment),
             };
-            let database = found.and_then(Database::to_stay_with).map_err(Objection::NoDatabase)?;
+            let accepted = found.and_then(|found| found.accepted(directories, Suggest::Path, &environment));
+            let database = accepted.and_then(Database::to_stay_with).map_err(Objection::NoDatabase)?;
             let replaceable = match owners.check(&database) {
                 Ok(()) => None,
                 Err(refusal) if refusal.is_of_ancestor => Some(refusal),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::database::NoDatabase;
+use beadlock_checker::database::{Directories, NoDatabase};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::{Options, system_words};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -101,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) listen_anywhere: bool,
     /// Whether databases of other users are served.
     pub(crate) allow_foreign_owner: bool,
+    /// Which named directories are taken for databases.
+    pub(crate) directories: Directories,
 }
 
 impl Settings {
@@ -128,6 +130,8 @@ impl Settings {
         let agent = typed.agent.clone().over(file.agent.clone());
         let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
         let listen_anywhere = agent.listen_anywhere.unwrap_or(false);
+        let directories = Directories::any(agent.any_directory.unwrap_or(false));
+        let owners = Owners::of_this_user(allow_foreign_owner);
         let listen = listen(agent.listen.clone(), cwd, listen_anywhere)?;
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in typed
@@ -145,8 +149,8 @@ impl Settings {
         }
         let may_become_several = !roots.is_empty() || typed.config.is_some();
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let owners = Owners::of_this_user(allow_foreign_owner);
-        let Databases { named, awaited, arrivals } = Databases::of(typed, &file, owners, !roots.is_empty())?;
+        let Databases { named, awaited, arrivals } =
+            Databases::of(typed, &file, (owners, directories), !roots.is_empty())?;
         Ok(Self {
             named,
             awaited,
@@ -161,6 +165,7 @@ impl Settings {
             listen,
             listen_anywhere,
             allow_foreign_owner,
+            directories,
         })
     }
 }

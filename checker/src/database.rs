@@ -14,6 +14,10 @@ use crate::read::{self, Sight};
 use crate::redirect::Lead;
 use crate::target::Target;
 
+mod likeness;
+
+pub use likeness::{Directories, Suggest};
+
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";
 /// The file in it that says that the database is elsewhere.
@@ -43,6 +47,8 @@ pub struct Database {
     pub(crate) at: PathBuf,
     /// What led from `at` to `dir`.
     lead: Lead,
+    /// The path that was named.
+    typed: PathBuf,
     inode: (u64, u64),
 }
 
@@ -82,6 +88,11 @@ impl NoDatabase {
     /// The same, naming the variable that the target came from.
     pub fn of_variable(self, name: &str) -> Self {
         Self { message: format!("${name}: {}", self.message), ..self }
+    }
+
+    /// The same, saying more.
+    fn with(self, more: &str) -> Self {
+        Self { message: self.message + more, ..self }
     }
 
     /// 2 when the command line is wrong, else 1 (DESIGN 8).
@@ -125,7 +136,15 @@ impl Database {
         let lead = lead.and_redirect(&named);
         let dir = redirected(&absolute, dir, environment)?;
         let meta = fs::metadata(&dir).map_err(|error| unreachable(&dir, &shown, &error))?;
-        Ok(Self { inode: (meta.dev(), meta.ino()), dir, given: shown, named, at, lead })
+        Ok(Self {
+            inode: (meta.dev(), meta.ino()),
+            dir,
+            given: shown,
+            named,
+            at,
+            lead,
+            typed: path.to_owned(),
+        })
     }
 
     /// The database that the same name leads to now, where a link or a redirect on the way is not what it was. `None`: all
@@ -321,16 +340,18 @@ fn not_a_directory(shown: &str) -> NoDatabase {
 
 /// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads` in it.
 fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
-    let is_beads_dir = environment
-        .beads_dir
-        .as_ref()
-        .is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir));
     let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
-    if is_beads_dir || is_named_beads || !dir.join(BEADS).is_dir() {
+    if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
         return Ok(());
     }
     let (shown, meant) = (escaped_path(path), escaped_path(&path.join(BEADS)));
     Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
+}
+
+/// `dir`, without links, is `$BEADS_DIR`.
+fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
+    let named = environment.beads_dir.as_ref().filter(|named| !named.is_empty());
+    named.is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir))
 }
 
 fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {

@@ -101,7 +101,7 @@ impl Checked {
         environment: &Environment,
         (talk, request): (&Talk, &Request),
     ) -> Result<Self, Error> {
-        let target = Found::resolve(target.map(OsString::as_os_str), environment)?;
+        let target = Found::to_look_at(target.map(OsString::as_os_str), environment, talk)?;
         target.refuse_tracked()?;
         let options = &Options { limits: ages.for_target(&target)?, ..*options };
         target.warn(talk);

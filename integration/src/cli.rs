@@ -23,6 +23,7 @@ use crate::talk::Color;
 use crate::tower;
 use crate::waiting;
 use beadlock_checker::address::Address;
+use beadlock_checker::database::Directories;
 use beadlock_checker::duration;
 
 /// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
@@ -130,6 +131,10 @@ pub struct Claim {
     /// Take a lock also from a holder that is proved dead by more than its PID: of a database, or lock:PATH
     #[arg(long)]
     pub reap_proven_dead: bool,
+    /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no *.db,
+    /// *.sqlite*, *.jsonl or redirect in it
+    #[arg(long)]
+    pub any_directory: bool,
     /// Write what became of it to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -149,6 +154,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Which directories are taken for databases.
+    pub fn directories(&self) -> Directories {
+        Directories::any(self.any_directory)
+    }
+
     /// The exit codes that are wanted in place of ours.
     pub fn replaced(&self) -> Replaced {
         Replaced { conflict: self.conflict_exit_code, own: self.own_exit_code }

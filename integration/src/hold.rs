@@ -27,6 +27,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::ignored::Reminder;
 use crate::memory;
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
@@ -84,7 +85,9 @@ fn hold(
     typed.claim.file.refuse()?;
     let also = also.or(typed.claim.raw.then_some("--raw"));
     let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
-    let meant = Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, environment)?;
+    let directories = typed.claim.directories();
+    let meant =
+        Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, directories, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;
     let (target, named) = match meant {
         Meant::Nothing(warning) => {
@@ -200,6 +203,7 @@ fn hold(
     if keeping.is_some() {
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given, escaped(&holder)));
     }
+    let reminder = keeping.as_ref().map(|_| Reminder::of(&target, environment.of_database().cwd, talk));
     // An outer claim is watched too, and never released here.
     let outer = match keeping {
         None => nested::guard_of(&id, &target, environment),
@@ -249,6 +253,7 @@ fn hold(
     // The command's tree was to be ended with us for as long as the lock stood.
     drop(warden);
     drop(child);
+    reminder.into_iter().for_each(|reminder| reminder.finish(talk));
     Ok(Finished { end, lost })
 }
 

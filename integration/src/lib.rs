@@ -41,6 +41,7 @@ mod ground;
 mod hint;
 mod hold;
 mod holder;
+mod ignored;
 mod list;
 mod log;
 pub mod memory;

@@ -47,7 +47,7 @@ pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &
                 continue;
             }
         }
-        let found = Found::resolve(target.map(OsString::as_os_str), environment);
+        let found = Found::to_look_at(target.map(OsString::as_os_str), environment, talk);
         match found.and_then(|target| Ok((ages.for_target(&target)?, target))) {
             Ok((limits, target)) => {
                 target.warn(talk);
@@ -74,7 +74,7 @@ pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &
 pub fn run_raw(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in crate::answers::each(targets) {
-        let found = Found::resolve(target.map(OsString::as_os_str), environment);
+        let found = Found::to_look_at(target.map(OsString::as_os_str), environment, talk);
         let bytes = found.and_then(|target| {
             target.warn(talk);
             let limits = ages.for_target(&target)?;

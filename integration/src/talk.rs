@@ -113,6 +113,17 @@ impl Talk {
         self.line(&format!("beadlock: {} {line}", self.painted("warning:", "33")));
     }
 
+    /// What another thread may warn with; `None` with `-q`.
+    pub fn voice(&self) -> Option<Voice> {
+        let before = format!("beadlock: {} ", self.painted("warning:", "33"));
+        (!self.quiet).then_some(Voice { before })
+    }
+
+    /// Another thread has warned of this.
+    pub fn has_warned(&self, line: String) {
+        self.warnings.borrow_mut().push(line);
+    }
+
     /// All that was warned of so far.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
@@ -156,6 +167,19 @@ impl Talk {
     /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// The warnings of another thread.
+#[derive(Debug)]
+pub struct Voice {
+    before: String,
+}
+
+impl Voice {
+    /// One line.
+    pub fn warn(&self, line: &str) {
+        let _ = io::stderr().lock().write_all(format!("{}{line}\n", self.before).as_bytes());
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::database::{Database, NoDatabase};
+use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
@@ -22,6 +22,10 @@ use crate::memory;
 use crate::talk::Talk;
 use crate::tower::{self, dir};
 use crate::words::{quoted, quoted_path};
+
+mod accepted;
+
+pub use accepted::any_directory_is_for_databases;
 
 /// A target that was found: where its lock lies, and how it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +57,29 @@ impl Found {
     /// # Errors
     /// As [`not_found`].
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
+        Self::resolve_to(named, environment, |database, _| Ok(database))
+    }
+
+    fn resolve_to(
+        named: Option<&OsStr>,
+        environment: &Environment,
+        accept: impl Fn(Database, &Around) -> Result<Database, NoDatabase>,
+    ) -> Result<Self, Error> {
         let around = environment.of_database();
         let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
         let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {
             (Some(text), _) => (text, &|error| not_found(&error)),
             (None, Some(text)) => (text.as_os_str(), &of_variable),
             (None, None) => {
-                return Database::find(&around).map(Self::of_database).map_err(|error| not_found(&error));
+                let found = Database::find(&around).and_then(|database| accept(database, &around));
+                return found.map(Self::of_database).map_err(|error| not_found(&error));
             }
         };
         let unquoted = unquoted_target(text);
         let found = Target::parse(&unquoted).and_then(|target| match target {
-            Target::Beads(dir) => Database::named(&dir, &around).map(Self::of_database),
+            Target::Beads(dir) => Database::named(&dir, &around)
+                .and_then(|database| accept(database, &around))
+                .map(Self::of_database),
             Target::Lock(path) => Self::of_lock(&path, &around.cwd),
             Target::Tower(name) => {
                 Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))

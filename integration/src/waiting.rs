@@ -72,7 +72,7 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
         typed.ages.refuse_for(&target.given())?;
         return file::waiting::wait(&target, wait, environment, talk);
     }
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let target = Found::to_look_at(typed.target.as_deref(), environment, talk)?;
     target.refuse_tracked()?;
     target.warn(talk);
     let options = Options { limits: typed.ages.for_target(&target)?, ..Options::default() };

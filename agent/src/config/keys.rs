@@ -30,7 +30,7 @@ pub(super) const OF_DATABASE: [&str; 8] = [
 ];
 
 /// The keys of the agent: at the top alone.
-pub(super) const OF_AGENT: [&str; 10] = [
+pub(super) const OF_AGENT: [&str; 11] = [
     "jobs",
     "log-file",
     "log-format",
@@ -41,6 +41,7 @@ pub(super) const OF_AGENT: [&str; 10] = [
     "listen-anywhere",
     "root",
     "allow-foreign-owner",
+    "any-directory",
 ];
 
 /// The options that are no keys.

@@ -113,6 +113,7 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
         listen: keys.take("listen", |value| keys::address(value, base))?,
         listen_anywhere: keys.take("listen-anywhere", keys::boolean)?,
         allow_foreign_owner: keys.take("allow-foreign-owner", keys::boolean)?,
+        any_directory: keys.take("any-directory", keys::boolean)?,
     };
     let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
         Ok(dir) => Ok(Root { dir, at: value.span() }),

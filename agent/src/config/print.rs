@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
+use beadlock_checker::database::Directories;
 use beadlock_checker::escape::escaped_path;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -34,6 +35,7 @@ struct Printed<'a> {
     listen_anywhere: bool,
     root: Vec<String>,
     allow_foreign_owner: bool,
+    any_directory: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     database: Vec<PrintedDatabase<'a>>,
 }
@@ -84,6 +86,7 @@ pub(crate) fn print(settings: &Settings, cwd: &Path, below: &Look) -> Result<Str
         listen_anywhere: settings.listen_anywhere,
         root: settings.roots.iter().map(absolute).collect::<Result<_, _>>()?,
         allow_foreign_owner: settings.allow_foreign_owner,
+        any_directory: settings.directories == Directories::Any,
         database: settings
             .named
             .iter()

@@ -54,13 +54,14 @@ fn the_command_line_beats_the_environment_and_both_beat_the_file() {
             ("BEADLOCK_AGENT_DEBOUNCE", "2"),
             ("BEADLOCK_AGENT_ALLOW_WORKTREE", "no"),
             ("BEADLOCK_AGENT_ALLOW_FOREIGN_OWNER", "yes"),
+            ("BEADLOCK_AGENT_ANY_DIRECTORY", "yes"),
             ("BEADLOCK_AUDIT", "of-all"),
         ],
     );
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let audit = format!("audit = \"{}/of-all\"", scene.repo.display());
     let lines = ["interval = \"3s\"", "debounce = \"2s\"", "jobs = 1", "allow-worktree = false", &audit];
-    for line in lines.into_iter().chain(["allow-foreign-owner = false"]) {
+    for line in lines.into_iter().chain(["allow-foreign-owner = false", "any-directory = false"]) {
         assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
     }
 }

@@ -7,6 +7,8 @@ mod config;
 #[cfg(test)]
 mod daemon;
 #[cfg(test)]
+mod directory;
+#[cfg(test)]
 mod hang;
 #[cfg(test)]
 mod log;

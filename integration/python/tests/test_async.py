@@ -154,6 +154,7 @@ def test_more_waiters_than_an_executor_has_threads(scene: Scene) -> None:
 
 def test_a_directorys_lock_waits_for_another_process_and_the_loop_runs_on(scene: Scene) -> None:
     lock = MemoryLock()
+    lock.lock_path.parent.mkdir()
     other = scene.other("memory:memory")
     before = lock.lock_path.read_text()
 

@@ -36,6 +36,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
 use crate::file::{self, FileTarget};
+use crate::ignored::Reminder;
 use crate::memory;
 use crate::settings::{Claim, Common};
 use crate::talk::Talk;
@@ -131,6 +132,7 @@ fn acquire(
         &typed.claim.tower,
         typed.claim.raw.then_some("--raw"),
         cli::not_for_named(typed.holder.as_ref(), &typed.claim),
+        typed.claim.directories(),
         environment,
     )?;
     let (target, named) = match meant {
@@ -222,6 +224,7 @@ fn acquire(
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
+        Reminder::of(&target, environment.of_database().cwd, talk).finish(talk);
         tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error))?;
         Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)

@@ -66,7 +66,7 @@ mod tests {
     /// milliseconds.
     fn left(settling: &mut Settling, seconds: i64, size: u64, millis: u64) -> u128 {
         let modified = StartedAt::from_unix(NOW - seconds, 0);
-        let on_disk = OnDisk { kind: FileKind::File, size, modified, owner: 0 };
+        let on_disk = OnDisk { kind: FileKind::File, size, modified, owner: 0, inode: (0, 0) };
         let instant = settling.begun + Duration::from_millis(millis);
         settling.left(Some(on_disk), StartedAt::from_unix(NOW, 0), instant).as_millis()
     }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::audit::Event;
+use beadlock_checker::database::{Directories, Suggest};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
@@ -123,7 +124,8 @@ fn cycle(
     talk: &Talk,
     request: &Request,
 ) -> Result<Finished, NotRun> {
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
+    let directories = (Directories::any(typed.any_directory), Suggest::Path);
+    let target = Found::to_claim(typed.target.as_deref(), directories, environment)?;
     target.refuse_tracked()?;
     if !target.has_cycles() {
         let message = format!(

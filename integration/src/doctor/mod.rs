@@ -14,6 +14,7 @@
 //! create.rs      … of how a lock comes into being; rename.rs of how it moves; times.rs of its times
 //! gate.rs        … of flock; lease.rs of leases; notify.rs of what wakes who waits
 //! machine.rs     … of what tells processes and machines apart
+//! git.rs         … of what git would commit
 //! guarantee.rs   from the trials to what is promised: pure
 //! report.rs      for people and in JSON
 //! ```
@@ -21,6 +22,7 @@
 mod bench;
 mod create;
 mod gate;
+mod git;
 mod ground;
 mod guarantee;
 mod lease;
@@ -36,6 +38,7 @@ mod words;
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
@@ -79,7 +82,7 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Ok(examined) => examined,
         Err(error) => return conclude(common, request, Err((End::Code(error.exit.code()), error))),
     };
-    let trials = match examine(&subject, common, || ending(&mut signals)) {
+    let trials = match examine(&subject, &environment.of_database().cwd, common, || ending(&mut signals)) {
         Ok(trials) => trials,
         Err(Signal::SIGINT) => return End::Interrupted,
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
@@ -148,6 +151,7 @@ const OF_MACHINE: [(Kind, OfMachine); 4] = [
 /// The signal that ended it.
 fn examine(
     subject: &Subject,
+    cwd: &Path,
     common: &Common,
     mut ending: impl FnMut() -> Option<Signal>,
 ) -> Result<Trials, Signal> {
@@ -181,6 +185,7 @@ fn examine(
         common.talk.warn(&format!("failed to remove {}: {words}; type: rm -r {typed}", escaped_path(path)));
     }
     trials.extend(OF_MACHINE.iter().map(|(kind, attempt)| Trial::new(*kind, attempt())));
+    trials.extend(git::trials(&subject.path, cwd));
     trials.sort_by_key(|trial| trial.kind);
     ending().map_or(Ok(Trials(trials)), Err)
 }

@@ -65,6 +65,8 @@ impl Report<'_> {
             if trial.means() != words::UNKNOWN {
                 text.push_str(&format!("; {}", trial.means()));
             }
+            // At the end of the line, where nothing else is pasted along.
+            text.extend(trial.to_type.iter().map(|command| format!("; type: {command}")));
             text.push('\n');
         }
         text.push_str("What is promised here:\n");
@@ -93,6 +95,7 @@ impl Report<'_> {
                     "ok": trial.ok,
                     "detail": trial.detail,
                     "means": trial.means(),
+                    "next": trial.to_type,
                 })
             })
             .collect();

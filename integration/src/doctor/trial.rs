@@ -63,6 +63,10 @@ pub enum Kind {
     MachineId,
     /// This boot has an id, from the kernel itself.
     BootId,
+    /// Git ignores the lock file, or has no work tree here.
+    IgnoredByGit,
+    /// … and the files beside it: `.exclusive-lock.*`.
+    RecordsIgnored,
 }
 
 impl Kind {
@@ -100,6 +104,8 @@ impl Kind {
             Self::HostName => "host_name",
             Self::MachineId => "machine_id",
             Self::BootId => "boot_id",
+            Self::IgnoredByGit => "ignored_by_git",
+            Self::RecordsIgnored => "records_ignored",
         }
     }
 }
@@ -172,6 +178,8 @@ pub struct Trial {
     pub ok: Option<bool>,
     /// What was seen.
     pub detail: String,
+    /// What to type where it is missing.
+    pub to_type: Option<String>,
 }
 
 impl Trial {
@@ -182,7 +190,7 @@ impl Trial {
             Err(Failure::Missing(detail)) => (Some(false), detail),
             Err(Failure::Untried(detail)) => (None, detail),
         };
-        Self { kind, ok, detail }
+        Self { kind, ok, detail, to_type: None }
     }
 
     /// What it means for locks.

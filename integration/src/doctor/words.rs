@@ -131,5 +131,15 @@ fn of(kind: Kind) -> (&'static str, &'static str, &'static str) {
             "locks from before a reboot are not known as such",
             UNKNOWN,
         ),
+        Kind::IgnoredByGit => (
+            "no commit takes a lock to another clone",
+            "git add -A commits a lock, and no check may remove it in another clone",
+            "whether git add -A commits a lock is not known",
+        ),
+        Kind::RecordsIgnored => (
+            "no commit takes the record of a broken lock along",
+            "git add -A commits the record that break keeps, and what a crash leaves beside a lock",
+            "whether git add -A commits the record that break keeps is not known",
+        ),
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli;
 use crate::failure::Error;
+use crate::target::any_directory_is_for_databases;
 use crate::tower::options::refuse_for;
 use beadlock_checker::dialect::file::Mode;
 
@@ -52,6 +53,9 @@ pub fn refuse(
     also: Option<&'static str>,
 ) -> Result<(), Error> {
     claim.memory.refuse_for(target)?;
+    if claim.any_directory {
+        return Err(any_directory_is_for_databases(target));
+    }
     refuse_for(target, claim.tower.given().or(also).or(claim.raw.then_some("--raw")))?;
     let wrong = [
         ("--holder", holder.is_some(), "an flock has no name, only a process"),

@@ -1,4 +1,4 @@
-//! What a claim of the lock of a directory says, and the directory that it makes for it.
+//! What a claim of the lock of a directory says, and the directory that it may make for it.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use beadlock_checker::{Options, Verdict, look, system_words};
 use crate::claim::claiming::Says;
 use crate::cli;
 use crate::environment::Environment;
-use crate::failure::Error;
+use crate::failure::{Code, Error};
 use crate::memory::options::NOTHING_TO_REAP;
 use crate::target::Found;
 
@@ -21,10 +21,11 @@ pub struct Order {
 }
 
 impl Order {
-    /// Of `target`, where that is the lock of a directory; the directory is made.
+    /// Of `target`, where that is the lock of a directory. With `--create` the directory is made: without it a typing mistake
+    /// would claim a new directory, and protect nothing.
     ///
     /// # Errors
-    /// Exit 2 for an option that means nothing to this target; exit 1 when the directory cannot be made.
+    /// Exit 2 for an option that means nothing to this target; exit 1 when the directory does not exist or cannot be made.
     pub fn of(
         target: &Found,
         holder: Option<&String>,
@@ -45,7 +46,11 @@ impl Order {
             )));
         }
         let (session, operation) = (typed.memory.session(environment)?, typed.memory.operation().to_owned());
-        make(target)?;
+        match typed.memory.create {
+            true => make(target)?,
+            false if target.is_nowhere() => return Err(nowhere(target)),
+            false => {}
+        }
         Ok(Some(Self { session, operation }))
     }
 
@@ -58,6 +63,12 @@ impl Order {
     pub fn says<'a>(&'a self, id: &'a str) -> Says<'a> {
         Says::Memory { session: &self.session, operation: &self.operation, id }
     }
+}
+
+fn nowhere(target: &Found) -> Error {
+    let message =
+        format!("the directory of {} does not exist; name another, or make it: --create", target.given);
+    Error::new(Code::NoTarget, message)
 }
 
 /// Makes the directory where it is not there.

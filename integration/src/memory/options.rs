@@ -80,6 +80,9 @@ pub struct Typed {
     /// Let a stale lock stand
     #[arg(long, help_heading = HEADING)]
     pub no_break_stale: bool,
+    /// Make the directory where it does not exist
+    #[arg(long, help_heading = HEADING)]
+    pub create: bool,
     #[command(flatten)]
     pub ages: Ages,
 }
@@ -109,7 +112,8 @@ impl Typed {
     pub fn refuse_for(&self, target: &str) -> Result<(), Error> {
         let given = self.session_id.as_ref().map(|_| "--session-id");
         let given = given.or(self.operation.as_ref().map(|_| "--operation"));
-        refuse(given.or(self.no_break_stale.then_some("--no-break-stale")), target)?;
+        let given = given.or(self.no_break_stale.then_some("--no-break-stale"));
+        refuse(given.or(self.create.then_some("--create")), target)?;
         self.ages.refuse_for(target)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use beadlock_checker::database::{Directories, Suggest};
 use beadlock_checker::dialect::tower::LockName;
 
 use super::dir;
@@ -10,7 +11,7 @@ use super::options::{Typed, refuse_for};
 use crate::claim::claiming::Says;
 use crate::environment::Environment;
 use crate::failure::Error;
-use crate::target::Found;
+use crate::target::{Found, any_directory_is_for_databases};
 
 /// What is to be claimed.
 #[derive(Debug)]
@@ -43,17 +44,21 @@ impl Meant {
     /// means something to named locks alone; `instead` one that means nothing to them, and what does.
     ///
     /// # Errors
-    /// As [`Found::resolve`], [`Found::refuse_tracked`], [`Wanted::resolve`] and [`Wanted::fields`].
+    /// As [`Found::to_claim`], [`Found::refuse_tracked`], [`Wanted::resolve`] and [`Wanted::fields`].
     pub fn resolve(
         target: Option<&OsStr>,
         typed: &Typed,
         also: Option<&'static str>,
         instead: Option<(&'static str, &'static str)>,
+        directories: Directories,
         environment: &Environment,
     ) -> Result<Self, Error> {
         let found = match (target, &typed.intent) {
+            (None, Some(_)) if directories == Directories::Any => {
+                return Err(any_directory_is_for_databases("that of --intent"));
+            }
             (None, Some(_)) => None,
-            _ => Some(Found::resolve(target, environment)?),
+            _ => Some(Found::to_claim(target, (directories, Suggest::PathOrScheme), environment)?),
         };
         if let Some(found) = &found {
             found.refuse_tracked()?;

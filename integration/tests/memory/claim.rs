@@ -23,10 +23,28 @@ fn the_record_is_the_documents() {
 }
 
 #[test]
+fn a_directory_that_does_not_exist_is_refused_unless_it_is_to_be_created() {
+    let memory = Memory::new();
+    let words = ["the directory of memory:nosuch does not exist", "make it: --create"];
+    for args in [&["hold", "memory:nosuch", "--", "true"][..], &["acquire", "memory:nosuch", "--for", "1"]] {
+        let ended = memory.run(args).expect(1, &words);
+        assert!(ended.out.is_empty() && !memory.scene.file("nosuch").exists(), "{ended:?}");
+    }
+    let json = memory.run(&["hold", "memory:nosuch", "--json", "--", "true"]).expect(1, &[]).json();
+    assert_eq!(json["error"]["code"], "NO_TARGET");
+    memory.run(&["hold", "memory:no/such", "--create", "--", "true"]).expect(0, &["claimed memory:no/such"]);
+    assert!(memory.scene.file("no/such").is_dir());
+    memory.hold(&["--create"], "true").expect(0, &[]);
+    for target in [".beads", "lock:x", "file:x"] {
+        memory.run(&["hold", target, "--create", "--", "true"]).expect(2, &["--create"]);
+    }
+}
+
+#[test]
 fn the_session_comes_from_the_environment_and_the_directory_is_made() {
     let memory = Memory::new();
     let record = |target: &str, session: Option<&str>| {
-        let mut command = memory.command(&["hold", target, "--", "sh", "-c", "cat */.lock"]);
+        let mut command = memory.command(&["hold", target, "--create", "--", "sh", "-c", "cat */.lock"]);
         session.map(|session| command.env("CLAWDBOT_SESSION_ID", session));
         parsed(&Running::start(command).finish().expect(0, &[]).out)
     };

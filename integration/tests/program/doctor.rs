@@ -94,7 +94,7 @@ fn has_a_line_for_each_trial_and_each_promise() {
     for trial in json["data"]["trials"].as_array().unwrap() {
         let mut keys: Vec<&str> = trial.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
-        assert_eq!(keys, ["detail", "means", "name", "ok"]);
+        assert_eq!(keys, ["detail", "means", "name", "next", "ok"]);
         let word = match trial["ok"].as_bool() {
             Some(true) => "ok",
             Some(false) => "no",

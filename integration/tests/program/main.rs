@@ -19,6 +19,8 @@ mod doctor;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod ignored;
+#[cfg(test)]
 mod init;
 #[cfg(test)]
 mod keeper;
@@ -30,6 +32,8 @@ mod lock_target;
 mod log;
 #[cfg(test)]
 mod loss;
+#[cfg(test)]
+mod not_a_database;
 #[cfg(test)]
 mod release;
 #[cfg(test)]

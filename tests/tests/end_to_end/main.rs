@@ -15,3 +15,4 @@ mod rows;
 mod seed_document;
 mod seen_from_outside;
 mod snippets;
+mod wrong_targets;

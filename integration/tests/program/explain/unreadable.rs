@@ -106,7 +106,7 @@ fn a_directory_that_may_not_be_searched_is_named() {
         (&["hold", "lock:half/below/x", "--", "true"], 1),
         (&["hold", "memory:half/.beads", "--", "true"], 1),
         (&["check", "half/.beads"], 1),
-        (&["hold", "--wait", "1ms", "half", "--", "true"], 5),
+        (&["hold", "--wait", "1ms", "--any-directory", "half", "--", "true"], 5),
     ] {
         let mut command = scene.command(args);
         if !as_nobody(&mut command) {

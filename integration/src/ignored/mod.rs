@@ -1,0 +1,62 @@
+//! Whether git ignores a lock file. `git add -A` inside a hold commits a lock that git does not ignore, and every other clone then
+//! has a lock that no check may remove.
+//!
+//! No git is started: the answer comes from the ignore files alone, so that a repository cannot run code in our name. Limits: the
+//! index is not read, so a lock that is tracked already counts by its patterns; `core.excludesFile` is found in the repository's,
+//! the user's and the system's configuration, but not in files that these include.
+//!
+//! ```text
+//! mod.rs         this page, and the answer
+//! work_tree.rs   the work tree around a directory, and its git directory
+//! patterns.rs    the ignore files that have a say, and what they say
+//! stamp.rs       when a repository was last spoken of
+//! advice.rs      the line to type
+//! reminder.rs    the reminder of hold and acquire, beside the work
+//! ```
+
+mod advice;
+mod patterns;
+mod reminder;
+mod stamp;
+mod work_tree;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+pub use advice::Advice;
+pub use reminder::Reminder;
+
+use patterns::Patterns;
+use work_tree::WorkTree;
+
+/// What git makes of some files of one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// They do not lie in a git work tree.
+    NoWorkTree,
+    /// It ignores all of them.
+    Ignored,
+    /// It does not ignore this one.
+    NotIgnored(String),
+    /// There is no telling, and why.
+    Unknown(String),
+}
+
+impl Answer {
+    /// For files called `names` in `dir`, a path without links.
+    pub fn about(dir: &Path, names: &[&str]) -> Self {
+        let Some(tree) = WorkTree::around(dir) else { return Self::NoWorkTree };
+        if !tree.is_ours() {
+            return Self::Unknown("the repository belongs to another user".to_owned());
+        }
+        let os_names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
+        let patterns = match Patterns::around(dir, &os_names, &tree) {
+            Ok(patterns) => patterns,
+            Err(why) => return Self::Unknown(why),
+        };
+        match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
+            Some(name) => Self::NotIgnored((*name).to_owned()),
+            None => Self::Ignored,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The ignore files that have a say about the files of one directory, nearest first.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
+use nix::fcntl::OFlag;
+use nix::libc;
+
+use super::work_tree::WorkTree;
+
+/// The longest ignore file that is read.
+const LIMIT: u64 = 256 * 1024;
+
+/// What git reads in each directory.
+pub const GITIGNORE: &str = ".gitignore";
+
+/// The patterns of all ignore files that have a say.
+#[derive(Debug)]
+pub struct Patterns {
+    top: PathBuf,
+    files: Vec<(PathBuf, Gitignore)>,
+}
+
+impl Patterns {
+    /// Those that may match files called `names` in `dir`, or a directory above them.
+    ///
+    /// # Errors
+    /// Why one cannot be read, in words.
+    pub fn around(dir: &Path, names: &[&OsStr], tree: &WorkTree) -> Result<Self, String> {
+        let top = &tree.top;
+        let parts = dir.strip_prefix(top).unwrap_or(dir).iter().chain(names.iter().copied());
+        let parts: Vec<Cow<'_, str>> = parts.map(OsStr::to_string_lossy).collect();
+        let in_tree = dir.ancestors().take_while(|above| above.starts_with(top));
+        let mut sources: Vec<(&Path, PathBuf, Links)> =
+            in_tree.map(|above| (above, above.join(GITIGNORE), Links::Ignored)).collect();
+        sources.push((top, tree.common.join("info/exclude"), Links::Followed));
+        sources.extend(excludes_file(tree)?.map(|file| (top.as_path(), top.join(file), Links::Followed)));
+        let mut files = Vec::new();
+        for (root, file, links) in sources {
+            if let Some(content) = read(&file, links)? {
+                files.push((root.to_owned(), parsed(root, &content, &parts)));
+            }
+        }
+        Ok(Self { top: top.clone(), files })
+    }
+
+    /// Git ignores the file at `path`: by its own name, or because it ignores a directory above it.
+    pub fn ignore(&self, path: &Path) -> bool {
+        let mut above: Vec<&Path> = path.ancestors().take_while(|above| *above != self.top).collect();
+        above.reverse();
+        above.into_iter().any(|part| {
+            let applies = |(root, _): &&(PathBuf, Gitignore)| part != root && part.starts_with(root);
+            let says = self.files.iter().filter(applies).map(|(_, file)| file.matched(part, part != path));
+            says.into_iter().find(|says| !says.is_none()).is_some_and(|says| matches!(says, Match::Ignore(_)))
+        })
+    }
+}
+
+/// A pattern that cannot be understood matches nothing, as with git.
+fn parsed(root: &Path, content: &[u8], parts: &[Cow<'_, str>]) -> Gitignore {
+    let text = String::from_utf8_lossy(content);
+    let mut builder = GitignoreBuilder::new(root);
+    for line in text.trim_start_matches('\u{feff}').lines().filter(|line| may_match(line, parts)) {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// The line may match one of these names. Hundreds of patterns would take milliseconds to compile, and hardly one has to do with a
+/// lock: what follows the last wildcard of a pattern is how the name ends that it matches.
+fn may_match(line: &str, parts: &[Cow<'_, str>]) -> bool {
+    if line.contains('\\') {
+        return true;
+    }
+    let pattern = line.trim_end().trim_end_matches('/');
+    let name = pattern.rsplit('/').next().unwrap_or_default().trim_start_matches('!');
+    let end = name.rsplit(['*', '?', ']', '[']).next().unwrap_or_default();
+    parts.iter().any(|part| part.ends_with(end))
+}
+
+/// `core.excludesFile`: the repository's own comes first.
+fn excludes_file(tree: &WorkTree) -> Result<Option<PathBuf>, String> {
+    let config = read(&tree.common.join("config"), Links::Followed)?.unwrap_or_default();
+    let config = String::from_utf8_lossy(&config);
+    let value = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        key.trim().eq_ignore_ascii_case("excludesfile").then(|| value.trim().trim_matches('"').to_owned())
+    };
+    let own = config.lines().filter_map(value).next_back().map(|value| match value.strip_prefix("~/") {
+        Some(rest) => std::env::home_dir().unwrap_or_default().join(rest),
+        None => PathBuf::from(value),
+    });
+    Ok(own.or_else(gitconfig_excludes_path))
+}
+
+/// What a symbolic link in place of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// What it leads to.
+    Followed,
+    /// Nothing: git does not follow a `.gitignore` in a work tree.
+    Ignored,
+}
+
+/// The whole of a small file, or none. It waits for nothing, such as the other end of a FIFO.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub fn read(file: &Path, links: Links) -> Result<Option<Vec<u8>>, String> {
+    let nofollow = if links == Links::Ignored { OFlag::O_NOFOLLOW } else { OFlag::empty() };
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | nofollow;
+    let words = |error: &io::Error| format!("{} cannot be read: {}", escaped_path(file), system_words(error));
+    let opened = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(file) {
+        Ok(opened) => opened,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && links == Links::Ignored => {
+            return Ok(None);
+        }
+        Err(error) => return Err(words(&error)),
+    };
+    let meta = opened.metadata().map_err(|error| words(&error))?;
+    if !meta.is_file() || meta.len() > LIMIT {
+        return Err(format!("{} is not a small regular file", escaped_path(file)));
+    }
+    let mut content = Vec::new();
+    opened.take(LIMIT).read_to_end(&mut content).map_err(|error| words(&error))?;
+    Ok(Some(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Git's own answer; `None` where there is no git.
+    fn of_git(top: &Path, args: &[&str]) -> Option<i32> {
+        Command::new("git").arg("-C").arg(top).args(args).output().ok()?.status.code()
+    }
+
+    /// The answer for `a/.beads/.exclusive-lock`, in a repository with these files, here and from git.
+    fn asked(files: &[(&str, &str)]) -> Option<(bool, bool)> {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        let dir = top.join("a/.beads");
+        fs::create_dir_all(&dir).unwrap();
+        let init = of_git(&top, &["init", "-q"]);
+        if init.is_none() {
+            eprintln!("skipped: needs git");
+            return None;
+        }
+        for (name, content) in files {
+            fs::write(top.join(name), content).unwrap();
+        }
+        let tree = WorkTree::around(&dir).unwrap();
+        let patterns = Patterns::around(&dir, &[OsStr::new(".exclusive-lock")], &tree).unwrap();
+        let ours = patterns.ignore(&dir.join(".exclusive-lock"));
+        let git = of_git(&top, &["check-ignore", "-q", "--no-index", "a/.beads/.exclusive-lock"]).unwrap();
+        assert!(git < 2, "{git}");
+        Some((ours, git == 0))
+    }
+
+    #[test]
+    fn the_answer_is_gits() {
+        let exclude = ".git/info/exclude";
+        let config = ".git/config";
+        let bd = "*.db\n*.db?*\ndaemon.lock\ndaemon.log\nbd.sock\n!issues.jsonl\n";
+        let cases: [(&[(&str, &str)], bool); 30] = [
+            (&[], false),
+            (&[("a/.beads/.gitignore", bd)], false),
+            (&[("a/.beads/.gitignore", ".exclusive-lock*\n")], true),
+            (&[("a/.beads/.gitignore", ".exclusive-lock")], true),
+            (&[("a/.beads/.gitignore", "/.exclusive-lock\n")], true),
+            (&[("a/.beads/.gitignore", ".exclusive-lock/\n")], false),
+            (&[("a/.beads/.gitignore", "\u{feff}.exclusive-lock\n")], true),
+            (&[("a/.beads/.gitignore", "# .exclusive-lock\n\n[\n*\n!.gitignore\n")], true),
+            (&[("a/.beads/.gitignore", "*\n!.exclusive*\n")], false),
+            (&[("a/.beads/.gitignore", ".exclusive-lock \n")], true),
+            (&[("a/.beads/.gitignore", ".exclusive-lock\\ \n")], false),
+            (&[(".gitignore", "*lock\n")], true),
+            (&[(".gitignore", "*-loc[jk]\n")], true),
+            (&[(".gitignore", "*-loc?\n")], true),
+            (&[(".gitignore", "a//\n")], false),
+            (&[(".gitignore", "a/**/\n")], true),
+            (&[(".gitignore", ".be[!x]ds/\n")], true),
+            (&[(".gitignore", "/a\r\n")], true),
+            (&[(".gitignore", "*lock\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], false),
+            (&[(".gitignore", ".beads/\n"), ("a/.beads/.gitignore", "!.exclusive-lock\n")], true),
+            (&[(".gitignore", ".beads/*\n")], false),
+            (&[(".gitignore", "a/.beads/*\n")], true),
+            (&[(".gitignore", "**/.beads/.ex*\n")], true),
+            (&[(".gitignore", "/.beads\n"), ("a/.gitignore", "b\n")], false),
+            (&[("a/.gitignore", "/.beads/.exclusive-lock*\n")], true),
+            (&[(exclude, ".exclusive-lock*\n")], true),
+            (&[(exclude, ".exclusive-lock*\n"), (".gitignore", "!.exclusive-lock\n")], false),
+            (&[(config, "[core]\n\texcludesFile = all\n"), ("all", ".exclusive-lock*\n")], true),
+            (&[(config, "[core]\n\texcludesfile=\"all\"\n"), ("all", "a/**\n")], true),
+            (&[(config, "[core]\n\texcludesFile = none\n")], false),
+        ];
+        for (files, expected) in cases {
+            let Some((ours, git)) = asked(files) else { return };
+            assert_eq!((ours, git), (expected, expected), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for_and_no_answer() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        nix::unistd::mkfifo(&top.join(GITIGNORE), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let tree = WorkTree { top: top.clone(), common: top.join(".git") };
+        let why = Patterns::around(&top, &[], &tree).unwrap_err();
+        assert!(why.ends_with("is not a small regular file"), "{why}");
+    }
+}

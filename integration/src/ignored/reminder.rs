@@ -1,0 +1,87 @@
+//! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that a home
+//! directory that hangs holds up neither the command nor the release.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use beadlock_checker::dialect::Dialect;
+
+use super::Advice;
+use super::patterns::Patterns;
+use super::stamp::Stamp;
+use super::work_tree::WorkTree;
+use crate::talk::{Talk, Voice};
+use crate::target::Found;
+
+/// How long the end of a claim waits for an answer that usually takes a millisecond.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A question that is being answered.
+#[derive(Debug)]
+#[must_use = "the envelope needs the answer: `finish`"]
+pub struct Reminder(Option<Receiver<String>>);
+
+struct Question {
+    tree: WorkTree,
+    stamp: Stamp,
+    dir: PathBuf,
+    name: OsString,
+    cwd: PathBuf,
+    voice: Voice,
+}
+
+impl Reminder {
+    /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another clone: it goes
+    /// stale there. Nothing is asked of a repository that was spoken of today, that belongs to another user, or with `-q`.
+    pub fn of(target: &Found, cwd: PathBuf, talk: &Talk) -> Self {
+        Self(Self::begin(target, cwd, talk))
+    }
+
+    fn begin(target: &Found, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
+        let voice = talk.voice()?;
+        if target.place.dialect() != Dialect::Beads {
+            return None;
+        }
+        let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;
+        let stamp = Stamp::of(&tree.common);
+        if stamp.is_fresh() {
+            return None;
+        }
+        let name = OsStr::from_bytes(target.place.names().lock().to_bytes()).to_owned();
+        let question = Question { tree, stamp, dir: target.dir().to_owned(), name, cwd, voice };
+        let (sender, receiver) = channel();
+        let asks = move || {
+            if let Some(sentence) = question.answer() {
+                let _ = sender.send(sentence);
+            }
+        };
+        thread::Builder::new().name("ignored".to_owned()).spawn(asks).ok()?;
+        Some(receiver)
+    }
+
+    /// Puts what was said among the warnings of the envelope.
+    pub fn finish(self, talk: &Talk) {
+        if let Some(sentence) = self.0.and_then(|answer| answer.recv_timeout(PATIENCE).ok()) {
+            talk.has_warned(sentence);
+        }
+    }
+}
+
+impl Question {
+    /// Says the sentence, and returns it. A repository whose git directory cannot be written gets none: there git cannot add the
+    /// lock either.
+    fn answer(self) -> Option<String> {
+        let patterns = Patterns::around(&self.dir, &[&self.name], &self.tree).ok()?;
+        if patterns.ignore(&self.dir.join(&self.name)) || !self.stamp.renew() {
+            return None;
+        }
+        let sentence = Advice { dir: &self.dir, name: &self.name, cwd: &self.cwd }.sentence();
+        self.voice.warn(&sentence);
+        Some(sentence)
+    }
+}
