@@ -53,10 +53,8 @@ enum In {
 
 #[test]
 fn a_tracked_database_stops_everything() {
-    let rows: Vec<_> = NAMES
-        .iter()
-        .flat_map(|name| [In::Head, In::Index, In::Changed].map(|place| (*name, place)))
-        .collect();
+    let mut rows: Vec<_> = NAMES.iter().map(|name| (*name, In::Head)).collect();
+    rows.extend([("beads.db", In::Index), ("beads.db", In::Changed), ("notes.jsonl", In::Changed)]);
     each(
         &rows,
         |row| format!("{row:?}"),
