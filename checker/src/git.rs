@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::duration::shown;
 use crate::error::words;
@@ -76,7 +79,8 @@ fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
     match hear(&mut child, patience) {
         Ok(answer) => answer.judged(path),
         Err(why) => {
-            let _ = child.kill();
+            // With what it has started: its group is its own.
+            let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
             // One that hangs in a file system ends when that answers; it is not waited for.
             let _ = thread::Builder::new().spawn(move || child.wait());
             Tracked::Unknown(why)
@@ -105,7 +109,7 @@ fn question(dir: &Path, path: &Path) -> Command {
         "--",
     ]);
     command.arg(spec).current_dir(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     sys::end_with_this_thread(&mut command);
     command
 }

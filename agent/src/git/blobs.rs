@@ -15,7 +15,8 @@ pub(super) fn beginnings<'a>(
     if asked.is_empty() {
         return Ok(Vec::new());
     }
-    let answer = git.call(["cat-file", "--batch"]).stdin(asked.as_bytes()).beginnings().done()?;
+    // Buffered, for else git and this would take turns, object by object.
+    let answer = git.call(["cat-file", "--batch", "--buffer"]).stdin(asked.as_bytes()).beginnings().done()?;
     let beginnings = parse(&answer.stdout);
     if beginnings.len() != asked.lines().count() {
         return Err(Stop::Refused("git cat-file has not shown every file that was asked for".to_owned()));

@@ -94,7 +94,7 @@ impl Names {
     }
 }
 
-/// Refuses where git tracks SQLite databases.
+/// Refuses where git tracks SQLite databases. With `-f`, for one that is live differs from what was staged of it.
 pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), Stop> {
     if paths.is_empty() {
         return Ok(());
@@ -106,7 +106,7 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     };
     Err(Stop::Refused(format!(
         "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: git -C {} \
-         --literal-pathspecs rm --cached -- {} && printf '\\n%s\\n' {} >>{}",
+         --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
         is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
         typed(&repository.git.dir),
         typed_all(paths),

@@ -338,6 +338,41 @@ mod tests {
         look_at(LATER, ground, &last.found, last.walks, &AtomicBool::new(false)).unwrap()
     }
 
+    /// Runs git in a directory, with nothing of its user's.
+    fn git(dir: &Path, args: &[&str]) {
+        let mut git = std::process::Command::new("git");
+        git.args(args).current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        assert!(git.status().unwrap().success(), "git {args:?}");
+    }
+
+    #[test]
+    fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(root.path()).unwrap();
+        for dir in ["a/.beads", "other/.beads"] {
+            fs::create_dir_all(top.join(dir)).unwrap();
+        }
+        git(&top, &["init", "--quiet"]);
+        let redirect = top.join("a/.beads/redirect");
+        fs::write(&redirect, "../other/.beads").unwrap();
+        let ground =
+            Ground { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
+        let first = again(&ground, Look::default());
+        assert_eq!(first.found[0].database.dir, top.join("other/.beads"));
+        git(&top, &["add", "a/.beads/redirect"]);
+        let second = again(&ground, first);
+        assert_eq!((second.found.len(), second.troubles.len()), (1, 0), "it has not changed");
+        fs::write(&redirect, "# changed\n../other/.beads").unwrap();
+        let third = again(&ground, second);
+        assert!(third.found.is_empty(), "asked again");
+        let Some(Trouble::NotServed(at, why)) = third.troubles.first() else { panic!("{third:?}") };
+        assert!(at.ends_with("a/.beads") && why.contains("/redirect is tracked by git, so "), "{why}");
+        let fourth = again(&ground, third);
+        assert_eq!((fourth.found.len(), fourth.troubles.len()), (0, 1), "said for as long as it is so");
+        git(&top, &["rm", "--quiet", "--force", "--cached", "a/.beads/redirect"]);
+        assert_eq!(again(&ground, fourth).found.len(), 1, "asked again");
+    }
+
     fn names(look: &Look, top: &Path) -> Vec<String> {
         let name = |found: &Arc<Found>| found.at.strip_prefix(top).unwrap().display().to_string();
         look.found.iter().map(name).collect()

@@ -56,7 +56,8 @@ impl On {
 }
 
 impl Hold {
-    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once.
+    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once;
+    /// one that git tracks is refused, for everybody who may push would decide what is claimed.
     pub fn on(dir: impl Into<PathBuf>) -> Self {
         Self::of(On::Database(dir.into()))
     }

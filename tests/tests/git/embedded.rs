@@ -6,15 +6,18 @@ use std::fs;
 use crate::bench::{Bench, each, is_naive, write};
 use crate::snapshot::Allowed;
 
+/// Names and texts.
+type Files = &'static [(&'static str, &'static str)];
+
 /// The files of a repository, as somebody may commit them: with a configuration that leads back to the working tree,
 /// and one that borrows what it has not got.
-const WHOLE: &[(&str, &str)] = &[
+const WHOLE: Files = &[
     ("HEAD", "ref: refs/heads/main\n"),
     ("config", "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"),
     ("objects/info/keep", "\n"),
     ("refs/heads/keep", "\n"),
 ];
-const BORROWING: &[(&str, &str)] = &[("HEAD", "ref: refs/heads/main\n"), ("commondir", "../.git\n")];
+const BORROWING: Files = &[("HEAD", "ref: refs/heads/main\n"), ("commondir", "../.git\n")];
 
 fn below<'a>(dir: &str, files: &[(&str, &'a str)]) -> Vec<(String, &'a str)> {
     files.iter().map(|(name, text)| (format!("{dir}/{name}"), *text)).collect()
@@ -29,7 +32,7 @@ fn push(bench: &Bench, files: &[(String, &str)]) {
 /// Whoever may push adds one, at once or file by file: it does not come in, and nothing else changes.
 #[test]
 fn an_embedded_repository_is_not_pulled() {
-    const ROWS: &[(&str, &[(&str, &str)], bool)] =
+    const ROWS: &[(&str, Files, bool)] =
         &[("whole", WHOLE, true), ("borrowing", BORROWING, true), ("in pieces", WHOLE, false)];
     each(
         ROWS,
