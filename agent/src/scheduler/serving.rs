@@ -51,12 +51,17 @@ impl Scheduler {
 
     /// A look below the roots has ended.
     pub(super) fn found(&mut self, news: News) {
+        if news.are_others {
+            self.serve_others(news.is_first);
+        }
+        // In the logs of those that are served now, too.
         for trouble in &news.troubles {
             log::announce(trouble.line());
         }
-        if !news.are_others {
-            return;
-        }
+    }
+
+    /// There are other databases below the roots than before.
+    fn serve_others(&mut self, is_first_look: bool) {
         let Changes { new, gone, .. } = self.serve();
         if !(new.is_empty() && gone.is_empty()
             || self.reload.is_awaited()
@@ -75,7 +80,7 @@ impl Scheduler {
         }
         for number in new {
             // A log of all has it from the start, and twice it would be another agent's.
-            if news.is_first && !is_shared {
+            if is_first_look && !is_shared {
                 log::line(number, own::started());
             }
             if let Some(entry) = self.databases.get(&number) {

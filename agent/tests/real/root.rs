@@ -118,9 +118,14 @@ fn a_redirect_that_changes_changes_what_is_served() {
     let words = format!("Not serving {}: cannot follow ", at.display());
     let said = || log_of(&other).iter().filter(|line| line.starts_with(&words)).count();
     wait_until("the word", || said() == 1);
+    let refused = format!("Not serving {}: cannot follow ", other.display());
+    let refusals = || log_of(&other).iter().filter(|line| line.starts_with(&refused)).count();
+    wait_until("a cycle that is refused", || refusals() == 1);
     let before = cycles(&other);
+    fs::write(at.join("redirect.new"), "../../other/.beads").unwrap();
+    rename(&at.join("redirect.new"), &at.join("redirect"));
     wait_until("cycles", || cycles(&other) > before + 8);
-    assert_eq!((said(), count_in(&other, &gone(&other))), (1, 0), "said once");
+    assert_eq!((said(), refusals(), count_in(&other, &gone(&other))), (1, 1, 0), "said once");
     let lines = log_of(&one).len();
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(log_of(&one).len(), lines, "it is served no longer");
