@@ -21,11 +21,12 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     snapshot.sort();
     let mut registry = Registry::with_prefix(PREFIX);
     let states = Family::<[(&'static str, &'static str); 1], Gauge>::default();
-    for state in ["waiting", "ready", "running"] {
+    for state in ["waiting", "ready", "running", "not_serving"] {
         let count = snapshot.databases.iter().filter(|seen| seen.state == state).count();
         states.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
-    registry.register("databases", "Databases that are served, by what they do", states);
+    registry.register("databases", "Databases by what they do", states);
+    snapshot.databases.retain(|seen| seen.why.is_none());
     let skipping = i64::try_from(snapshot.skipping()).unwrap_or(i64::MAX);
     let help = "Databases whose last cycle was skipped";
     registry.register("skipping_databases", help, ConstGauge::new(skipping));

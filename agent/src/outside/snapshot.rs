@@ -48,11 +48,13 @@ pub(crate) struct Last {
 }
 
 impl Snapshot {
-    /// Those that are being skipped first, the longest first of all; else in the order that they came in.
+    /// Those that are not served first, then those that are being skipped, the longest first; else in the order that they
+    /// came in.
     pub(super) fn sort(&mut self) {
         self.databases.sort_by_key(|seen| match seen.streak() {
-            Some((since, _)) => (false, Some(since)),
-            None => (true, None),
+            _ if seen.why.is_some() => (0, None),
+            Some((since, _)) => (1, Some(since)),
+            None => (2, None),
         });
     }
 
@@ -83,6 +85,8 @@ pub(super) struct Status {
     since: String,
     ending: bool,
     served: usize,
+    /// How many of those that are named are not served.
+    not_served: usize,
     skipping: usize,
     /// How many are not listed.
     left_out: usize,
@@ -132,16 +136,18 @@ impl Status {
     /// Of an agent that has started at `since`, at the moment `now`.
     pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
         snapshot.sort();
-        let served = snapshot.databases.len();
+        let all = snapshot.databases.len();
+        let not_served = snapshot.databases.iter().filter(|seen| seen.why.is_some()).count();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
             host: beadlock_checker::facts::hostname().map(|name| name.to_string()),
             since: shown(since),
             ending: snapshot.is_ending,
-            served,
+            served: all - not_served,
+            not_served,
             skipping: snapshot.skipping(),
-            left_out: served.saturating_sub(LISTED),
+            left_out: all.saturating_sub(LISTED),
             databases: snapshot.databases.iter().take(LISTED).map(|seen| Row::of(seen, now)).collect(),
         }
     }

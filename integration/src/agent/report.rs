@@ -25,6 +25,8 @@ pub struct Report {
     #[serde(default)]
     ending: bool,
     served: u64,
+    #[serde(default)]
+    not_served: u64,
     skipping: u64,
     #[serde(default)]
     left_out: u64,
@@ -35,6 +37,9 @@ pub struct Report {
 struct Database {
     dir: String,
     state: String,
+    /// Why it is not served.
+    #[serde(default)]
+    why: Option<String>,
     last: Option<Last>,
     streak: Option<Streak>,
     lock: Option<Lock>,
@@ -72,8 +77,12 @@ impl Report {
     pub fn text(&self, talk: &Talk) -> String {
         let host = self.host.as_deref().unwrap_or("unknown");
         let ending = if self.ending { ", ending" } else { "" };
+        let not_served = match self.not_served {
+            0 => String::new(),
+            count => format!(", {count} not served"),
+        };
         let mut text = format!(
-            "beadlock-agent {}, PID {}, host {}, since {}{ending}: {} databases, {} skipping\n",
+            "beadlock-agent {}, PID {}, host {}, since {}{ending}: {} databases, {} skipping{not_served}\n",
             escaped(&self.version),
             self.pid,
             escaped(host),
@@ -88,7 +97,7 @@ impl Report {
         let (left, right) = (Side::Left, Side::Right);
         let columns = [
             (left, WIDEST),
-            (left, 8),
+            (left, 11),
             (left, 8),
             (left, 20),
             (right, 9),
@@ -102,6 +111,15 @@ impl Report {
         text.push_str(&table.text(0));
         if self.left_out > 0 {
             text.push_str(&format!("and {} more\n", self.left_out));
+        }
+        for database in &self.databases {
+            if let Some(why) = &database.why {
+                text.push_str(&format!(
+                    "{} is not served: {}\n",
+                    escaped_path(Path::new(&database.dir)),
+                    escaped(why)
+                ));
+            }
         }
         if self.skipping > 0 {
             talk.say("who holds a lock, and what to do: beadlock status DIR");
