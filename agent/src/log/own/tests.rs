@@ -2,6 +2,7 @@ use super::*;
 use crate::command::End;
 use crate::database::Streak;
 use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
+use beadlock_checker::database::Environment;
 use beadlock_checker::dialect::beads;
 use beadlock_checker::runner::Ended;
 use beadlock_checker::{Proceed, Removed, Watched};
@@ -59,6 +60,8 @@ fn all() -> Vec<Line> {
     let path = Path::new("/x");
     lines.extend([reloaded([3, 1, 1, 0], &["audit file"]), not_reloaded("x"), found(path), gone(path)]);
     lines.push(others_gone(2));
+    let database = Database::named(root.path(), &Environment::default()).unwrap();
+    lines.push(redirected(&database, path));
     lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
     lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
     lines
