@@ -50,6 +50,7 @@ mod place;
 pub mod process;
 mod read;
 pub mod runner;
+pub mod shell;
 pub mod sys;
 pub mod take;
 pub mod target;

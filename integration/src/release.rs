@@ -1,6 +1,6 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (DESIGN 8).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::tower;
 use crate::trail::Trail;
-use crate::words::{millis, quoted};
+use crate::words::{Part, millis, to_type};
 
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
@@ -127,10 +127,9 @@ fn release(
             ));
         } else {
             talk.say(&format!(
-                "{} is still held by the outer claim; to end that: beadlock release {} --id {}",
+                "{} is still held by the outer claim; to end that: {}",
                 target.given,
-                target.typed(),
-                quoted(OsStr::new(outer))
+                to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())])
             ));
         }
         return Ok(answer(false, None));
@@ -157,15 +156,17 @@ fn release(
                     escaped(record.hostname())
                 )
             });
-            let (path, id, typed) = (escaped_path(&target.path()), escaped(&id), target.typed());
+            let (path, id) = (escaped_path(&target.path()), escaped(&id));
+            let look = to_type("beadlock status {}", &[target.part()]);
             let message = format!(
-                "{not_ours}{path} is {whose} now and was not touched: the claim {id} was lost; who and why: beadlock status {typed}"
+                "{not_ours}{path} is {whose} now and was not touched: the claim {id} was lost; who and why: {look}"
             );
             return Err(Error::new(Code::LockLost, message).detailed(format!("lock_file={path}")));
         }
         Adopted::Unreadable(why) => {
-            let (path, typed) = (escaped_path(&target.path()), target.typed());
-            let message = format!("{path} was not touched: {why}; look at it: beadlock status {typed}");
+            let path = escaped_path(&target.path());
+            let look = to_type("beadlock status {}", &[target.part()]);
+            let message = format!("{path} was not touched: {why}; look at it: {look}");
             return Err(Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={path}")));
         }
     };

@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::is_own_name;
+use beadlock_checker::shell::{Part, to_type};
 
 use super::repository::Repository;
-use super::{Order, Stop, typed, typed_all};
+use super::{Order, Stop, typed_all};
 use crate::watch::is_own_file;
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
@@ -63,11 +64,12 @@ impl Names {
             return Ok(());
         }
         Err(Stop::Refused(format!(
-            "{} tracked by git, and a pull would delete a live lock or damage an open database; type: git -C {} rm \
-             --cached -- {}",
+            "{} tracked by git, and a pull would delete a live lock or damage an open database; type: {}",
             is_or_are(&repository.shown_all(tracked.iter().copied()), tracked.len()),
-            typed(&repository.git.dir),
-            typed_all(&tracked)
+            to_type(
+                "git -C {} rm --cached -- {}",
+                &[Part::Path(&repository.git.dir), typed_all(&tracked)]
+            )
         )))
     }
 }

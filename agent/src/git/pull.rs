@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use beadlock_checker::shell::to_type;
+
 use super::changes::unmerged;
 use super::commit::short;
 use super::hooks;
@@ -88,11 +90,10 @@ fn refuse_tracked(
         return Ok(());
     }
     Err(Stop::Refused(format!(
-        "{} has {}, and a pull would put it over what is live here; where that was committed, type: git rm --cached -- \
-         {}",
+        "{} has {}, and a pull would put it over what is live here; where that was committed, type: {}",
         upstream.name(),
         repository.shown_all(tracked.iter().map(Vec::as_slice)),
-        typed_all(&tracked)
+        to_type("git rm --cached -- {}", &[typed_all(&tracked)])
     )))
 }
 

@@ -13,7 +13,8 @@ use beadlock_checker::address::Address;
 use beadlock_checker::audit;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::{Decision, Reason, Skip};
 
 use super::line::{Event, Level, Line};
@@ -125,12 +126,12 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
         format!(" since {since} by PID {pid} on {host}")
     });
     let words = format!(
-        "Still skipping after {}: {}{} ({}); beadlock status {} says what to do",
+        "Still skipping after {}: {}{} ({}); {} says what to do",
         shown(took),
         why.unwrap_or(&words),
         witness.unwrap_or_default(),
         decision.reason(),
-        quoted_path(dir),
+        to_type("beadlock status {}", &[Part::Path(dir)]),
     );
     about(decision, said(Event::StillSkipping, Level::Warn, words))
 }

@@ -302,10 +302,10 @@ fn tell(
 }
 
 /// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would break
-/// it is `$'…'`, which the older shells do not know.
+/// it has other quotes ([`quoted`]).
 fn assigned(word: &OsStr) -> Vec<u8> {
     let (bytes, shown) = (word.as_bytes(), quoted(word));
-    if !shown.starts_with('$') || bytes.iter().any(u8::is_ascii_control) {
+    if !shown.starts_with(['$', '"']) || bytes.iter().any(u8::is_ascii_control) {
         return shown.into_bytes();
     }
     let inner = bytes.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&br"'\''"[..]);

@@ -29,7 +29,7 @@ use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 use crate::witnesses::{Witnesses, kind_words};
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -282,8 +282,9 @@ impl Breaking<'_> {
         let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
+            let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
             self.talk
-                .warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: ps -fp {pid}"));
+                .warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
         }
         let now = look_again(self.target);
         if let Some(holder) = words::holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {

@@ -19,6 +19,7 @@ use super::event::Watcher;
 use super::wait::Deadline;
 use crate::failure::{Code, Error};
 use crate::target::Found;
+use crate::words::to_type;
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
@@ -129,9 +130,8 @@ impl Loss {
         let (name, age, path) = (&target.given, shown(age), target.path());
         let cause = self.cause(&path, id, kept);
         let message = format!(
-            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then \
-             beadlock status {}",
-            target.typed()
+            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {}",
+            to_type("beadlock status {}", &[target.part()])
         );
         Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(&path)))
     }

@@ -21,6 +21,7 @@ use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::target::Found;
 use crate::{next, words};
+use crate::words::to_type;
 
 /// For how long a lock that cannot be understood is looked at again: a writer may be at it.
 const UNREADABLE_FOR: Duration = Duration::from_secs(2);
@@ -184,10 +185,10 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     };
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
-    let (for_long, typed) = (shown(age), target.typed());
+    let (for_long, status) = (shown(age), to_type("beadlock status {}", &[target.part()]));
     let message = match target.has_cycles() {
         true => {
-            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: beadlock status {typed}")
+            format!("{path} is held by {holder} for {for_long}; {wait}; who and why: {status}")
         }
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()),
@@ -206,7 +207,7 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
                 format!(
                     "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion \
                      (--wait DUR), or take it with --force-lock once it is stale ({}s without a heartbeat); who and why: \
-                     beadlock status {typed}",
+                     {status}",
                     record.created_at, record.ttl_seconds
                 )
             }
@@ -225,15 +226,16 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
 fn stale(target: &Found, skip: &Skip) -> Error {
-    let (path, typed) = (escaped_path(&target.path()), target.typed());
+    let (path, status) =
+        (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
     let Skip::Stale { record, age, .. } = skip else {
         return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
     };
     let answer = record.as_tower().map(|record| Answer::stale(record, *age));
     let (holder, age) = (escaped(record.holder()), age.as_secs());
     let message = format!(
-        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: beadlock \
-         status {typed}"
+        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: \
+         {status}"
     );
     let detail = format!(
         "lock_file={path} holder_pid={} holder_age_ms={}",
@@ -262,7 +264,7 @@ fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
     let shown = escaped_path(&target.path());
     let (code, next) = match reason {
         Reason::RemovalFailed => {
-            (Code::LockStale, format!("see to that, then: beadlock check {}", target.typed()))
+            (Code::LockStale, format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])))
         }
         _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
     };

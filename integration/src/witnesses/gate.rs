@@ -1,12 +1,13 @@
 //! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use beadlock_checker::process::Stat;
 use beadlock_checker::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// Who has a gate and who waits for it, as far as `/proc` shows.
 #[derive(Debug)]
@@ -30,8 +31,7 @@ impl Orphaned<'_> {
         let leads = |pid: i32| Stat::read(pid).is_some_and(|stat| stat.pgrp == pid);
         let word =
             |work: &GateHolder| if leads(work.pid) { format!("-{}", work.pid) } else { work.pid.to_string() };
-        let words: Vec<String> = self.work.iter().map(word).collect();
-        format!("kill -- {}", words.join(" "))
+        to_type("kill -- {}", &[Part::Words(self.work.iter().map(word).map(OsString::from).collect())])
     }
 }
 
