@@ -7,6 +7,7 @@ mod config;
 #[cfg(test)]
 mod daemon;
 #[cfg(test)]
+mod half_sent;
 mod hang;
 #[cfg(test)]
 mod log;
