@@ -46,6 +46,7 @@ pub mod guardian;
 mod look;
 mod namespace;
 mod on_disk;
+pub mod outputs;
 mod place;
 pub mod process;
 mod read;

@@ -45,6 +45,7 @@ mod list;
 mod log;
 pub mod memory;
 mod next;
+mod outputs;
 pub mod program;
 mod release;
 mod retry;

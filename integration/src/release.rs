@@ -21,6 +21,7 @@ use crate::environment::Environment;
 use crate::exit::End;
 use crate::failure::{Code, Error};
 use crate::file::{self, FileTarget};
+use crate::outputs::{self, Output};
 use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::tower;
@@ -137,6 +138,7 @@ fn release(
     // The document's words.
     let not_ours = if target.has_age() { "We don't hold the lock. " } else { "" };
     let audit = settings::audit(typed.audit.as_deref(), environment);
+    outputs::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
     let found = if target.is_nowhere() { Adopted::Gone } else { find(&target, &id, environment, PATIENCE)? };
     let held = match found {
         Adopted::Held(held) => held,
@@ -173,7 +175,7 @@ fn release(
     let holder = held.record().holder().to_owned();
     // What is not written down is said; the lock must not stay for that.
     let trail = if is_named {
-        Trail::of_named(audit.as_deref(), &id, &target, request, talk)
+        Trail::of_named(audit.as_deref(), &id, &target, request, talk)?
     } else {
         Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
             talk.warn(&error.to_string());

@@ -31,6 +31,8 @@ mod log;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod run;
