@@ -14,3 +14,4 @@ mod rows;
 mod seed_document;
 mod seen_from_outside;
 mod snippets;
+mod strangers;

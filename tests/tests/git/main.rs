@@ -18,6 +18,7 @@ mod places;
 mod progress;
 mod pushing;
 mod repositories;
+mod secrets;
 mod snapshot;
 mod tracked;
 mod unreachable;
