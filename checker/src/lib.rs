@@ -45,6 +45,7 @@ mod gates;
 pub mod guardian;
 mod look;
 mod namespace;
+pub mod obstacle;
 mod on_disk;
 pub mod outputs;
 mod place;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use beadlock_checker::closed;
 use beadlock_checker::dialect::Dialect;
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{FileKind, Reason};
 
 use crate::situation::{Here, Inside, Situation};
@@ -147,6 +148,17 @@ impl<'a> Next<'a> {
             Situation::NotAFile(_) | Situation::TooLarge => {
                 (of_lock("ls -ld {}"), format!("when nobody needs it: {malformed}"))
             }
+            Situation::NotOpened(Obstacle::Descriptors) => (
+                format!("ulimit -n \"$(ulimit -Hn)\"; {}", of_target("beadlock status {}")),
+                "this process may open too few files".to_owned(),
+            ),
+            Situation::NotOpened(Obstacle::FileTable) => {
+                (again, "this machine has too many open files: fs.file-max".to_owned())
+            }
+            Situation::NotOpened(Obstacle::Lease) => (
+                again,
+                "a process has it under a write lease; to see those that have leases: grep LEASE /proc/locks".to_owned(),
+            ),
             Situation::Unread => match closed::directory_above(&witnesses.target.path()) {
                 Some(why) => (of_lock("namei -l {}"), why),
                 None => (of_lock("ls -ld {}"), "as a user who may read it: beadlock status".to_owned()),

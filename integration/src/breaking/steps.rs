@@ -7,14 +7,16 @@ use beadlock_checker::audit::Event;
 use beadlock_checker::dialect::beads::StartedAt;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Verdict, facts, look, process};
+use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Reason, Verdict, facts, look, process};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};
 use super::{Typed, ask};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
+use crate::claim::patience::not_seen;
 use crate::claim::signals::Signals;
 use crate::claim::wait::Deadline;
 use crate::claim::{gate, nested};
@@ -106,6 +108,10 @@ pub fn run(
             ground.still(&target)?;
             return Ok(nothing(target, look.clone(), talk));
         }
+        // What was not seen may be alive, however it is chosen.
+        if let Some(obstacle) = hindered(look) {
+            return Err(not_seen(&target, obstacle, &look.detail).into());
+        }
         let chosen = match choice.take() {
             Some(choice) => choice,
             None => breaking.ask(look, &mut attending)?,
@@ -149,6 +155,12 @@ pub fn run(
         }
     }
     Err(breaking.being_changed().into())
+}
+
+/// Why the lock could not be opened, although nothing is known to be wrong with it.
+fn hindered(look: &Look) -> Option<Obstacle> {
+    let is_unread = look.verdict == Verdict::Unreadable(Reason::Unreadable);
+    is_unread.then(|| Obstacle::of(&look.detail)).flatten()
 }
 
 fn licence(typed: &Typed) -> Licence {

@@ -11,6 +11,7 @@ use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{Look, Options, Reason, Skip, Verdict, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
@@ -25,6 +26,8 @@ use crate::words::to_type;
 
 /// For how long a lock that cannot be understood is looked at again: a writer may be at it.
 const UNREADABLE_FOR: Duration = Duration::from_secs(2);
+/// When to come back where the lock file could not be opened for the moment.
+const RETRY: Duration = Duration::from_secs(5);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
 /// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing tells when that
@@ -260,8 +263,18 @@ fn being_changed(path: &Path, drain: Duration) -> Error {
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
 }
 
+/// Nothing is known to be wrong with the lock: it was not seen.
+pub(crate) fn not_seen(target: &Found, obstacle: Obstacle, detail: &str) -> Error {
+    let shown = escaped_path(&target.path());
+    let message = format!("{shown} was not touched: {detail}; {}", obstacle.advice());
+    Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={shown}")).retry_after(RETRY)
+}
+
 fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
     let shown = escaped_path(&target.path());
+    if let Some(obstacle) = Obstacle::of(detail).filter(|_| reason == Reason::Unreadable) {
+        return not_seen(target, obstacle, detail);
+    }
     let (code, next) = match reason {
         Reason::RemovalFailed => {
             (Code::LockStale, format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])))

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use beadlock_checker::escape::is_harmless;
+use beadlock_checker::obstacle::Obstacle;
 
 use super::agents::Run;
 use super::answer::Around;
@@ -107,11 +108,20 @@ impl Advice<'_> {
         if why.starts_with("failed to remove stale lock") {
             return vec![self.beadlock("beadlock check {} --explain", "tries again, and says what stops it")];
         }
+        let status = self.beadlock("beadlock status {}", "what is wrong with it");
+        if is_obstacle(why) {
+            return vec![status];
+        }
         vec![
-            self.beadlock("beadlock status {}", "what is wrong with it"),
+            status,
             self.beadlock("beadlock break {} --malformed", "when nobody needs it; keeps a copy"),
         ]
     }
+}
+
+/// The lock file was not read, and may be alive. An older daemon has other words for it.
+fn is_obstacle(why: &str) -> bool {
+    why.contains("too many open files") || Obstacle::of(why).is_some()
 }
 
 /// Shows a process.

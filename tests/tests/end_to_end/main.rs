@@ -4,6 +4,7 @@
 mod crashes;
 mod drain;
 mod exit_codes;
+mod hindered;
 mod hold_and_check;
 mod log_report;
 mod namespaces;
