@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
@@ -209,6 +209,16 @@ pub(crate) fn others_gone(count: usize) -> Line {
 /// There is a database, and it has no cycles.
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
     said(Event::NotServing, Level::Warn, format_args!("Not serving {}: {why}", escaped_path(dir)))
+}
+
+/// The one run of `--once` has found no database to serve.
+pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
+    let roots: Vec<String> = roots.iter().map(|root| escaped_path(root)).collect();
+    let words = format_args!(
+        "Not serving anything: no database to serve was found below {}; name another --root, or --db DIR",
+        roots.join(", ")
+    );
+    said(Event::NotServing, Level::Error, words)
 }
 
 /// A root, or a directory below one, cannot be read.
