@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::thread;
 
 use beadlock_checker::database::{Database, Directories, Environment, NoDatabase, Suggest};
-use beadlock_checker::escape::{escaped, quoted_path};
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::redirect;
+use beadlock_checker::shell::{Part, to_type};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::beside;
@@ -240,9 +241,10 @@ impl Awaited {
 pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
     match mounts.on_the_way(path) {
         Some(mount) => {
-            let (kind, point) = (escaped(&mount.kind), quoted_path(&mount.point));
+            let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
+            let detach = to_type("umount -l {}", &[Part::Path(&mount.point)]);
             format!(
-                "the file system {kind} at {point} does not answer; look at its server, or type: umount -l {point}"
+                "the file system {kind} at {point} does not answer; look at its server, or type: {detach}"
             )
         }
         None => "a file system that it leads to does not answer; look at its redirect and links".to_owned(),

@@ -14,7 +14,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use beadlock_checker::database::Database;
-use beadlock_checker::escape::{escaped, quoted_path};
+use beadlock_checker::escape::escaped;
+use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::trust::{Doubt, Sticky, Trusted};
 use beadlock_checker::{Error, OpenDirectory, system_words};
 use nix::errno::Errno;
@@ -153,13 +154,13 @@ impl Refusal {
                     Some(gid) if !everybody => self::group(gid),
                     _ => "everybody".to_owned(),
                 };
-                let bits = match (group, everybody) {
-                    (Some(_), true) => "go-w",
-                    (Some(_), false) => "g-w",
-                    (None, _) => "o-w",
+                let chmod = match (group, everybody) {
+                    (Some(_), true) => "chmod go-w {}",
+                    (Some(_), false) => "chmod g-w {}",
+                    (None, _) => "chmod o-w {}",
                 };
                 let fault = format!("{writers} may write to {} (mode {mode:04o})", shown(dir));
-                (fault, Some(format!("type: chmod {bits} {}", quoted_path(dir))))
+                (fault, Some(format!("type: {}", to_type(chmod, &[Part::Path(dir)]))))
             }
         };
         let remedy = remedy.as_deref().unwrap_or("run it as that user");

@@ -11,7 +11,8 @@ use std::time::Duration;
 use beadlock_checker::address::Address;
 use beadlock_checker::database::{Directories, NoDatabase};
 use beadlock_checker::mounts::Mounts;
-use beadlock_checker::{Options, system_words};
+use beadlock_checker::outputs::Taken;
+use beadlock_checker::{Options, Place, system_words};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::beside;
@@ -147,10 +148,14 @@ impl Settings {
         for root in roots.iter().filter(|root| !known.contains(root)) {
             is_directory(root).map_err(|what| file.wrong_root(root, 1, what))?;
         }
-        let may_become_several = !roots.is_empty() || typed.config.is_some();
-        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let Databases { named, awaited, arrivals } =
             Databases::of(typed, &file, (owners, directories), !roots.is_empty())?;
+        let audit = agent.audit.clone().or_else(|| typed.audit_of_all.clone());
+        for (option, path) in [("audit", &audit), ("log-file", &agent.log_file)] {
+            refuse_lock(option, path.as_deref(), &named)?;
+        }
+        let may_become_several = !roots.is_empty() || typed.config.is_some();
+        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             named,
             awaited,
@@ -161,13 +166,24 @@ impl Settings {
             spreads: typed.spreads,
             jobs: agent.jobs.unwrap_or_else(processors),
             log: log::Settings { may_become_several, ..agent.log() },
-            audit: agent.audit.or_else(|| typed.audit_of_all.clone()),
+            audit,
             listen,
             listen_anywhere,
             allow_foreign_owner,
             directories,
         })
     }
+}
+
+/// A trail or a log that is one of the locks would make it malformed.
+fn refuse_lock(option: &str, file: Option<&Path>, named: &[Named]) -> Result<(), Failure> {
+    let locks: Vec<PathBuf> =
+        named.iter().map(|named| Place::beads(named.database.dir.as_path()).path()).collect();
+    let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
+    let refused = file.and_then(|file| Some((file, Taken::of(file, &locks)?)));
+    refused.map_or(Ok(()), |(file, taken)| {
+        Err(Failure::new(2, format!("{option}: {} {}", shown(file), taken.words())))
+    })
 }
 
 /// Where to listen, when nobody else hears it or that is what is wanted.

@@ -1,12 +1,13 @@
 //! Where an agent is asked how it fares: a TCP address or a Unix socket, as `--listen` and `status --agent` take it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::escape::escaped_path;
+use crate::shell::Part;
 
 /// The most bytes of a socket's path that the kernel takes.
 const LONGEST: usize = 107;
@@ -61,6 +62,18 @@ impl Address {
             0..=LONGEST => Ok(Self::Unix(path)),
             _ => Err(format!("{} is too long for a socket: at most {LONGEST} bytes", escaped_path(&path))),
         }
+    }
+
+    /// The word that names it in a command.
+    pub fn part(&self) -> Part<'static> {
+        Part::Words(vec![match self {
+            Self::Tcp(address) => address.to_string().into(),
+            Self::Unix(path) => {
+                let mut word = OsString::from("unix:");
+                word.push(path);
+                word
+            }
+        }])
     }
 
     /// Nobody on another machine reaches it.

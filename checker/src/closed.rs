@@ -8,7 +8,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
-use crate::escape::{escaped_path, quoted_path};
+use crate::escape::escaped_path;
+use crate::shell::{Part, to_type};
 
 /// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none of
 /// them does.
@@ -20,8 +21,6 @@ pub fn directory_above(path: &Path) -> Option<String> {
     let dir = above.into_iter().find(|dir| !may_search(dir))?;
     let mode = fs::metadata(dir).map(|meta| format!(" (mode {:04o})", meta.permissions().mode() & 0o7777));
     let (shown, mode) = (escaped_path(dir), mode.unwrap_or_default());
-    let typed = quoted_path(dir);
-    Some(format!(
-        "this user may not search the directory {shown}{mode}; its owner may allow it: chmod a+x {typed}"
-    ))
+    let command = to_type("chmod a+x {}", &[Part::Path(dir)]);
+    Some(format!("this user may not search the directory {shown}{mode}; its owner may allow it: {command}"))
 }

@@ -12,6 +12,7 @@ use crate::error::words;
 use crate::escape::escaped_path;
 use crate::read::{self, Sight};
 use crate::redirect::Lead;
+use crate::shell::{Part, to_type};
 use crate::target::Target;
 
 mod likeness;
@@ -344,7 +345,7 @@ fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(
     if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
         return Ok(());
     }
-    let (shown, meant) = (escaped_path(path), escaped_path(&path.join(BEADS)));
+    let (shown, meant) = (escaped_path(path), to_type("{}", &[Part::Path(&path.join(BEADS))]));
     Err(NoDatabase::usage(format!("{shown} is not a beads database; did you mean {meant}?")))
 }
 

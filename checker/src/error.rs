@@ -69,10 +69,12 @@ impl std::error::Error for Error {
     }
 }
 
-/// The system's own words for an error, without Rust's `(os error N)`.
+/// The system's own words for an error, without Rust's `(os error N)`; of too many open files which limit it is.
 pub fn words(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(errno) => Errno::from_raw(errno).desc().to_lowercase(),
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EMFILE) => "too many open files (ulimit -n)".to_owned(),
+        Some(Errno::ENFILE) => "too many open files on this machine (fs.file-max)".to_owned(),
+        Some(errno) => errno.desc().to_lowercase(),
         None => error.to_string(),
     }
 }

@@ -1,8 +1,7 @@
-//! Names that come out of files are untrusted: what a line may show of them (DESIGN 8), and how they are typed.
+//! Names that come out of files are untrusted: what a line may show of them (DESIGN 8). How they are typed is
+//! [`shell`](crate::shell).
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Characters of an untrusted name that a line shows.
@@ -63,57 +62,9 @@ pub fn is_harmless(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
-/// A word that means nothing but itself to any shell, and is not empty.
-pub(crate) fn is_plain(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte))
-}
-
-/// A word that a shell reads back as it is, byte by byte; what could not be seen, or would move the cursor, as
-/// `$'…'`.
-pub fn quoted(word: &OsStr) -> String {
-    match word.to_str() {
-        Some(text) if is_plain(text) => text.to_owned(),
-        Some(text) if text.chars().all(is_harmless) => format!("'{}'", text.replace('\'', r"'\''")),
-        _ => {
-            // Only ASCII stands for itself: its neighbours may be cut out of a longer character.
-            let shown = |byte: &u8| match *byte {
-                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
-                byte @ b' '..=b'~' => char::from(byte).to_string(),
-                byte => format!("\\{byte:03o}"),
-            };
-            format!("$'{}'", word.as_bytes().iter().map(shown).collect::<String>())
-        }
-    }
-}
-
-/// A path that is no option, and that a shell reads back as it is.
-pub fn quoted_path(path: &Path) -> String {
-    let is_dashed = path.as_os_str().as_bytes().first() == Some(&b'-');
-    quoted(if is_dashed { Path::new(".").join(path) } else { path.to_owned() }.as_os_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_to_be_typed_survives_a_shell() {
-        for (word, shell) in
-            [("make", "make"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$(x)", "'$(x)'")]
-        {
-            assert_eq!(quoted(OsStr::new(word)), shell);
-        }
-        for (word, shell) in [
-            (&b"a\nb"[..], r"$'a\012b'"),
-            (b"it's\xff1\\", r"$'it\'s\3771\\'"),
-            ("\u{202e}x".as_bytes(), r"$'\342\200\256x'"),
-            ("schön".as_bytes(), "'schön'"),
-        ] {
-            assert_eq!(quoted(OsStr::from_bytes(word)), shell);
-        }
-        assert_eq!(quoted_path(Path::new("-x/.beads")), "./-x/.beads");
-        assert_eq!(quoted_path(Path::new("-\n")), r"$'./-\012'");
-    }
 
     #[test]
     fn forges_no_line_and_moves_no_cursor() {

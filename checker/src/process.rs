@@ -81,14 +81,24 @@ pub(crate) fn pids() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say. Untrusted.
+/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say, or is another namespace's:
+/// there the name would be a stranger's. Untrusted.
 pub fn command_line(pid: i32) -> Option<String> {
+    if !proc_is_ours() {
+        return None;
+    }
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
     if !line.is_empty() {
         return Some(line);
     }
-    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
+    name(pid)
+}
+
+/// The process's name; `None` as for [`command_line`]. Untrusted.
+pub fn name(pid: i32) -> Option<String> {
+    let name = || fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    Some(proc_is_ours().then(name)??.trim_end().to_owned())
 }
 
 /// True when `/proc` is of this PID namespace, so that what it says of a PID is about that PID.
@@ -110,7 +120,7 @@ pub fn is_forked_copy(pid: i32, of: i32) -> bool {
         let start = Stat::read(pid)?.start_stack;
         (start > 1).then_some((start, fs::read_link(format!("/proc/{pid}/exe")).ok()?))
     };
-    stack(pid).is_some_and(|mine| stack(of) == Some(mine))
+    proc_is_ours() && stack(pid).is_some_and(|mine| stack(of) == Some(mine))
 }
 
 /// This process lives in the PID namespace that the kernel has started with.
@@ -123,6 +133,9 @@ pub fn is_initial_namespace() -> bool {
 /// The process is a zombie and none of its threads lives: one whose main thread has ended is shown as a zombie while
 /// the others work on. `None`: unknown.
 pub fn is_dead_zombie(pid: i32) -> Option<bool> {
+    if !proc_is_ours() {
+        return None;
+    }
     if !Stat::read(pid)?.is_zombie() {
         return Some(false);
     }

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::database::{Database, NoDatabase, REDIRECT};
-use crate::escape::{escaped_path, quoted_path};
+use crate::escape::escaped_path;
 use crate::git::{Tracked, tracks};
+use crate::shell::{Part, to_type};
 
 /// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
 /// git need not be asked again.
@@ -91,9 +92,8 @@ fn refuse(what: What, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
                 What::Redirect => "is tracked by git",
             };
             Err(NoDatabase::io(format!(
-                "{shown} {is_tracked}, so everybody who may push decides where it leads; type: git -C {} rm --cached -- {}",
-                quoted_path(dir),
-                quoted_path(path)
+                "{shown} {is_tracked}, so everybody who may push decides where it leads; type: {}",
+                to_type("git -C {} rm --cached -- {}", &[Part::Path(dir), Part::Path(path)])
             )))
         }
         Tracked::Unknown(why) => Err(NoDatabase::io(format!(

@@ -9,6 +9,7 @@ use crate::database::NoDatabase;
 use crate::dialect::tower::LockName;
 use crate::escape::{escaped, escaped_path};
 use crate::place::{Names, Place};
+use crate::shell::{Part, to_type};
 
 /// A parsed target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +56,10 @@ impl Target {
                 return name.map(Self::Tower).map_err(wrong);
             }
             _ => {
-                let (scheme, path) = (escaped(&scheme), escaped_path(Path::new(text)));
+                let here = Path::new(".").join(text);
+                let (scheme, path) = (escaped(&scheme), to_type("{}", &[Part::Path(&here)]));
                 return Err(NoDatabase::usage(format!(
-                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH); a path with a colon is written ./{path}"
+                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH); a path with a colon is written {path}"
                 )));
             }
         };

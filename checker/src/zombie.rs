@@ -7,9 +7,10 @@ use std::fmt;
 use std::fs;
 
 use crate::dialect::{Record, beads};
-use crate::escape::{escaped, is_plain};
+use crate::escape::escaped;
 use crate::facts::Facts;
 use crate::process::Stat;
+use crate::shell::is_plain_word;
 use crate::verdict::{Reason, Verdict};
 
 /// A process that has ended and is still there. `Display` is the whole sentence; the parent's name in it is escaped.
@@ -50,7 +51,7 @@ impl Zombie {
     /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
     pub fn in_plain_text(mut self) -> Self {
         if let Some(parent) = &mut self.parent {
-            parent.name.take_if(|name| !is_plain(name));
+            parent.name.take_if(|name| !is_plain_word(name));
         }
         self
     }

@@ -188,7 +188,7 @@ impl Checked {
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
         let now = look(&self.target.place, &Options { limits: self.limits, ..Options::default() });
-        next::to_type(&self.witnesses(&now))
+        next::next(&self.witnesses(&now))
     }
 
     fn witnesses<'a>(&'a self, look: &'a Look) -> Witnesses<'a> {

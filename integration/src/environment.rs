@@ -80,8 +80,10 @@ impl Environment {
 /// of environment variables that nobody unquotes. Anything else is as it is.
 pub(crate) fn unquoted(value: &OsStr) -> OsString {
     let bytes = value.as_bytes();
+    let printed = || bytes.strip_prefix(b"\"$(printf '")?.strip_suffix(b"')\"").and_then(unprinted);
     let word = match bytes.strip_prefix(b"$'") {
         Some(rest) => rest.strip_suffix(b"'").and_then(unescaped),
+        None if bytes.starts_with(b"\"") => printed(),
         None => bytes.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'")).and_then(unquoted_plainly),
     };
     word.map_or_else(|| value.to_owned(), OsString::from_vec)
@@ -120,6 +122,14 @@ fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
         rest = tail;
     }
     Some(word)
+}
+
+/// What is between the quotes of `"$(printf '…')"`: the same, and `%%` for a per cent sign.
+fn unprinted(rest: &[u8]) -> Option<Vec<u8>> {
+    let doubled = rest.iter().filter(|byte| **byte == b'%').count();
+    let format = String::from_utf8(rest.to_vec()).ok()?;
+    let single = format.replace("%%", r"\045");
+    (doubled % 2 == 0 && !single.contains('%')).then(|| unescaped(single.as_bytes())).flatten()
 }
 
 /// A boolean of the contract: 1, 0, true, false, yes, no.

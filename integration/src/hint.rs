@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::words::quoted;
+use crate::words::{Part, to_type};
 
 /// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold`, a `cycle` or
 /// an `update` whose command is not behind `--`.
@@ -34,8 +34,8 @@ pub fn missing_dashes(words: &[OsString]) -> Option<String> {
     if command.first().is_none_or(is_option) || command.iter().any(|word| word == "--") {
         return None;
     }
-    let typed = |words: Vec<&OsString>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    Some(format!("did you mean: beadlock {} -- {}", typed(ours), typed(command.iter().collect())))
+    let parts = [Part::Words(ours.into_iter().cloned().collect()), Part::Words(command.to_vec())];
+    Some(format!("did you mean: {}", to_type("beadlock {} -- {}", &parts)))
 }
 
 /// The options of `command` at the front of `words`, with their values, and the rest.

@@ -29,6 +29,7 @@ use crate::failure::Error;
 use crate::file::{self, FileTarget};
 use crate::ignored::Reminder;
 use crate::memory;
+use crate::outputs::{self, Output};
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
 use crate::tower;
@@ -39,9 +40,11 @@ use crate::trail::Trail;
 /// Runs the command under the lock, and says how the program is to end.
 pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request: &Request) -> End {
     let own = typed.claim.replaced();
-    let (report_file, raw) = (typed.claim.report.clone(), typed.claim.raw);
+    let (mut report_file, raw) = (typed.claim.report.clone(), typed.claim.raw);
     let mut report = Report::default();
-    let stopped = match Hold::resolve(&typed, environment) {
+    let refused = outputs::refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
+        .inspect_err(|_| report_file = None);
+    let stopped = match refused.and_then(|()| Hold::resolve(&typed, environment)) {
         Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
         Err(error) => Err(error.into()),
     };
@@ -99,6 +102,7 @@ fn hold(
     };
     let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
     report.target = Some((target.name(), target.path()));
+    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let Hold { claim: settings, on_loss, kill_after } = settings;
     let (wait, drain) = settings.patience(target.default_wait());
     let holder = match (&named, &memory) {
@@ -116,7 +120,7 @@ fn hold(
     let id = outer.clone().unwrap_or_else(new_id);
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk),
+        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
         None => Trail::open(audit, Some(&holder), &target, request, talk)?,
     };
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;

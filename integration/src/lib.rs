@@ -47,6 +47,7 @@ mod log;
 pub mod memory;
 mod next;
 mod no_lock;
+mod outputs;
 pub mod program;
 mod release;
 mod retry;

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::failure::{Code, Error};
 use crate::situation::LIMIT;
 use crate::target::Found;
-use crate::words::quoted;
+use crate::words::{quoted, to_type};
 
 /// What cannot be understood there is nobody's lock.
 pub fn is_it(look: &Look, target: &Found) -> bool {
@@ -31,15 +31,21 @@ pub fn words(target: &Found) -> String {
 }
 
 /// The targets that may have been meant, ready for a shell: the file's own lock, and a lock file beside it.
-pub fn meant(target: &Found) -> (String, String) {
+fn meant(target: &Found) -> (String, String) {
+    let [file, lock] = meant_names(target).map(|name| quoted(&name));
+    (file, lock)
+}
+
+/// The same as they are: the file's own lock, and a lock file beside it.
+pub fn meant_names(target: &Found) -> [OsString; 2] {
     let path = target.path_of_lock().unwrap_or(Path::new(""));
     let named = |scheme: &str, tail: &str| {
         let mut name = OsString::from(scheme);
         name.push(path);
         name.push(tail);
-        quoted(&name)
+        name
     };
-    (named("file:", ""), named("lock:", ".lock"))
+    [named("file:", ""), named("lock:", ".lock")]
 }
 
 /// Why an empty file is there.
@@ -51,9 +57,9 @@ pub fn error(look: &Look, target: &Found) -> Option<Error> {
     let message = match look.content {
         _ if is_it(look, target) => words(target),
         Some(Content::Empty) => format!(
-            "{} is empty: {WHY_EMPTY}. If nobody uses it: beadlock break {} --malformed",
+            "{} is empty: {WHY_EMPTY}. If nobody uses it: {}",
             escaped_path(path),
-            target.typed()
+            to_type("beadlock break {} --malformed", &[target.part()])
         ),
         _ => return None,
     };

@@ -1,6 +1,6 @@
 //! `beadlock release`: ends a claim that `acquire` has made; only one's own (DESIGN 8).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,12 @@ use crate::environment::Environment;
 use crate::exit::End;
 use crate::failure::{Code, Error};
 use crate::file::{self, FileTarget};
+use crate::outputs::{self, Output};
 use crate::settings::{self, Common};
 use crate::target::Found;
 use crate::tower;
 use crate::trail::Trail;
-use crate::words::{millis, quoted};
+use crate::words::{Part, millis, to_type};
 
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
@@ -127,10 +128,9 @@ fn release(
             ));
         } else {
             talk.say(&format!(
-                "{} is still held by the outer claim; to end that: beadlock release {} --id {}",
+                "{} is still held by the outer claim; to end that: {}",
                 target.given,
-                target.typed(),
-                quoted(OsStr::new(outer))
+                to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())])
             ));
         }
         return Ok(answer(false, None));
@@ -138,6 +138,7 @@ fn release(
     // The document's words.
     let not_ours = if target.has_age() { "We don't hold the lock. " } else { "" };
     let audit = settings::audit(typed.audit.as_deref(), environment);
+    outputs::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
     let found = if target.is_nowhere() { Adopted::Gone } else { find(&target, &id, environment, PATIENCE)? };
     let held = match found {
         Adopted::Held(held) => held,
@@ -157,22 +158,24 @@ fn release(
                     escaped(record.hostname())
                 )
             });
-            let (path, id, typed) = (escaped_path(&target.path()), escaped(&id), target.typed());
+            let (path, id) = (escaped_path(&target.path()), escaped(&id));
+            let look = to_type("beadlock status {}", &[target.part()]);
             let message = format!(
-                "{not_ours}{path} is {whose} now and was not touched: the claim {id} was lost; who and why: beadlock status {typed}"
+                "{not_ours}{path} is {whose} now and was not touched: the claim {id} was lost; who and why: {look}"
             );
             return Err(Error::new(Code::LockLost, message).detailed(format!("lock_file={path}")));
         }
         Adopted::Unreadable(why) => {
-            let (path, typed) = (escaped_path(&target.path()), target.typed());
-            let message = format!("{path} was not touched: {why}; look at it: beadlock status {typed}");
+            let path = escaped_path(&target.path());
+            let look = to_type("beadlock status {}", &[target.part()]);
+            let message = format!("{path} was not touched: {why}; look at it: {look}");
             return Err(Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={path}")));
         }
     };
     let holder = held.record().holder().to_owned();
     // What is not written down is said; the lock must not stay for that.
     let trail = if is_named {
-        Trail::of_named(audit.as_deref(), &id, &target, request, talk)
+        Trail::of_named(audit.as_deref(), &id, &target, request, talk)?
     } else {
         Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
             talk.warn(&error.to_string());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::{Record, StartedAt, beads, memory};
 use beadlock_checker::facts::{Facts, Liveness};
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
 
 /// For how long somebody may be in the middle of writing a lock file (DESIGN 7, "Waiting").
@@ -97,6 +98,8 @@ pub enum Situation {
     TooLarge,
     /// A regular file that the system does not let us read.
     Unread,
+    /// One that could not be opened just now.
+    NotOpened(Obstacle),
 }
 
 /// What became of a process of this machine that the rule does not ask for.
@@ -180,7 +183,7 @@ impl Situation {
             Self::Data => "not_a_lock",
             Self::NotAFile(_) => "not_a_file",
             Self::TooLarge => "too_large",
-            Self::Unread => "unread",
+            Self::Unread | Self::NotOpened(_) => "unread",
         }
     }
 }
@@ -213,7 +216,7 @@ fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
         (Reason::Invalid, _) => Situation::Invalid,
         (_, Some(on_disk)) if on_disk.kind != FileKind::File => Situation::NotAFile(on_disk.kind),
         (_, Some(on_disk)) if on_disk.size > LIMIT => Situation::TooLarge,
-        _ => Situation::Unread,
+        _ => Obstacle::of(&look.detail).map_or(Situation::Unread, Situation::NotOpened),
     }
 }
 

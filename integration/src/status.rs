@@ -163,7 +163,7 @@ impl Seen {
             "record": record.and_then(|record| serde_json::to_value(record).ok()),
             "age_ms": age,
             "witnesses": witnesses.json(),
-            "next": next::to_type(witnesses),
+            "next": next::next(witnesses),
         })
     }
 
@@ -237,7 +237,7 @@ impl Seen {
     pub fn below(&self, witnesses: &Witnesses<'_>) -> String {
         let mut lines = witnesses.lines();
         lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
-        lines.push(format!("next: {}", next::to_type(witnesses)));
+        lines.push(format!("next: {}", next::next(witnesses)));
         lines.iter().map(|line| format!("  {line}\n")).collect()
     }
 }

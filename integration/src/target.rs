@@ -21,7 +21,7 @@ use crate::failure::{Code, Error};
 use crate::memory;
 use crate::talk::Talk;
 use crate::tower::{self, dir};
-use crate::words::{quoted, quoted_path};
+use crate::words::{Part, to_type};
 
 mod accepted;
 
@@ -279,19 +279,28 @@ impl Found {
         prefixed(scheme, &path)
     }
 
-    /// As it is to be typed.
-    pub fn typed(&self) -> String {
+    /// The word, or words, that name it in a command.
+    pub fn part(&self) -> Part<'static> {
         match self.kind {
-            Kind::Beads => quoted_path(&self.typed),
-            Kind::Lock => quoted(&prefixed("lock:", &self.typed)),
-            Kind::Memory => quoted(&prefixed("memory:", &self.typed)),
-            Kind::Tower if self.typed.as_os_str().is_empty() => self.given.clone(),
+            Kind::Beads => Part::of_path(&self.typed),
+            Kind::Lock => Part::Words(vec![prefixed("lock:", &self.typed)]),
+            Kind::Memory => Part::Words(vec![prefixed("memory:", &self.typed)]),
+            Kind::Tower if self.typed.as_os_str().is_empty() => {
+                Part::Words(vec![OsString::from(&self.given)])
+            }
             Kind::Tower => {
-                let dir = quoted_path(&self.typed);
-                let glue = if dir.starts_with('-') { "=" } else { " " };
-                format!("--lock-dir{glue}{dir} {}", self.given)
+                let dir = Path::new(".").join(&self.typed);
+                let is_dashed = self.typed.as_os_str().as_bytes().starts_with(b"-");
+                let dir = if is_dashed { dir } else { self.typed.clone() };
+                Part::Words(vec!["--lock-dir".into(), dir.into(), self.given.clone().into()])
             }
         }
+    }
+
+    /// As it is to be typed.
+    #[cfg(test)]
+    fn typed(&self) -> String {
+        to_type("{}", &[self.part()])
     }
 }
 
@@ -300,7 +309,8 @@ impl Found {
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
     let is_ours = ["beads:", "lock:", "memory:", "file:"].iter().any(|scheme| {
         let quoted = text.as_bytes();
-        let inner = quoted.strip_prefix(b"$'").or_else(|| quoted.strip_prefix(b"'"));
+        let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
+        let inner = quotes.iter().find_map(|quote| quoted.strip_prefix(*quote));
         inner.is_some_and(|inner| inner.starts_with(scheme.as_bytes()))
     });
     if is_ours { unquoted(text).into() } else { text.into() }
@@ -330,11 +340,10 @@ pub fn of_a_process(found: Found) -> Result<Found, Error> {
     match found.kind {
         Kind::Beads | Kind::Lock => Ok(found),
         Kind::Tower | Kind::Memory => {
-            let (given, typed) = (&found.given, found.typed());
+            let (given, hold) = (&found.given, to_type("beadlock hold {} -- CMD", &[found.part()]));
             let own = if found.kind == Kind::Memory { ", or use what is for it in `memory`" } else { "" };
             Err(Error::usage(format!(
-                "{given} is kept up while it is held, which this kind of lock is not; run a command under it: beadlock hold {typed} \
-                 -- CMD{own}"
+                "{given} is kept up while it is held, which this kind of lock is not; run a command under it: {hold}{own}"
             )))
         }
     }
@@ -386,7 +395,7 @@ mod tests {
         assert_eq!(again.place, lock.place);
         for odd in ["a b", "it's", "a\nb"] {
             let lock = Found::of_lock(Path::new(odd), &dir).unwrap();
-            let typed = quoted(lock.exported());
+            let typed = crate::words::quoted(lock.exported());
             assert!(typed.contains('\''), "{typed}");
             let again = Found::resolve(Some(OsStr::new(&typed)), &Environment::default()).unwrap();
             assert_eq!(again.place, lock.place, "{typed}");

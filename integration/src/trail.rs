@@ -16,6 +16,7 @@ use crate::claim::loss::Loss;
 use crate::envelope::Request;
 use crate::failure::{Code, Error};
 use crate::file::FileTarget;
+use crate::outputs::{self, Output};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::tower;
@@ -45,7 +46,7 @@ impl<'a> Trail<'a> {
     /// Opens `file` before anything is done, in the name of `holder`.
     ///
     /// # Errors
-    /// Exit 1: nothing is claimed without the trail that was asked for.
+    /// Exit 1: nothing is claimed without the trail that was asked for. Exit 2 for a lock file.
     pub fn open(
         file: Option<&Path>,
         holder: Option<&str>,
@@ -53,6 +54,7 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
+        outputs::refuse(Output::Audit, file, &[&target.path()])?;
         Self::ours(file, holder, (target.name(), target.path()), request, talk)
     }
 
@@ -66,6 +68,7 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
+        outputs::refuse(Output::Audit, file, &[target.lock(), target.file()])?;
         Self::ours(file, None, (target.given(), target.lock().to_owned()), request, talk)
     }
 
@@ -92,18 +95,22 @@ impl<'a> Trail<'a> {
 
     /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that cannot be
     /// opened is warned of, and stops nothing.
+    ///
+    /// # Errors
+    /// Exit 2 for a lock file.
     pub fn of_named(
         file: Option<&Path>,
         request_id: &str,
         target: &Found,
         request: &'a Request,
         talk: &'a Talk,
-    ) -> Self {
+    ) -> Result<Self, Error> {
+        outputs::refuse(Output::Audit, file, &[&target.path()])?;
         let default = || tower::audit::default_file(target.dir());
         let file = file.map_or_else(default, Path::to_owned);
         let name = target.lock_name().map(|name| name.to_string()).unwrap_or_default();
         let audit = tower::audit::Audit::open(&file, request_id, &name, &target.path(), talk);
-        Self { lines: Lines::Tower(audit), request, talk, name: target.name(), path: target.path() }
+        Ok(Self { lines: Lines::Tower(audit), request, talk, name: target.name(), path: target.path() })
     }
 
     /// Who is told what else there is to say.

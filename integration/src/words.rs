@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::Record;
 use beadlock_checker::escape::escaped;
-pub use beadlock_checker::escape::{quoted, quoted_path};
 use beadlock_checker::facts::Liveness;
+pub use beadlock_checker::shell::{Part, quoted, to_type};
 use beadlock_checker::{Gate, GateHolder, Look, Removed, facts, process, system_words};
 use nix::errno::Errno;
 

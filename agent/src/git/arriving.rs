@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::REDIRECT;
 
+use beadlock_checker::shell::to_type;
+
 use super::entries::{self, Entry};
 use super::names::Names;
 use super::repository::Repository;
@@ -23,12 +25,12 @@ pub(super) fn refuse(
     way: &Move,
 ) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, &way.from, &way.to)?;
-    let refused = |paths: &[&[u8]], what: &str, command: &str| {
+    let refused = |paths: &[&[u8]], what: &str, command: &'static str| {
         Err(Stop::Refused(format!(
-            "{} has {}{what}; where that was committed, type: {command} -- {}",
+            "{} has {}{what}; where that was committed, type: {}",
             upstream.name(),
             repository.shown_all(paths.iter().copied()),
-            typed_all(paths)
+            to_type(command, &[typed_all(paths)])
         )))
     };
     let (redirects, live): (Vec<&[u8]>, Vec<&[u8]>) = entries
@@ -37,16 +39,16 @@ pub(super) fn refuse(
         .map(|entry| entry.path.as_slice())
         .partition(|path| Path::new(OsStr::from_bytes(path)).iter().any(|part| part == REDIRECT));
     if !live.is_empty() {
-        return refused(&live, ", and a pull would put it over what is live here", "git rm --cached");
+        return refused(&live, ", and a pull would put it over what is live here", "git rm --cached -- {}");
     }
     if !redirects.is_empty() {
         let what = ", and everybody who may push would decide where a database is";
-        return refused(&redirects, what, "git rm --cached");
+        return refused(&redirects, what, "git rm --cached -- {}");
     }
     let in_the_place = in_the_place(repository, &entries);
     if !in_the_place.is_empty() {
         let what = ", a submodule or a link that a pull would put in the place of files of a database";
-        return refused(&in_the_place, what, "git rm --cached");
+        return refused(&in_the_place, what, "git rm --cached -- {}");
     }
     for dir in dirs_that_change(repository, &entries) {
         let parts = embedded_after(repository, &dir, &way.to)?;
@@ -57,14 +59,14 @@ pub(super) fn refuse(
                 ", and git would take {} for a repository",
                 repository.shown(dir.as_os_str().as_bytes())
             );
-            return refused(&paths, &what, "git rm --cached -r");
+            return refused(&paths, &what, "git rm --cached -r -- {}");
         }
     }
     let databases =
         databases(repository, entries.iter().filter(|entry| repository.has_anywhere(&entry.path)))?;
     if !databases.is_empty() {
         let what = ", and a pull would replace an SQLite database that may be open here";
-        return refused(&databases, what, "git --literal-pathspecs rm --cached");
+        return refused(&databases, what, "git --literal-pathspecs rm --cached -- {}");
     }
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use beadlock_checker::escape::escaped_path;
+use beadlock_checker::shell::{Part, to_type};
 
-use super::{Stop, typed};
+use super::Stop;
 
 /// The names by which git knows a repository: always the first, and either the next two or the last.
 pub(super) const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
@@ -33,9 +34,8 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
         let aside = database.parent().unwrap_or(database).join("beads.git");
         return Err(Stop::Refused(format!(
             "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; sync \
-             that one with --exec, or move it away; type: mv {} {}",
-            typed(&database.join(".git")),
-            typed(&aside)
+             that one with --exec, or move it away; type: {}",
+            to_type("mv {} {}", &[Part::Path(&database.join(".git")), Part::Path(&aside)])
         )));
     }
     let parts = parts(|name| is_in(database, name));
@@ -43,10 +43,9 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Refused(format!(
-        "{shown} has the files of a git repository in it ({}), and git started there would use that one; type: mv {} {}",
+        "{shown} has the files of a git repository in it ({}), and git started there would use that one; type: {}",
         parts.join(", "),
-        typed(&database.join("HEAD")),
-        typed(&database.join("HEAD.aside"))
+        to_type("mv {} {}", &[Part::Path(&database.join("HEAD")), Part::Path(&database.join("HEAD.aside"))])
     )))
 }
 

@@ -34,6 +34,7 @@ mod push;
 mod replay;
 mod repository;
 mod resume;
+mod secrets;
 mod sqlite;
 pub(crate) mod told;
 mod travel;
@@ -48,7 +49,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::escape::{escaped_path, quoted_path};
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::{Place, runner, system_words};
 
 use self::names::Names;
@@ -281,7 +283,8 @@ fn lock_came(repository: &Repository) -> Result<(), Stop> {
 
 /// What only a person can do.
 fn by_hand(repository: &Repository, why: &str) -> Stop {
-    Stop::Nothing(format!("Not pulling: {why}; type: git -C {} pull", typed(&repository.git.dir)))
+    let command = to_type("git -C {} pull", &[Part::Path(&repository.git.dir)]);
+    Stop::Nothing(format!("Not pulling: {why}; type: {command}"))
 }
 
 /// `1 file`, `2 files`.
@@ -292,16 +295,9 @@ fn counted(count: impl TryInto<u64>, what: &str) -> String {
     }
 }
 
-/// A path as it is typed.
-fn typed(path: &Path) -> String {
-    quoted_path(path)
-}
-
 /// The first paths, as they are typed: what is left over is named when these are done.
-fn typed_all(paths: &[impl AsRef<[u8]>]) -> String {
-    let typed = |path: &[u8]| typed(Path::new(OsStr::from_bytes(path)));
-    let paths: Vec<_> = paths.iter().take(8).map(|path| typed(path.as_ref())).collect();
-    paths.join(" ")
+fn typed_all(paths: &[impl AsRef<[u8]>]) -> Part<'_> {
+    Part::Paths(paths.iter().take(8).map(|path| Path::new(OsStr::from_bytes(path.as_ref()))).collect())
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::{REDIRECT, is_own_name};
+use beadlock_checker::shell::{Part, to_type};
 
 use super::repository::Repository;
-use super::{Order, Stop, sqlite, typed, typed_all};
+use super::{Order, Stop, sqlite, typed_all};
 use crate::watch::is_own_file;
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
@@ -82,10 +83,9 @@ impl Names {
             (true, true) => return Ok(()),
         };
         Err(Stop::Refused(format!(
-            "{} tracked by git, and {why}; type: git -C {} rm --cached -- {}",
+            "{} tracked by git, and {why}; type: {}",
             is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
-            typed(&repository.git.dir),
-            typed_all(&paths)
+            to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
         )))
     }
 
@@ -104,14 +104,15 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
         let path = Path::new(OsStr::from_bytes(path));
         sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
     };
+    let (lines, ignore) =
+        (paths.iter().map(line).collect::<Vec<_>>(), repository.database.join(".gitignore"));
+    let parts =
+        [Part::Path(&repository.git.dir), typed_all(paths), typed_all(&lines), Part::Path(ignore.as_path())];
+    let command =
+        to_type("git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}", &parts);
     Err(Stop::Refused(format!(
-        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: git -C {} \
-         --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: {command}",
         is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
-        typed(&repository.git.dir),
-        typed_all(paths),
-        typed_all(&paths.iter().map(line).collect::<Vec<_>>()),
-        typed(&repository.database.join(".gitignore"))
     )))
 }
 

@@ -1,9 +1,11 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. A conflict is found before anything has changed.
 
+use beadlock_checker::shell::{Part, to_type};
+
 use super::program::{Git, nul_separated};
 use super::repository::Repository;
-use super::{Stop, by_hand, typed};
+use super::{Stop, by_hand};
 
 /// A commit as git stores it.
 struct Commit {
@@ -45,8 +47,8 @@ pub(super) fn replay(
             Merged::Conflict(paths) => {
                 let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
                 return Err(Stop::Refused(format!(
-                    "conflict with {name} in {paths}; nothing was changed; type: git -C {} pull --rebase",
-                    typed(&git.dir)
+                    "conflict with {name} in {paths}; nothing was changed; type: {}",
+                    to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)])
                 )));
             }
         };

@@ -9,13 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
+use beadlock_checker::shell::{Part, to_type};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::changes::unmerged;
 use super::program::Git;
-use super::{Order, Stop, embedded, typed};
+use super::{Order, Stop, embedded};
 
 /// A repository with a branch that can be committed to.
 #[derive(Debug)]
@@ -144,17 +145,20 @@ impl Repository {
 
     /// The branch that is checked out.
     pub(super) fn head(&self) -> Result<Head, Stop> {
-        let top = typed(&self.git.dir);
+        let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
             return Err(Stop::Refused(format!(
-                "HEAD is detached in {top}, so a commit would be on no branch; type: git -C {top} switch BRANCH"
+                "HEAD is detached in {top}, so a commit would be on no branch; type: {}",
+                to_type("git -C {} switch BRANCH", &[dir])
             )));
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
             Some(commit) => Ok(Head { branch, commit }),
             None => Err(Stop::Refused(format!(
-                "the branch {branch} in {top} has no commit yet; make the first one: git -C {top} commit"
+                "the branch {} in {top} has no commit yet; make the first one: {}",
+                escaped(&branch),
+                to_type("git -C {} commit", &[dir])
             ))),
         }
     }
@@ -163,7 +167,11 @@ impl Repository {
     pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
         let now = self.head()?;
         if now.branch != branch {
-            let why = format!("somebody has switched from {branch} to {} meanwhile", now.branch);
+            let why = format!(
+                "somebody has switched from {} to {} meanwhile",
+                escaped(branch),
+                escaped(&now.branch)
+            );
             // Who does so is in the middle of something: the other branch has its turn in the next cycle.
             return Err(Stop::Refused(why));
         }
@@ -173,7 +181,7 @@ impl Repository {
     /// Refuses when it is another branch now, or the branch has another commit.
     pub(super) fn check_at(&self, branch: &str, commit: &str) -> Result<(), Stop> {
         if self.head_of(branch)?.commit != commit {
-            return Err(Stop::Moved(format!("somebody else has moved {branch} meanwhile")));
+            return Err(Stop::Moved(format!("somebody else has moved {} meanwhile", escaped(branch))));
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::shell::{Part, to_type};
+
 use super::changes::Changes;
 use super::commit::{move_branch, short};
 use super::index::{self, IndexLock};
@@ -18,7 +20,7 @@ use super::neighbours;
 use super::repository::Repository;
 use super::turn::{Move, Turn};
 use super::word::{Word, say};
-use super::{Stop, lock_came, typed, typed_all};
+use super::{Stop, lock_came, typed_all};
 
 /// git writes a file in pieces of whole pages: it is cut off at the end of one.
 const PAGE: usize = 4096;
@@ -200,12 +202,13 @@ fn judge(now: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Now {
 
 fn unknown(repository: &Repository, way: &Move, states: &[(Vec<u8>, Now)]) -> Stop {
     let paths: Vec<_> = states.iter().filter(|(_, now)| *now == Now::Unknown).map(|(path, _)| path).collect();
-    let (from, to, top) = (short(&way.from), short(&way.to), typed(&repository.git.dir));
+    let (from, to) = (short(&way.from), short(&way.to));
+    let parts = [Part::Path(&repository.git.dir), Part::Word(OsStr::new(to)), typed_all(&paths)];
     Stop::Refused(format!(
         "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}; keep what it is now elsewhere, \
-         then type: git -C {top} checkout {to} -- {}",
+         then type: {}",
         repository.shown_all(paths.iter().map(|path| path.as_slice())),
-        typed_all(&paths)
+        to_type("git -C {} checkout {} -- {}", &parts)
     ))
 }
 

@@ -1,8 +1,12 @@
 //! The branch of a remote that this one follows.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
+
+use beadlock_checker::escape::escaped;
+use beadlock_checker::shell::{Part, to_type};
 
 use super::Stop;
 use super::program::Git;
@@ -50,8 +54,9 @@ impl Upstream {
                 "Only committing: there is no remote; type: git remote add origin URL".to_owned(),
             )),
             _ => Err(Stop::Nothing(format!(
-                "Only committing: the branch {0} has no upstream; type: git push -u REMOTE {0}",
-                head.branch
+                "Only committing: the branch {} has no upstream; type: {}",
+                escaped(&head.branch),
+                to_type("git push -u REMOTE {}", &[Part::Word(refspec(&head.branch).as_ref())])
             ))),
         }
     }
@@ -103,6 +108,14 @@ impl Upstream {
             None => (count(head)?, 0),
         };
         Ok(Distance { upstream, ahead, behind })
+    }
+}
+
+/// The branch as an argument of `git push`: one that would be an option or a forced push has its full name.
+fn refspec(branch: &str) -> Cow<'_, OsStr> {
+    match branch.starts_with(['-', '+']) {
+        true => Cow::Owned(format!("refs/heads/{branch}").into()),
+        false => Cow::Borrowed(OsStr::new(branch)),
     }
 }
 

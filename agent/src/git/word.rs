@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::secrets::masked;
 use crate::log::Event;
 
 /// One thing that happened, with the text for the log.
@@ -52,16 +53,19 @@ pub(crate) const BEGINNINGS: [(Event, &str); 12] = [
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
 const LONGEST: usize = 1000;
 
-/// Says it: long output in pieces, other long words cut. An agent that is gone does not hear it; the sync comes to its
+/// Says it: long output in pieces, other long words cut, the secrets in URLs masked. An agent that is gone does not hear it; the sync comes to its
 /// end all the same.
 pub(super) fn say(word: &Word) {
-    let cut = |text: &str| match text.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
+    let cut = |text: &str| {
+        let text = masked(text);
+        match text.char_indices().nth(LONGEST) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text.into_owned(),
+        }
     };
     match word {
         Word::Output(text) => {
-            let characters: Vec<char> = text.chars().collect();
+            let characters: Vec<char> = masked(text).chars().collect();
             for piece in characters.chunks(LONGEST) {
                 put(&Word::Output(piece.iter().collect()));
             }

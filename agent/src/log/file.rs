@@ -112,6 +112,7 @@ impl LogFile {
             if let Ok(named) = lstat(&self.path)
                 && inode(&named) == open.inode
             {
+                must_have_one_name(named.st_nlink)?;
                 return Ok(u64::try_from(named.st_size).unwrap_or(0));
             }
         }
@@ -125,6 +126,7 @@ impl LogFile {
         if !meta.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
+        must_have_one_name(meta.nlink())?;
         let inode = (meta.dev(), meta.ino());
         let is_as_it_was = meta.len() == 0 || self.left == Some((inode, meta.len()));
         // Another descriptor for a moment: who may only write it writes without looking.
@@ -155,6 +157,15 @@ impl LogFile {
 fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// A second name may be that of another user's file, which would be written and emptied as a log. Without a name the file
+/// was removed just now.
+pub(super) fn must_have_one_name(links: u64) -> io::Result<()> {
+    match links {
+        0 | 1 => Ok(()),
+        links => Err(io::Error::other(format!("it has {links} hard links"))),
+    }
 }
 
 /// The last line of a file of this size has no end.

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
@@ -14,7 +14,8 @@ use beadlock_checker::audit;
 use beadlock_checker::database::Database;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::{Decision, Reason, Skip, Zombie};
 
 use super::line::{Event, Level, Line};
@@ -128,12 +129,12 @@ pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) ->
         format!(" since {since} by PID {pid} on {host}")
     });
     let words = format!(
-        "Still skipping after {}: {}{} ({}); beadlock status {} says what to do",
+        "Still skipping after {}: {}{} ({}); {} says what to do",
         shown(took),
         why.unwrap_or(&words),
         witness.unwrap_or_default(),
         decision.reason(),
-        quoted_path(dir),
+        to_type("beadlock status {}", &[Part::Path(dir)]),
     );
     about(decision, said(Event::StillSkipping, Level::Warn, words))
 }
@@ -218,6 +219,16 @@ pub(crate) fn others_gone(count: usize) -> Line {
 /// There is a database, and it has no cycles.
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
     said(Event::NotServing, Level::Warn, format_args!("Not serving {}: {why}", escaped_path(dir)))
+}
+
+/// The one run of `--once` has found no database to serve.
+pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
+    let roots: Vec<String> = roots.iter().map(|root| escaped_path(root)).collect();
+    let words = format_args!(
+        "Not serving anything: no database to serve was found below {}; name another --root, or --db DIR",
+        roots.join(", ")
+    );
+    said(Event::NotServing, Level::Error, words)
 }
 
 /// A root, or a directory below one, cannot be read.

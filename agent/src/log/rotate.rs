@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use beadlock_checker::sys::{Flock, flock};
 use nix::fcntl::{AtFlags, renameat};
 use nix::sys::stat::{fstat, fstatat};
 
-use super::file::inode;
+use super::file::{inode, must_have_one_name};
 
 /// How long another agent may take to move a file aside.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -88,7 +89,7 @@ impl Full<'_> {
         }
         match self.make_room() {
             // Unless somebody has moved it after all, without the flock.
-            Err(error) if self.is_still() => Err(Stuck { error, not_emptied: self.file.set_len(0).err() }),
+            Err(error) if self.is_still() => Err(Stuck { error, not_emptied: self.empty().err() }),
             _ => Ok(()),
         }
     }
@@ -108,13 +109,19 @@ impl Full<'_> {
     /// Moves every file one number up, the last one out.
     fn make_room(self) -> io::Result<()> {
         if self.limits.keep == 0 {
-            return self.file.set_len(0);
+            return self.empty();
         }
         for number in (1..self.limits.keep).rev() {
             // What cannot be moved up is replaced by the next.
             let _ = self.rename(number, number + 1);
         }
         Ok(self.rename(0, 1)?)
+    }
+
+    /// Forgets all that it has, unless that is another file's too by now.
+    fn empty(self) -> io::Result<()> {
+        must_have_one_name(self.file.metadata()?.nlink())?;
+        self.file.set_len(0)
     }
 
     fn rename(self, from: u32, to: u32) -> nix::Result<()> {

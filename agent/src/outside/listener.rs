@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::system_words;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
@@ -108,7 +108,7 @@ async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
             Ok(stream) => {
                 let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
                 let who = pid.map_or_else(|| "somebody".to_owned(), |pid| format!("PID {pid}"));
-                let advice = format!("beadlock status --agent {}", escaped_path(path));
+                let advice = to_type("beadlock status --agent {}", &[Part::Path(path)]);
                 return Err(format!("{who} listens there; ask it with {advice}, or name another path"));
             }
         }

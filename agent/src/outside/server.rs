@@ -8,14 +8,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use super::crowd::{Asked, Crowd, Limits};
 use super::listener::Listener;
 use super::pages::Pages;
 
-/// How many there are at once; the others wait in the kernel.
-const CONNECTIONS: usize = 16;
+/// How many there are at once. Two hundred clients that stand still are sent away one after the other.
+const LIMITS: Limits =
+    Limits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
 
 /// What a request's head may have: bytes, and lines.
 const HEAD: (usize, usize) = (16 * 1024, 64);
@@ -31,38 +32,38 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers for ever.
 pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = Arc::clone(&room).acquire_owned().await {
+    let mut crowd = Crowd::new(LIMITS);
+    loop {
         let pages = Arc::clone(&pages);
-        let taken = match &listener {
-            Listener::Tcp(listener) => {
-                listener.accept().await.map(|(stream, _)| attend(stream, place, pages))
-            }
-            Listener::Unix(listener) => {
-                listener.accept().await.map(|(stream, _)| attend(stream, place, pages))
-            }
+        let accepted = match &listener {
+            Listener::Tcp(listener) => match listener.accept().await {
+                Ok((stream, _)) => Ok(crowd.admit(|asked| attend(stream, asked, pages)).await),
+                Err(error) => Err(error),
+            },
+            Listener::Unix(listener) => match listener.accept().await {
+                Ok((stream, _)) => Ok(crowd.admit(|asked| attend(stream, asked, pages)).await),
+                Err(error) => Err(error),
+            },
         };
-        if taken.is_err() {
+        if accepted.is_err() {
             sleep(PAUSE).await;
         }
     }
 }
 
 /// One request, beside the others. What goes wrong with it is its client's.
-fn attend(
+async fn attend(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    place: OwnedSemaphorePermit,
+    asked: Asked,
     pages: Arc<Pages>,
 ) {
-    tokio::spawn(async move {
-        let answer = service_fn(|request| {
-            let pages = Arc::clone(&pages);
-            async move { Ok::<_, Infallible>(pages.answer(&request).await) }
-        });
-        let mut http = http1::Builder::new();
-        http.keep_alive(false).max_buf_size(HEAD.0).max_headers(HEAD.1);
-        http.timer(TokioTimer::new()).header_read_timeout(ASKING);
-        let _ = timeout(ALL, http.serve_connection(TokioIo::new(stream), answer)).await;
-        drop(place);
+    let answer = service_fn(|request| {
+        asked.set();
+        let pages = Arc::clone(&pages);
+        async move { Ok::<_, Infallible>(pages.answer(&request).await) }
     });
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_buf_size(HEAD.0).max_headers(HEAD.1);
+    http.timer(TokioTimer::new()).header_read_timeout(ASKING);
+    let _ = timeout(ALL, http.serve_connection(TokioIo::new(stream), answer)).await;
 }

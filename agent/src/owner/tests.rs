@@ -102,7 +102,10 @@ fn others_may_write_neither_here_nor_above_unless_it_is_sticky_above() {
             words.starts_with(&format!("everybody may write to {} (mode 0757), and ", shown(dir))),
             "{words}"
         );
-        let typed = format!("; type: chmod o-w {}, or give --allow-foreign-owner", quoted_path(dir));
+        let typed = format!(
+            "; type: chmod o-w {}, or give --allow-foreign-owner",
+            beadlock_checker::shell::quoted_path(dir)
+        );
         assert!(words.ends_with(&typed), "{words}");
         assert_eq!(refusal.is_of_ancestor, is_above);
         assert_eq!(scene.refusal_with(dir, 0o1777).is_none(), is_above, "sticky");

@@ -160,7 +160,7 @@ impl Scheduler {
             let are_over = self.end_of_checks.is_some_and(|end| end <= Instant::now());
             let is_idle = self.working.is_empty() && (self.checks.is_idle() || are_over);
             if is_idle && (self.is_ending || is_done) {
-                return if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() };
+                return self.code_at_the_end();
             }
             let patience = self.end_of_patience();
             tokio::select! {
@@ -246,6 +246,15 @@ impl Scheduler {
         if self.settings.mode != Mode::Once {
             notify::stopping(self.working.len());
         }
+    }
+
+    /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like that.
+    fn code_at_the_end(&self) -> u8 {
+        if self.settings.mode == Mode::Once && self.next_number == 0 {
+            log::announce(own::nothing_served(&self.settings.roots));
+            return self.code_of_no_cycle();
+        }
+        if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() }
     }
 
     /// With `--once` it is not 0 when a cycle did not run.

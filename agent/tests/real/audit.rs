@@ -157,6 +157,34 @@ fn an_unfit_file_at_the_start_is_an_error_before_any_cycle() {
 }
 
 #[test]
+fn a_lock_file_is_neither_a_trail_nor_a_log() {
+    let scene = Scene::new();
+    scene.lock("ann", std::process::id());
+    let lock = read(&scene.lock_file());
+    fs::hard_link(scene.lock_file(), scene.file("hard")).unwrap();
+    symlink(".beads/.exclusive-lock", scene.file("soft")).unwrap();
+    let refused = |args: &[&str], variables: &[(&str, &str)], words: &str| {
+        let args = [args, &["--once", "--exec", "touch ran"]].concat();
+        let output = scene.agent(&args).envs(variables.iter().copied()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words) && said.contains("name another file"), "{args:?}: {said}");
+        assert_eq!((read(&scene.lock_file()), scene.log()), (lock.clone(), vec![]), "{args:?}");
+    };
+    for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"]
+    {
+        refused(&["--audit", file], &[], &format!("audit: {file} "));
+        refused(&["--log-file", file], &[], &format!("log-file: {file} "));
+        refused(&[], &[("BEADLOCK_AUDIT", file)], &format!("audit: {file} "));
+        refused(&[], &[("BEADLOCK_AGENT_AUDIT", file)], &format!("audit: {file} "));
+        let text = format!("audit = '{file}'\n[[database]]\ndir = '.beads'\n");
+        scene.write("conf.toml", &text);
+        refused(&["--config", "conf.toml"], &[], &format!("/{file} "));
+    }
+    assert!(!scene.file("ran").exists() && !scene.dir.join(".exclusive-lock.aside").exists());
+}
+
+#[test]
 fn a_file_that_becomes_unfit_is_said_in_the_log_once_and_stops_nothing() {
     let scene = Scene::new();
     let (file, victim) = (scene.file("audit.jsonl"), scene.file("victim"));

@@ -9,6 +9,8 @@ mod daemon;
 #[cfg(test)]
 mod directory;
 #[cfg(test)]
+mod half_sent;
+#[cfg(test)]
 mod hang;
 #[cfg(test)]
 mod log;

@@ -196,6 +196,22 @@ fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
 }
 
 #[test]
+fn a_log_with_a_second_name_is_said_once_and_not_written() {
+    let scene = Scene::new();
+    let victim = scene.file("victim");
+    fs::write(&victim, "mine").unwrap();
+    fs::hard_link(&victim, scene.dir.join("daemon.log")).unwrap();
+    let (code, stderr) = scene.once(&["--exec", "touch ran"]);
+    assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
+    assert!(stderr.contains(".beads/daemon.log: it has 2 hard links; cycles go on without it"), "{stderr}");
+    assert!(scene.file("ran").exists());
+    assert_eq!(read(&victim), "mine");
+    let (code, stderr) = scene.once(&["--exec", "touch ran", "--log-file", "victim"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("victim cannot be written: it has 2 hard links; name a"), "{stderr}");
+}
+
+#[test]
 fn bad_targets_and_bad_lines_say_what_to_type() {
     let scene = Scene::new();
     fs::write(scene.file("plain"), "").unwrap();

@@ -171,6 +171,43 @@ fn a_signal_looks_at_once() {
     assert_eq!(agent.stop(), Some(0));
 }
 
+/// A wrong root looks like a job that is done.
+#[test]
+fn one_run_that_serves_nothing_fails_and_says_so() {
+    let scene = Scene::new();
+    fs::create_dir(scene.file("empty")).unwrap();
+    let words = format!(
+        "Not serving anything: no database to serve was found below {}; name",
+        scene.file("empty").display()
+    );
+    let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran"]);
+    assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
+    let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran", "--log-file", "all.log"]);
+    assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
+    assert!(read(&scene.file("all.log")).contains(&words));
+    let (code, stderr) = scene.once(&["--root", "empty", "--root", ".beads/..", "--exec", "touch ran"]);
+    assert!(code == 0 && stderr.is_empty(), "one of two: {code}: {stderr}");
+    let (code, stderr) = scene.once(&["--root", "empty", "--db", ".beads", "--exec", "true"]);
+    assert!(code == 0 && stderr.is_empty(), "one that is named: {code}: {stderr}");
+    // A database that is claimed is served, and answers for itself.
+    scene.lock("ann", std::process::id());
+    assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 4);
+}
+
+/// All that is there belongs to somebody else.
+#[test]
+fn one_run_that_may_serve_nothing_fails_too() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let foreign = scene.database("foreign");
+    std::os::unix::fs::chown(&foreign, Some(54_321), None).unwrap();
+    let (code, stderr) = scene.once(&["--root", "foreign", "--exec", "touch ran"]);
+    assert!(code == 1 && stderr.contains("Not serving anything: "), "{code}: {stderr}");
+    assert!(!scene.file("ran").exists() && !scene.file("foreign/ran").exists());
+}
+
 #[test]
 fn one_run_alone_finds_them_all() {
     let scene = Scene::new();
@@ -178,8 +215,6 @@ fn one_run_alone_finds_them_all() {
     assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 0);
     assert!(dirs.iter().all(|dir| cycles(dir) == 1));
     assert_eq!(scene.once(&["--root", ".git-none", "--exec", "true"]).0, 1);
-    fs::create_dir(scene.file("empty")).unwrap();
-    assert_eq!(scene.once(&["--root", "empty", "--exec", "true"]).0, 0);
     // A mistake in one of them is that one's alone.
     fs::write(dirs[7].join(".exclusive-lock"), "{").unwrap();
     assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 5);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::{BEADS, Database, Environment, NoDatabase, REDIRECT, is_beads_dir};
-use crate::escape::{quoted, quoted_path};
+use crate::shell::{quoted, quoted_path};
 use crate::target::Target;
 
 /// Which directories are taken for databases.

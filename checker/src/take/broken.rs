@@ -5,6 +5,7 @@
 //! gate puts back. What is no readable file has no content to be known by: it is known by its inode, which the look
 //! keeps from being used again, and by what `lstat` says of it.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -20,9 +21,10 @@ use super::release::{LEASE_PATIENCE, PATIENCE};
 use super::rename::Moved;
 use super::{GRACE, Site, Step};
 use crate::Options;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::facts::{Depth, now};
 use crate::look::{Judged, Look, look};
+use crate::obstacle::Obstacle;
 use crate::place::Place;
 use crate::read::{self, Inode, LockFile, Sight};
 use crate::verdict::{Verdict, Watched};
@@ -219,6 +221,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::Absent if side_stays => return Ok(Round::Again),
             Sight::Absent => return Ok(Round::Done(Broken::Gone)),
             Sight::Unreadable(words) if words == read::LEASED => return Ok(Round::Again),
+            // It was not looked at, and may be alive.
+            Sight::Unreadable(words) if Obstacle::of(&words).is_some() => {
+                let path = read::join(self.path, self.names.lock());
+                return Err(Error::new("read", path, io::Error::other(words)));
+            }
             Sight::Unreadable(words) => There::Strange(words),
             Sight::File(file) => There::File(file),
         };

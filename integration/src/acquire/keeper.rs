@@ -202,7 +202,7 @@ pub fn main(args: &[OsString]) -> End {
         return failed;
     }
     let trail = match held.record() {
-        Record::Tower(_) => Ok(Trail::of_named(audit.as_deref(), id, &target, &request, &talk)),
+        Record::Tower(_) => Trail::of_named(audit.as_deref(), id, &target, &request, &talk),
         Record::Beads(_) | Record::Memory(_) => {
             Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
                 .or_else(|_| Trail::open(None, None, &target, &request, &talk))

@@ -38,6 +38,7 @@ use crate::failure::Error;
 use crate::file::{self, FileTarget};
 use crate::ignored::Reminder;
 use crate::memory;
+use crate::outputs::{self, Output};
 use crate::settings::{Claim, Common};
 use crate::talk::Talk;
 use crate::tower::dir;
@@ -87,7 +88,12 @@ impl Typed {
 pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
-    let settings = Claim::resolve(&typed.claim, typed.holder.as_ref(), environment).map_err(Stopped::from);
+    let mut report_file = typed.claim.report.as_deref();
+    let refused = outputs::refuse_report(report_file, typed.target.as_deref(), environment)
+        .inspect_err(|_| report_file = None);
+    let settings = refused
+        .and_then(|()| Claim::resolve(&typed.claim, typed.holder.as_ref(), environment))
+        .map_err(Stopped::from);
     let done =
         settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
     let (end, error) = match done {
@@ -97,7 +103,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
             (end, Some(error))
         }
     };
-    report::conclude(common, request, typed.claim.report.as_deref(), &report, error.as_ref());
+    report::conclude(common, request, report_file, &report, error.as_ref());
     if typed.claim.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
     {
@@ -146,6 +152,7 @@ fn acquire(
     };
     let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
     report.target = Some((target.name(), target.path()));
+    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
     let of_process = || settings.holder.clone().or_else(name);
@@ -162,7 +169,7 @@ fn acquire(
     let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk),
+        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
         None => Trail::open(audit, Some(&holder), &target, request, talk)?,
     };
     nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
@@ -323,10 +330,10 @@ fn tell(
 }
 
 /// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would break
-/// it is `$'…'`, which the older shells do not know.
+/// it has other quotes ([`quoted`]).
 fn assigned(word: &OsStr) -> Vec<u8> {
     let (bytes, shown) = (word.as_bytes(), quoted(word));
-    if !shown.starts_with('$') || bytes.iter().any(u8::is_ascii_control) {
+    if !shown.starts_with(['$', '"']) || bytes.iter().any(u8::is_ascii_control) {
         return shown.into_bytes();
     }
     let inner = bytes.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&br"'\''"[..]);

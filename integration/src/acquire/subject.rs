@@ -81,8 +81,7 @@ pub fn parent() -> i32 {
 
 /// What a process is called, as a holder's name.
 pub fn name(pid: i32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(command::holder_name(OsStr::new(name.trim_end())))
+    Some(command::holder_name(OsStr::new(&process::name(pid)?)))
 }
 
 fn is_shell(pid: i32) -> bool {

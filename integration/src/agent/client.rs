@@ -12,6 +12,7 @@ use beadlock_checker::escape::escaped;
 use beadlock_checker::system_words;
 
 use crate::failure::{Code, Error};
+use crate::words::to_type;
 
 /// How long it may take in all. The agent itself gives up sooner.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,8 +31,8 @@ pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
     let asking = thread::Builder::new().spawn(move || to.send(exchange(&asked, page)));
     let unreached = |why: &str| {
         let message = format!(
-            "no agent answers at {address}: {why}; start one with beadlock-agent --listen {address}, or name \
-             where it listens"
+            "no agent answers at {address}: {why}; start one with {}, or name where it listens",
+            to_type("beadlock-agent --listen {}", &[address.part()])
         );
         Error::new(Code::Io, message)
     };

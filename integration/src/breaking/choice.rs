@@ -2,6 +2,7 @@
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::take::Licence;
 use beadlock_checker::{Look, Reason, Verdict, Zombie};
 
 use super::Typed;
@@ -9,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::no_lock;
 use crate::target::Found;
-use crate::words::{self, quoted};
+use crate::words::{self, Part, to_type};
 
 /// Which lock is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,18 +68,22 @@ impl Choice {
     /// What is there is not what is meant.
     pub fn not_there(&self, look: &Look, target: &Found) -> Error {
         let (path, wanted) = (escaped_path(&target.path()), self.words());
-        let (there, typed) = (is_there(look), target.typed());
+        let there = is_there(look);
         let (code, next) = match look.verdict {
-            Verdict::Held(_) => (Code::LockHeld, format!("who and why: beadlock status {typed}")),
+            Verdict::Held(_) => {
+                let status = to_type("beadlock status {}", &[target.part()]);
+                (Code::LockHeld, format!("who and why: {status}"))
+            }
             Verdict::Unreadable(_) if no_lock::is_it(look, target) => {
                 (Code::LockUnreadable, no_lock::words(target))
             }
             Verdict::Unreadable(_) => {
-                (Code::LockUnreadable, format!("to break it: {}", command(look, target)))
+                (Code::LockUnreadable, format!("to break it: {}", command(look, target, Licence::UnlessHeld)))
             }
-            Verdict::Stale(_) | Verdict::Free => {
-                (Code::LockStale, format!("to break that one: {}", command(look, target)))
-            }
+            Verdict::Stale(_) | Verdict::Free => (
+                Code::LockStale,
+                format!("to break that one: {}", command(look, target, Licence::UnlessHeld)),
+            ),
         };
         let message = format!("{path} is not {wanted}: it {there}; it was not touched; {next}");
         let error = Error::new(code, message).detailed(format!("lock_file={path}"));
@@ -88,17 +93,18 @@ impl Choice {
 
 /// What is there may be somebody's at work.
 pub fn held(look: &Look, target: &Found) -> Error {
-    let (path, there, command) = (escaped_path(&target.path()), is_there(look), command(look, target));
+    let (path, there) = (escaped_path(&target.path()), is_there(look));
+    let command = command(look, target, Licence::EvenIfLive);
     let witness = witness(look);
-    let message = format!(
-        "{path} {there}; {witness}; it was not touched; to break it all the same: {command} --even-if-live"
-    );
+    let message =
+        format!("{path} {there}; {witness}; it was not touched; to break it all the same: {command}");
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
 }
 
 /// A question that has no answer: it has no id to be typed.
 pub fn without_id(look: &Look, target: &Found) -> Error {
-    let (path, there, command) = (escaped_path(&target.path()), is_there(look), command(look, target));
+    let (path, there, command) =
+        (escaped_path(&target.path()), is_there(look), command(look, target, Licence::UnlessHeld));
     Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
 }
 
@@ -116,15 +122,16 @@ fn is_there(look: &Look) -> String {
 }
 
 /// The command that breaks what is there.
-fn command(look: &Look, target: &Found) -> String {
-    let typed = target.typed();
-    match (look.verdict, &look.id) {
-        (Verdict::Unreadable(_), _) | (_, None) => format!("beadlock break {typed} --malformed"),
-        (_, Some(id)) => {
-            let glue = if id.starts_with('-') { "=" } else { " " };
-            format!("beadlock break {typed} --id{glue}{}", quoted(id.as_ref()))
-        }
-    }
+fn command(look: &Look, target: &Found, licence: Licence) -> String {
+    let which = match (look.verdict, &look.id) {
+        (Verdict::Unreadable(_), _) | (_, None) => Part::Words(vec!["--malformed".into()]),
+        (_, Some(id)) => Part::Value("--id", id.as_ref()),
+    };
+    let template = match licence {
+        Licence::EvenIfLive => "beadlock break {} {} --even-if-live",
+        Licence::UnlessHeld => "beadlock break {} {}",
+    };
+    to_type(template, &[target.part(), which])
 }
 
 /// Why it counts as held.

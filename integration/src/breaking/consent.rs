@@ -11,6 +11,7 @@ use crate::no_lock;
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::witnesses::kind_words;
+use crate::words::to_type;
 
 /// How much of it is shown.
 const SHOWN: usize = 200;
@@ -90,8 +91,8 @@ fn refused(look: &Look, target: &Found) -> Error {
         false => format!("{path} is not a lock file ({}).", escaped(&look.detail)),
     };
     let message = format!(
-        "{what} It was not touched; to move it out of the way all the same: beadlock break {} --malformed --yes",
-        target.typed()
+        "{what} It was not touched; to move it out of the way all the same: {}",
+        to_type("beadlock break {} --malformed --yes", &[target.part()])
     );
     Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={path}"))
 }

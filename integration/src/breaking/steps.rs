@@ -7,8 +7,9 @@ use beadlock_checker::audit::Event;
 use beadlock_checker::dialect::beads::StartedAt;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Verdict, facts, look, process};
+use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Reason, Verdict, facts, look, process};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};
@@ -16,6 +17,7 @@ use super::consent::Consent;
 use super::{Typed, ask};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
+use crate::claim::patience::not_seen;
 use crate::claim::signals::Signals;
 use crate::claim::wait::Deadline;
 use crate::claim::{gate, nested};
@@ -30,7 +32,7 @@ use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
 use crate::witnesses::{Witnesses, kind_words};
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,6 +111,10 @@ pub fn run(
             ground.still(&target)?;
             return Ok(nothing(target, look.clone(), talk));
         }
+        // What was not seen may be alive, however it is chosen.
+        if let Some(obstacle) = hindered(look) {
+            return Err(not_seen(&target, obstacle, &look.detail).into());
+        }
         let chosen = match choice.take() {
             Some(choice) => choice,
             None => breaking.ask(look, &mut attending)?,
@@ -162,6 +168,12 @@ pub fn run(
 /// The same file, as far as it was shown: what somebody has said yes to.
 fn is_as_before(before: &Look, now: &Look) -> bool {
     (&before.id, before.on_disk, &before.detail) == (&now.id, now.on_disk, &now.detail)
+}
+
+/// Why the lock could not be opened, although nothing is known to be wrong with it.
+fn hindered(look: &Look) -> Option<Obstacle> {
+    let is_unread = look.verdict == Verdict::Unreadable(Reason::Unreadable);
+    is_unread.then(|| Obstacle::of(&look.detail)).flatten()
 }
 
 fn licence(typed: &Typed) -> Licence {
@@ -295,8 +307,8 @@ impl Breaking<'_> {
         let pid = look.record.as_ref().and_then(|record| i32::try_from(record.pid()).ok());
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
-            self.talk
-                .warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: ps -fp {pid}"));
+            let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
+            self.talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
         }
         let now = look_again(self.target);
         if let Some(holder) = words::holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {

@@ -17,6 +17,7 @@ use crate::talk::Talk;
 use crate::target::Found;
 use crate::tower::audit::errno_words;
 use crate::trail::Trail;
+use crate::words::{Part, to_type};
 
 /// Ends claims on one target.
 pub struct Leaving<'a> {
@@ -147,20 +148,26 @@ impl Leaving<'_> {
 
     /// Why a lock was not released, and what is to be done about it.
     fn what_now(&self, record: &Record, error: &Error) -> String {
-        let typed = self.target.typed();
+        let target = || self.target.part();
+        let by_hand = |id: &str| {
+            let parts = [target(), Part::Value("--id", id.as_ref())];
+            to_type("beadlock break {} {} --even-if-live", &parts)
+        };
         match record {
-            Record::Beads(_) => format!("{error}; once this has ended, type: beadlock check {typed}"),
+            Record::Beads(_) => {
+                let check = to_type("beadlock check {}", &[target()]);
+                format!("{error}; once this has ended, type: {check}")
+            }
             Record::Memory(_) => format!(
-                "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: beadlock break {typed} \
-                 --id {} --even-if-live",
-                record.id().unwrap_or_default()
+                "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {}",
+                by_hand(record.id().unwrap_or_default())
             ),
             Record::Tower(record) => format!(
                 "{error} ({}); it goes stale {} s after its last heartbeat, and --force-lock takes it then; to take it \
-                 away by hand: beadlock break {typed} --id {} --even-if-live",
+                 away by hand: {}",
                 errno_words(&error.system()),
                 record.ttl_seconds,
-                record.request_id
+                by_hand(&record.request_id)
             ),
         }
     }

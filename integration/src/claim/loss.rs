@@ -20,6 +20,7 @@ use super::event::Watcher;
 use super::wait::Deadline;
 use crate::failure::{Code, Error};
 use crate::target::Found;
+use crate::words::to_type;
 
 /// The pause between the two looks.
 pub const CONFIRM: Duration = Duration::from_millis(100);
@@ -142,19 +143,20 @@ impl Loss {
         let (name, age, path) = (&target.given, shown(age), target.path());
         let cause = self.cause(&path, id, kept);
         let message = format!(
-            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then \
-             beadlock status {}",
-            target.typed()
+            "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {}",
+            to_type("beadlock status {}", &[target.part()])
         );
         Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(&path)))
     }
 
     /// The error that a cycle ends with, whose gate is lost.
     pub fn of_gate(loss: GateLoss, age: Duration, target: &Found) -> Error {
-        let (name, age, typed) = (&target.given, shown(age), target.typed());
+        let (name, age) = (&target.given, shown(age));
+        let status = to_type("beadlock status {}", &[target.part()]);
+        let switch = to_type("beadlock hold {} -- git switch BRANCH", &[target.part()]);
         let message = format!(
-            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then beadlock \
-             status {typed}; to switch branches between cycles: beadlock hold {typed} -- git switch BRANCH",
+            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then {status}; to \
+             switch branches between cycles: {switch}",
             loss.cause(target.dir())
         );
         Error::new(Code::LockLost, message).detailed(format!("gate={}", escaped_path(target.dir())))

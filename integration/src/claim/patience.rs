@@ -11,6 +11,7 @@ use beadlock_checker::dialect::tower::{self, Answer};
 use beadlock_checker::dialect::{Record, lock, memory};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
@@ -21,8 +22,11 @@ use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::target::Found;
+use crate::words::to_type;
 use crate::{next, no_lock, words};
 
+/// When to come back where the lock file could not be opened for the moment.
+const RETRY: Duration = Duration::from_secs(5);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
 /// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing tells when that
@@ -195,13 +199,11 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
     };
     let age = words::age(record);
     let holder = words::holder(look).unwrap_or_default();
-    let (for_long, typed) = (shown(age), target.typed());
+    let (for_long, status) = (shown(age), to_type("beadlock status {}", &[target.part()]));
     let zombie = Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message = match target.has_cycles() {
         true => {
-            format!(
-                "{path} is held by {holder} for {for_long}; {wait}{zombie}; who and why: beadlock status {typed}"
-            )
+            format!("{path} is held by {holder} for {for_long}; {wait}{zombie}; who and why: {status}")
         }
         false => match record {
             Record::Beads(record) => lock::timed_out(record, age, wait.limit()) + &zombie,
@@ -220,7 +222,7 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
                 format!(
                     "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion \
                      (--wait DUR), or take it with --force-lock once it is stale ({}s without a heartbeat); who and why: \
-                     beadlock status {typed}",
+                     {status}",
                     record.created_at, record.ttl_seconds
                 )
             }
@@ -239,15 +241,15 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
 fn stale(target: &Found, skip: &Skip) -> Error {
-    let (path, typed) = (escaped_path(&target.path()), target.typed());
+    let (path, status) = (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
     let Skip::Stale { record, age, .. } = skip else {
         return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
     };
     let answer = record.as_tower().map(|record| Answer::stale(record, *age));
     let (holder, age) = (escaped(record.holder()), age.as_secs());
     let message = format!(
-        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: beadlock \
-         status {typed}"
+        "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: \
+         {status}"
     );
     let detail = format!(
         "lock_file={path} holder_pid={} holder_age_ms={}",
@@ -272,12 +274,23 @@ fn being_changed(path: &Path, drain: Duration) -> Error {
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}")).retry_on_a_lock_of(None)
 }
 
+/// Nothing is known to be wrong with the lock: it was not seen.
+pub(crate) fn not_seen(target: &Found, obstacle: Obstacle, detail: &str) -> Error {
+    let shown = escaped_path(&target.path());
+    let message = format!("{shown} was not touched: {detail}; {}", obstacle.advice());
+    Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={shown}")).retry_after(RETRY)
+}
+
 fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
     let shown = escaped_path(&target.path());
+    if let Some(obstacle) = Obstacle::of(detail).filter(|_| reason == Reason::Unreadable) {
+        return not_seen(target, obstacle, detail);
+    }
     let (code, next) = match reason {
-        Reason::RemovalFailed => {
-            (Code::LockStale, format!("see to that, then: beadlock check {}", target.typed()))
-        }
+        Reason::RemovalFailed => (
+            Code::LockStale,
+            format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])),
+        ),
         _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
     };
     let message = match closed::directory_above(&target.path()) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped_path;
+use beadlock_checker::outputs::Taken;
 use beadlock_checker::system_words;
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
@@ -82,7 +83,10 @@ pub fn conclude(
     if let Some(error) = error {
         common.talk.error(&error.to_string());
     }
-    if let Some(path) = file {
+    // A claim that is refused for this has no report.
+    let lock = report.target.as_ref().map(|(_, path)| path.as_path());
+    let locks = lock.as_slice();
+    if let Some(path) = file.filter(|path| Taken::of(path, locks).is_none()) {
         let envelope = request.envelope(report.json(), error, &common.talk.warnings());
         if let Err(why) = write(path, &envelope) {
             let (path, why) = (escaped_path(path), system_words(&why));

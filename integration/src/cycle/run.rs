@@ -33,7 +33,7 @@ use crate::settings::{self, Common};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
-use crate::words;
+use crate::words::{self, to_type};
 
 /// Runs the command as a cycle, and says how the program is to end.
 pub fn run(typed: Typed, environment: &Environment, common: &Common, request: &Request) -> End {
@@ -129,10 +129,9 @@ fn cycle(
     target.refuse_tracked()?;
     if !target.has_cycles() {
         let message = format!(
-            "{} has no sync cycles, only a beads database has; to run a command under this lock, type: \
-             beadlock hold {} -- CMD",
+            "{} has no sync cycles, only a beads database has; to run a command under this lock, type: {}",
             target.given,
-            target.typed()
+            to_type("beadlock hold {} -- CMD", &[target.part()])
         );
         return Err(Error::usage(message).into());
     }

@@ -53,7 +53,7 @@ use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::settings::Common;
 use crate::talk::print;
-use crate::words::quoted_path;
+use crate::words::{Part, to_type};
 
 use bench::Bench;
 use guarantee::Guarantees;
@@ -181,8 +181,8 @@ fn examine(
         && let Err(errno) = bench.clear()
     {
         let (path, words) = (bench.path(), system_words(&errno.into()));
-        let typed = quoted_path(path);
-        common.talk.warn(&format!("failed to remove {}: {words}; type: rm -r {typed}", escaped_path(path)));
+        let remove = to_type("rm -r {}", &[Part::Path(path)]);
+        common.talk.warn(&format!("failed to remove {}: {words}; type: {remove}", escaped_path(path)));
     }
     trials.extend(OF_MACHINE.iter().map(|(kind, attempt)| Trial::new(*kind, attempt())));
     trials.extend(git::trials(&subject.path, cwd));

@@ -1,5 +1,7 @@
 //! `beadlock break file:PATH`: an flock cannot be taken from who has it. It says whom to end.
 
+use std::ffi::OsString;
+
 use beadlock_checker::Gates;
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use super::refused::names;
 use super::target::FileTarget;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
+use crate::words::{Part, to_type};
 
 /// The answer where nobody has the lock.
 ///
@@ -17,15 +20,19 @@ pub fn run(target: FileTarget, reason: Option<&str>, talk: &Talk) -> Result<Valu
     let look = Look::at(target, &Gates::now());
     let given = look.target.given();
     if look.is_held() {
-        let (names, typed) = (names(&look.holders), look.target.typed());
+        let names = names(&look.holders);
         let pids: Vec<String> = look.holders.iter().map(|holder| holder.pid.to_string()).collect();
         let end = match pids.is_empty() {
             true => "root sees whose it is: sudo beadlock status".to_owned(),
-            false => format!("when it is to end: kill {}", pids.join(" ")),
+            false => {
+                let pids = pids.iter().map(OsString::from).collect();
+                format!("when it is to end: {}", to_type("kill {}", &[Part::Words(pids)]))
+            }
         };
         let message = format!(
             "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; {end}; \
-             or wait: beadlock wait {typed}"
+             or wait: {}",
+            to_type("beadlock wait {}", &[look.target.part()])
         );
         return Err(Error::new(Code::LockHeld, message).retry_on_a_lock_of(None));
     }

@@ -11,7 +11,7 @@ use super::target::FileTarget;
 use crate::exit::Exit;
 use crate::failure::Error;
 use crate::talk::Talk;
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// A file's lock, as it was to be seen.
 #[derive(Debug)]
@@ -152,17 +152,18 @@ impl Look {
     }
 
     fn next(&self) -> String {
-        let typed = self.target.typed();
+        let command = |template| to_type(template, &[self.target.part()]);
         match (self.verdict, self.holders.first()) {
             (Verdict::Held(_), Some(holder)) => format!(
-                "beadlock wait --wait 10m {typed}   # waits until it is free; to see its process: ps -fp {}",
-                holder.pid
+                "{}   # waits until it is free; to see its process: {}",
+                command("beadlock wait --wait 10m {}"),
+                to_type("ps -fp {}", &[Part::Pid(holder.pid.into())])
             ),
-            (Verdict::Held(_), None) => format!("sudo beadlock status {typed}   # root sees all processes"),
-            (Verdict::Unreadable(_), _) => {
-                format!("ls -ld {}", words::quoted(self.target.lock().as_os_str()))
+            (Verdict::Held(_), None) => {
+                format!("{}   # root sees all processes", command("sudo beadlock status {}"))
             }
-            _ => format!("beadlock hold {typed} -- CMD"),
+            (Verdict::Unreadable(_), _) => to_type("ls -ld {}", &[Part::Path(self.target.lock())]),
+            _ => command("beadlock hold {} -- CMD"),
         }
     }
 }

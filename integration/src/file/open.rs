@@ -18,6 +18,7 @@ use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
 
 use super::target::{FileTarget, no_directory};
 use crate::failure::{Code, Error};
+use crate::words::{Part, to_type};
 
 /// How often an open is tried again that somebody's lease on the file refuses, or that others come in between of.
 const TRIES: usize = 200;
@@ -252,11 +253,8 @@ fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {
 }
 
 fn no_regular_file(target: &FileTarget, what: &str) -> Error {
-    let lock = escaped_path(target.lock());
-    not_locked(
-        target,
-        &format!("{lock} is {what}, and was not touched; move it out of the way: ls -ld {lock}"),
-    )
+    let (lock, look) = (escaped_path(target.lock()), to_type("ls -ld {}", &[Part::Path(target.lock())]));
+    not_locked(target, &format!("{lock} is {what}, and was not touched; move it out of the way: {look}"))
 }
 
 fn not_locked(target: &FileTarget, why: &str) -> Error {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::file;
 use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped_path, quoted_path};
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
@@ -15,7 +15,7 @@ use crate::claim::wait::Wait;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::holder::Holder;
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
@@ -56,9 +56,9 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
             (file::timed_out(limit), "wait for it to complete, or raise the timeout (--wait DUR)")
         }
     };
-    let (names, dir) = (names(&seen), quoted_path(target.dir()));
+    let (names, look) = (names(&seen), to_type("lsof +D {}", &[Part::Path(target.dir())]));
     let message = format!(
-        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: lsof +D {dir}"
+        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: {look}"
     );
     let mut detail =
         format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
@@ -114,10 +114,10 @@ pub fn inside_update(target: &FileTarget, update: i32) -> Error {
 /// The lock was lost, after `age`.
 pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
     let (name, age, lock) = (target.given(), shown(age), target.lock());
-    let (cause, typed) = (loss.cause(lock, "", None), target.typed());
+    let cause = loss.cause(lock, "", None);
+    let look = to_type("beadlock status {}", &[target.part()]);
     let message = format!(
-        "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then beadlock \
-         status {typed}"
+        "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {look}"
     );
     Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(lock)))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use beadlock_checker::closed;
 use beadlock_checker::dialect::file::{lock_of, locked_by};
-use beadlock_checker::escape::{escaped_path, quoted_path};
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 use beadlock_checker::target::Target;
 use nix::sys::stat::{SFlag, lstat};
@@ -17,7 +17,7 @@ use nix::sys::stat::{SFlag, lstat};
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::target::unquoted_target;
-use crate::words::quoted;
+use crate::words::{Part, to_type};
 
 /// So many symbolic links lead to a file at most, as the kernel has it.
 const LINKS: usize = 40;
@@ -133,9 +133,9 @@ impl FileTarget {
         format!("file:{}", self.shown())
     }
 
-    /// As it is to be typed.
-    pub fn typed(&self) -> String {
-        quoted(&prefixed(self.named()))
+    /// The word that names it in a command.
+    pub fn part(&self) -> Part<'static> {
+        Part::Words(vec![prefixed(self.named())])
     }
 
     /// By what it is found from anywhere: `file:/home/ann/todo.json`.
@@ -184,7 +184,7 @@ pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
             format!("{dir} does not exist; a shell leaves a ~ as it is there, so type $HOME for it"),
         ),
         ErrorKind::NotFound => {
-            let then = format!("make it first: mkdir -p {}", quoted_path(path));
+            let then = format!("make it first: {}", to_type("mkdir -p {}", &[Part::Path(path)]));
             Error::new(Code::NoTarget, format!("{dir} does not exist; {then}"))
         }
         ErrorKind::NotADirectory => Error::new(Code::NoTarget, format!("{dir} is not a directory")),

@@ -13,7 +13,7 @@ use nix::unistd::{AccessFlags, faccessat, geteuid};
 
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
-use crate::words::quoted_path;
+use crate::words::{Part, to_type};
 
 /// Where a tool's locks lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +52,13 @@ impl Directory {
     ///
     /// # Errors
     /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or others may
-    /// write it: they could take any lock. And when it cannot be made.
+    /// write it: they could take any lock. Also when others may rename what is in the directory above both. And when it
+    /// cannot be made.
     pub fn make(&self) -> Result<(), Error> {
         match self {
             Self::Given(dir) => {
                 let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-                made.map_err(|error| failed(dir, &error, ""))?;
+                made.map_err(|error| failed(dir, &error))?;
                 check_open(dir)
             }
             Self::Own(parent) => {
@@ -72,11 +73,11 @@ impl Directory {
 fn make_own(dir: &Path) -> Result<(), Error> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed(dir, &error, ELSEWHERE));
+            return Err(failed(dir, &error));
         }
         _ => {}
     }
-    let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error, ELSEWHERE))?;
+    let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
     match mistrust(&meta, dir) {
         None => Ok(()),
         Some(why) => {
@@ -102,48 +103,62 @@ fn check_open(dir: &Path) -> Result<(), Error> {
     Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
 }
 
-/// Where everybody may write, as in `/tmp`, nobody but its owner may rename a directory.
+/// The directory that the tool's own lies in: only its owner, root or this user, may rename what is in it.
 fn check_above(dir: &Path) -> Result<(), Error> {
-    let is_open = |meta: &Metadata| meta.mode() & 0o002 != 0 && meta.mode() & 0o1000 == 0;
-    match fs::metadata(dir) {
-        Ok(meta) if is_open(&meta) => {
-            let (shown, typed) = (escaped_path(dir), quoted_path(dir));
-            let message = format!(
-                "no lock directory can be trusted in {shown}: everybody may rename what is in it (mode {:03o}); chmod +t {typed}, \
-                 or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours",
-                meta.mode() & 0o777
-            );
-            Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
-        }
-        _ => Ok(()),
-    }
+    let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
+    let Some(why) = mistrust_above(&meta, dir) else { return Ok(()) };
+    let shown = escaped_path(dir);
+    let message = format!("no lock directory can be trusted in {shown}: {why}");
+    Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
 }
 
-/// Why others could take the locks in `dir`, and what to do about it.
+/// Why others could rename what lies in `dir`, and what to do about it.
+fn mistrust_above(meta: &Metadata, dir: &Path) -> Option<String> {
+    let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o7777);
+    if owner != us && owner != 0 {
+        return Some(format!(
+            "user {owner} owns it and may rename what is in it. Leave TMPDIR out for every program that takes this lock: \
+             unset TMPDIR"
+        ));
+    }
+    let writers = match (mode & 0o002 != 0, mode & 0o020 != 0) {
+        (true, _) => "everybody may",
+        (false, true) => "its group may",
+        (false, false) => return None,
+    };
+    let template = if owner == us { "chmod +t {}" } else { "sudo chmod +t {}" };
+    (mode & 0o1000 == 0).then(|| {
+        let command = to_type(template, &[Part::Path(dir)]);
+        format!("{writers} rename what is in it (mode {mode:03o}); {command}")
+    })
+}
+
+/// Why others could take the locks in `dir`, and what to do about it. The advice never names another directory: a
+/// process that follows it and one that does not would take two locks that do not exclude each other.
 fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
-    let (typed, us) = (quoted_path(dir), geteuid().as_raw());
+    let us = geteuid().as_raw();
+    let command = |template| to_type(template, &[Part::Path(dir)]);
     if meta.is_symlink() {
-        Some(format!("it is a link; see who has made it: ls -ld {typed}"))
+        Some(format!("it is a link; to see what it leads to: {}", command("ls -ld {}")))
     } else if !meta.is_dir() {
-        Some(format!("it is no directory; see what it is: ls -ld {typed}"))
+        Some(format!("it is not a directory; to see what it is: {}", command("ls -ld {}")))
     } else if meta.uid() != us {
         Some(format!(
-            "it belongs to user {}, and this is user {us}; see to it, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours",
-            meta.uid()
+            "it belongs to user {}, and this is user {us}. While it is there, nothing takes this lock. If nobody needs it, \
+             remove it as root: {}",
+            meta.uid(),
+            command("sudo rm -r -- {}")
         ))
     } else if meta.mode() & 0o022 != 0 {
-        Some(format!("others may write it (mode {:03o}); chmod 700 {typed}", meta.mode() & 0o777))
+        Some(format!("others may write it (mode {:03o}); {}", meta.mode() & 0o777, command("chmod 700 {}")))
     } else {
         None
     }
 }
 
-/// What to do about the user's own directory. One that the tool's author has named lies where it lies.
-const ELSEWHERE: &str = ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours";
-
-fn failed(dir: &Path, error: &io::Error, or: &str) -> Error {
+fn failed(dir: &Path, error: &io::Error) -> Error {
     let (shown, why) = (escaped_path(dir), system_words(error));
-    Error::io(format!("the lock directory {shown} cannot be made: {why}; see to that{or}"), error.kind())
+    Error::io(format!("the lock directory {shown} cannot be made: {why}; see to that"), error.kind())
 }
 
 #[cfg(test)]
@@ -204,39 +219,58 @@ mod tests {
             refused("inside").contains("inside/locks is not to be trusted: others may write it (mode 702)")
         );
         assert!(refused("link").contains("it is a link"));
-        assert!(refused("file").contains("it is no directory"));
+        assert!(refused("file").contains("it is not a directory"));
         mode(&top.path().join("all"), 0o777);
         assert!(refused("all/tool").contains("everybody may rename what is in it (mode 777); chmod +t"));
-        mode(&top.path().join("all"), 0o1777);
-        Directory::Own(top.path().join("all/tool")).make().unwrap();
+        mode(&top.path().join("all"), 0o775);
+        assert!(refused("all/tool").contains("its group may rename what is in it (mode 775); chmod +t"));
+        for sticky in [0o1777, 0o1775] {
+            mode(&top.path().join("all"), sticky);
+            Directory::Own(top.path().join("all/tool")).make().unwrap();
+        }
     }
 
     #[test]
-    fn what_to_do_about_one_that_cannot_be_made_depends_on_who_has_named_it() {
+    fn the_advice_never_leads_to_a_second_directory() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("file"), "").unwrap();
-        let refused = |directory: Directory| directory.make().unwrap_err().to_string();
-        let own = refused(Directory::Own(top.path().join("file/tool")));
-        assert!(
-            own.ends_with(
-                "not a directory; see to that, or set XDG_RUNTIME_DIR or TMPDIR to a directory of yours"
-            ),
-            "{own}"
-        );
-        let given = refused(Directory::Given(top.path().join("file/locks")));
-        assert!(given.ends_with("not a directory; see to that"), "{given}");
+        for directory in [
+            Directory::Own(top.path().join("file/tool")),
+            Directory::Given(top.path().join("file/locks")),
+            Directory::Own(top.path().join("file")),
+        ] {
+            let error = directory.make().unwrap_err().to_string();
+            assert!(!error.contains("XDG_RUNTIME_DIR") && !error.contains("TMPDIR"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_another_user_may_rename_is_refused() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let top = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(top.path(), Some(65534), None).unwrap();
+        mode(top.path(), 0o1777);
+        let error = Directory::Own(top.path().join("tool")).make().unwrap_err();
+        assert_eq!(error.code(), Code::NotPermitted);
+        assert!(error.to_string().contains("user 65534 owns it and may rename what is in it"), "{error}");
+        assert!(error.to_string().ends_with("unset TMPDIR"), "{error}");
+        assert!(!top.path().join("tool").exists());
     }
 
     #[test]
     fn another_users_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let (dir, words) = if geteuid().is_root() {
-            std::os::unix::fs::chown(top.path(), Some(65534), None).unwrap();
-            (top.path(), "it belongs to user 65534, and this is user 0")
+            let dir = top.path().join("tool");
+            fs::create_dir(&dir).unwrap();
+            std::os::unix::fs::chown(&dir, Some(65534), None).unwrap();
+            (dir, "it belongs to user 65534, and this is user 0")
         } else {
-            (Path::new("/usr"), "it belongs to user 0, and this is user")
+            (PathBuf::from("/usr"), "it belongs to user 0, and this is user")
         };
-        let error = Directory::Own(dir.to_owned()).make().unwrap_err();
+        let error = Directory::Own(dir).make().unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use beadlock_checker::escape::{escaped_path, is_harmless};
 
 use super::patterns::{GITIGNORE, Links, read};
-use crate::words::{quoted, quoted_path};
+use beadlock_checker::shell::{self, Part};
 
 /// The name that needs no anchor: it is nowhere else another file's.
 const BEADS: &[u8] = b".exclusive-lock";
@@ -36,9 +36,12 @@ impl Advice<'_> {
         let ignore = self.dir.join(GITIGNORE);
         let content = read(&ignore, Links::Ignored).ok().flatten().unwrap_or_default();
         // A last line without its end would swallow the pattern.
-        let format = if content.last().is_none_or(|last| *last == b'\n') { r"'%s\n'" } else { r"'\n%s\n'" };
-        let (pattern, file) = (quoted(&pattern(self.name)), quoted_path(&self.seen().join(GITIGNORE)));
-        format!("printf {format} {pattern} >> {file}")
+        let template = match content.last() {
+            None | Some(b'\n') => r"printf '%s\n' {} >> {}",
+            Some(_) => r"printf '\n%s\n' {} >> {}",
+        };
+        let (pattern, file) = (pattern(self.name), self.seen().join(GITIGNORE));
+        shell::to_type(template, &[Part::Words(vec![pattern]), Part::Path(&file)])
     }
 
     /// The directory as it is typed from here.

@@ -38,7 +38,7 @@ use crate::status::{Seen, not_written};
 use crate::talk::{Talk, print};
 use crate::target::{Found, not_found};
 use crate::witnesses::{Machine, Witnesses};
-use crate::words::quoted_path;
+use crate::words::{Part, to_type};
 use table::Row;
 use walk::Walk;
 
@@ -139,27 +139,17 @@ struct Root {
 
 impl Root {
     fn named(root: &OsStr, cwd: &Path) -> Result<Self, Error> {
+        let one = |what: &str| {
+            let (given, look) = (
+                escaped_path(Path::new(root)),
+                to_type("beadlock status {}", &[Part::of_path(root.as_ref())]),
+            );
+            Err(Error::usage(format!("{given} is one {what}; look at it: {look}")))
+        };
         let shown = match Target::parse(root).map_err(|error| not_found(&error))? {
             Target::Beads(dir) => dir,
-            Target::Lock(path) => {
-                let path = escaped_path(&path);
-                let message = format!("lock:{path} is one lock; look at it: beadlock status lock:{path}");
-                return Err(Error::usage(message));
-            }
-            Target::File(path) => {
-                let path = escaped_path(&path);
-                let message = format!("file:{path} is one file; look at it: beadlock status file:{path}");
-                return Err(Error::usage(message));
-            }
-            Target::Memory(dir) => {
-                let dir = escaped_path(&dir);
-                let message = format!("memory:{dir} is one lock; look at it: beadlock status memory:{dir}");
-                return Err(Error::usage(message));
-            }
-            Target::Tower(name) => {
-                let message = format!("tower:{name} is one lock; look at it: beadlock status tower:{name}");
-                return Err(Error::usage(message));
-            }
+            Target::File(_) => return one("file"),
+            Target::Lock(_) | Target::Memory(_) | Target::Tower(_) => return one("lock"),
         };
         let words = |what: &str| format!("{} {what}; name a directory to look below", escaped_path(&shown));
         let dir = fs::canonicalize(cwd.join(&shown)).and_then(|dir| fs::read_dir(&dir).map(|_| dir));
@@ -274,7 +264,7 @@ fn is_name_of_directory_lock(name: &OsStr) -> bool {
 
 /// How to look again at what could not be read.
 fn as_root(dir: &Path) -> String {
-    format!("sudo beadlock list {}", quoted_path(dir))
+    to_type("sudo beadlock list {}", &[Part::Path(dir)])
 }
 
 #[cfg(test)]

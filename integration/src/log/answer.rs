@@ -1,5 +1,6 @@
 //! The answer: does it sync now, since when not, because of what, and what to type. Pure.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use beadlock_checker::duration::shown;
@@ -12,6 +13,7 @@ use super::line::Writer;
 use super::spell::{Cause, Spell};
 use super::story::{State, Story};
 use super::time::At;
+use crate::words::Part;
 
 /// A cycle may take so long without a line: the default time-out and its grace.
 const CYCLE: Duration = Duration::from_secs(130);
@@ -28,10 +30,10 @@ pub struct Around {
     pub until: Option<At>,
     /// The log has lines, and none in the time that is asked for.
     pub all_outside: bool,
-    /// The database as it is to be typed; `None`: not known.
-    pub target: Option<String>,
-    /// The log as it is to be typed; `None`: standard input.
-    pub file: Option<String>,
+    /// The words that name the database in a command; `None`: not known.
+    pub target: Option<Part<'static>>,
+    /// The log; `None`: standard input.
+    pub file: Option<PathBuf>,
     /// This machine's host name.
     pub host: Option<String>,
     pub writer: Option<Writer>,

@@ -18,7 +18,7 @@ use beadlock_checker::system_words;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::failure::{Code, Error};
-use crate::words::quoted_path;
+use crate::words::{Part, to_type};
 use older::{numbered, older};
 
 /// A line is read up to here; what follows is left out.
@@ -131,10 +131,11 @@ impl Source {
     pub fn read(self, mut hear: impl FnMut(Heard<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
-            return lines(stdin, "…", &mut hear).map_err(|error| failed(Path::new("standard input"), &error));
+            return lines(stdin, None, &mut hear)
+                .map_err(|error| failed(Path::new("standard input"), &error));
         }
         for Opened { path, file, .. } in self.files {
-            lines(file, &quoted_path(&path), &mut hear).map_err(|error| failed(&path, &error))?;
+            lines(file, Some(&path), &mut hear).map_err(|error| failed(&path, &error))?;
         }
         Ok(())
     }
@@ -154,11 +155,16 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::io(message, error.kind())
 }
 
-fn lines(input: impl Read, typed: &str, hear: &mut impl FnMut(Heard<'_>)) -> io::Result<()> {
+fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(Heard<'_>)) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(CHUNK, input);
     let head = retried(|| reader.fill_buf().map(<[u8]>::to_vec))?;
     if let Some(tool) = unpacks(&head) {
-        return Err(io::Error::other(format!("it is compressed; type: {tool} {typed} | beadlock log -")));
+        let tool = Part::Word(tool.as_ref());
+        let command = match path {
+            Some(path) => to_type("{} {} | beadlock log -", &[tool, Part::Path(path)]),
+            None => to_type("{} … | beadlock log -", &[tool]),
+        };
+        return Err(io::Error::other(format!("it is compressed; type: {command}")));
     }
     hear(Heard::Beginning(&head));
     let mut line = Vec::with_capacity(256);
@@ -214,11 +220,8 @@ impl Opened {
         let meta = file.metadata().map_err(|error| failed(path, &error))?;
         let kind = meta.file_type();
         if kind.is_dir() {
-            let meant = quoted_path(&path.join("daemon.log"));
-            return Err(Error::new(
-                Code::Io,
-                format!("{shown} is a directory; name the log in it: beadlock log {meant}"),
-            ));
+            let meant = to_type("beadlock log {}", &[Part::Path(&path.join("daemon.log"))]);
+            return Err(Error::new(Code::Io, format!("{shown} is a directory; name the log in it: {meant}")));
         }
         if !kind.is_file() && !kind.is_fifo() {
             return Err(Error::new(

@@ -36,7 +36,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::{self, Found};
-use crate::words::quoted_path;
+use crate::words::Part;
 use answer::{Around, answer};
 use input::{Heard, Source};
 use report::Report;
@@ -103,14 +103,14 @@ pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
 }
 
 /// The log of the database that is found from here, and the database as it is to be typed.
-fn found(environment: &Environment) -> Result<(Source, Option<String>), Error> {
+fn found(environment: &Environment) -> Result<(Source, Option<Part<'static>>), Error> {
     let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
     // As the user knows it, where those words are the path itself and no redirect leads on from there.
     let is_itself =
         database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
     let dir = if is_itself { PathBuf::from(&database.given) } else { database.dir.clone() };
     match Source::with_older(&dir.join("daemon.log")) {
-        Ok(source) => Ok((source, Some(Found::of_database(database).typed()))),
+        Ok(source) => Ok((source, Some(Found::of_database(database).part()))),
         Err(error) if error.code() == Code::NoTarget => {
             let message = format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
             Err(Error::new(Code::NoTarget, message))
@@ -122,7 +122,7 @@ fn found(environment: &Environment) -> Result<(Source, Option<String>), Error> {
 /// The report, and what went wrong on the way.
 fn summed_up(
     source: Source,
-    target: Option<String>,
+    target: Option<Part<'static>>,
     window: Window,
     now: At,
     talk: &Talk,
@@ -154,13 +154,13 @@ fn summed_up(
         until: window.until,
         all_outside: stream.lines.all == 0 && stream.lines.outside > 0,
         target,
-        file: path.as_deref().map(quoted_path),
+        file: path.clone(),
         host: facts::hostname().map(|name| name.to_string()),
         writer: stream.writer,
         no_times: stream.has_no_times(),
     };
     let databases = stories.into_iter().map(|story| {
-        let target = story.name.as_ref().map(|name| quoted_path(Path::new(name)));
+        let target = story.name.as_ref().map(|name| Part::of_path(Path::new(name)));
         let around = Around { target: target.or_else(|| around.target.clone()), ..around.clone() };
         let answer = answer(&story, &stream.agents, &around);
         (story, answer)
@@ -182,8 +182,8 @@ fn summed_up(
 }
 
 /// The database as it is to be typed, where the log is one that lies in it.
-fn target_of(log: &Path) -> Option<String> {
+fn target_of(log: &Path) -> Option<Part<'static>> {
     let is_daemon_log = log.file_name()?.to_str()?.starts_with("daemon.log");
     let dir = log.parent().filter(|dir| dir.file_name().is_some_and(|name| name == ".beads"))?;
-    is_daemon_log.then(|| quoted_path(dir))
+    is_daemon_log.then(|| Part::of_path(dir))
 }

@@ -10,7 +10,7 @@ use beadlock_checker::system_words;
 
 use crate::environment::Environment;
 use crate::failure::Error;
-use crate::words::quoted_path;
+use crate::words::{Part, to_type};
 
 /// The variable that names it.
 pub const VARIABLE: &str = "BEADLOCK_LOCK_DIR";
@@ -26,7 +26,8 @@ pub fn of(environment: &Environment) -> PathBuf {
 /// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
 pub fn warnings(dir: &Path) -> Vec<String> {
     let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-    let (shown, typed, us) = (escaped_path(dir), quoted_path(dir), nix::unistd::geteuid().as_raw());
+    let (shown, close, us) =
+        (escaped_path(dir), to_type("chmod 700 {}", &[Part::Path(dir)]), nix::unistd::geteuid().as_raw());
     let mut warnings = Vec::new();
     if meta.uid() != us {
         warnings.push(format!(
@@ -36,7 +37,7 @@ pub fn warnings(dir: &Path) -> Vec<String> {
     }
     if meta.mode() & 0o022 != 0 {
         warnings.push(format!(
-            "others may write the lock directory {shown} (mode {:03o}), and so take any lock; chmod 700 {typed}",
+            "others may write the lock directory {shown} (mode {:03o}), and so take any lock; {close}",
             meta.mode() & 0o777
         ));
     }

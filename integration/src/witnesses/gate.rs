@@ -1,12 +1,13 @@
 //! What the gate of a target shows: who shuts it, and whether they are what a killed daemon left behind.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use beadlock_checker::process::Stat;
 use beadlock_checker::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::words::{self, Part, to_type};
 
 /// Who has a gate and who waits for it, as far as `/proc` shows.
 #[derive(Debug)]
@@ -39,9 +40,8 @@ impl Orphaned<'_> {
         let groups: Vec<i32> =
             self.work.iter().map(|work| work.pid).filter(|pid| group(*pid) == *pid).collect();
         let others = self.work.iter().map(|work| work.pid).filter(|pid| !groups.contains(&group(*pid)));
-        let words: Vec<String> =
-            groups.iter().map(|pid| format!("-{pid}")).chain(others.map(|pid| pid.to_string())).collect();
-        format!("kill -- {}", words.join(" "))
+        let words = groups.iter().map(|pid| format!("-{pid}")).chain(others.map(|pid| pid.to_string()));
+        to_type("kill -- {}", &[Part::Words(words.map(OsString::from).collect())])
     }
 }
 

@@ -107,6 +107,7 @@ impl Witnesses<'_> {
                 )
             }
             Situation::TooLarge => "no lock is that large; it is not read".to_owned(),
+            Situation::NotOpened(obstacle) => obstacle.advice().to_owned(),
             Situation::Unread => "it could not be read, so nobody can tell whose it is".to_owned(),
         }
     }

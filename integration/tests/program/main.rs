@@ -35,6 +35,8 @@ mod loss;
 #[cfg(test)]
 mod not_a_database;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod run;

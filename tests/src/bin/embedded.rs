@@ -2,7 +2,7 @@
 //!
 //! `embedded DIR [--timeout DUR] [--kill-after DUR] [--release-first] [--async one|many] WORK [ARG]`
 //!
-//! The lock is `DIR/work.lock`. It says `begun` on stderr when the body begins.
+//! The lock is `DIR/work.lock`; with `-` it is where a tool's lock lies by default. It says `begun` on stderr when the body begins.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,7 +25,10 @@ const TICK: Duration = Duration::from_millis(1);
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let dir = words.next().unwrap_or_default();
-    let lock = move || CommandLock::new("embedded", "work").directory(&dir);
+    let lock = move || match dir.as_str() {
+        "-" => CommandLock::new("embedded", "work"),
+        dir => CommandLock::new("embedded", "work").directory(dir),
+    };
     let (mut mine, mut executor) = (lock(), None);
     while let Some(word) = words.next() {
         let mut next = || words.next().unwrap_or_default();

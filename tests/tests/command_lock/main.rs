@@ -7,6 +7,7 @@ mod examples;
 mod executors;
 mod refusals;
 mod rounds;
+mod squatted;
 mod steps;
 mod terminal;
 mod waits;

@@ -4,6 +4,7 @@
 mod crashes;
 mod drain;
 mod exit_codes;
+mod hindered;
 mod hold_and_check;
 mod killed_at_once;
 mod log_report;
@@ -15,4 +16,5 @@ mod rows;
 mod seed_document;
 mod seen_from_outside;
 mod snippets;
+mod strangers;
 mod wrong_targets;

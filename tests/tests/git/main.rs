@@ -23,6 +23,7 @@ mod progress;
 mod pushing;
 mod redirect;
 mod repositories;
+mod secrets;
 mod snapshot;
 mod sqlite;
 mod tracked;

@@ -154,6 +154,59 @@ fn a_link_is_not_followed_and_said_once() {
 }
 
 #[test]
+fn a_hard_link_is_not_written_and_said_once() {
+    let mut scene = Scene::new(LIMITS);
+    let victim = scene.root.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    fs::hard_link(&victim, &scene.path).unwrap();
+    let complaints = scene.write(LINE);
+    assert!(complaints[0].contains("daemon.log: it has 2 hard links; cycles go on"), "{complaints:?}");
+    assert_eq!(scene.write(LINE), [""; 0], "said once");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    fs::remove_file(&victim).unwrap();
+    assert_eq!(scene.write(LINE), [""; 0]);
+    assert!(fs::read_to_string(&scene.path).unwrap().ends_with(LINE), "it goes on when it can");
+    // The open one gets a second name.
+    fs::hard_link(&scene.path, &victim).unwrap();
+    let before = fs::read_to_string(&victim).unwrap();
+    assert_eq!(scene.write(LINE).len(), 1);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_becomes_a_hard_link_is_neither_emptied_nor_moved() {
+    for keep in [0, 3] {
+        let mut scene = Scene::new(Limits { keep, ..LIMITS });
+        let victim = scene.root.path().join("victim");
+        fs::write(&victim, "x".repeat(1000)).unwrap();
+        for number in 0..60 {
+            scene.write(&numbered(number));
+            let _ = fs::remove_file(&scene.path);
+            if number % 7 == 3 {
+                fs::hard_link(&victim, &scene.path).unwrap();
+            }
+            assert_eq!(fs::metadata(&victim).unwrap().len(), 1000, "{number}");
+        }
+    }
+}
+
+/// The second name comes between the look and the rotation.
+#[test]
+fn a_rotation_empties_no_file_with_two_names() {
+    let scene = Scene::new(LIMITS);
+    let other = scene.root.path().join("other");
+    fs::write(&scene.path, "x".repeat(1000)).unwrap();
+    fs::hard_link(&scene.path, &other).unwrap();
+    let file = File::open(&scene.path).unwrap();
+    let dir = open_dir(scene.root.path()).unwrap();
+    let limits = Limits { keep: 0, ..LIMITS };
+    let full = Full { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
+    let stuck = full.rotate().unwrap_err();
+    assert_eq!(stuck.error.to_string(), "it has 2 hard links");
+    assert_eq!(fs::metadata(&other).unwrap().len(), 1000);
+}
+
+#[test]
 fn a_file_that_becomes_a_link_is_not_followed_when_it_is_full() {
     let mut scene = Scene::new(LIMITS);
     let victim = scene.root.path().join("victim");

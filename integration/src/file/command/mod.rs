@@ -35,7 +35,7 @@ use crate::settings::{audit, either};
 use crate::talk::Talk;
 use crate::target::not_found;
 use crate::trail::Trail;
-use crate::words::{millis, quoted};
+use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.
 #[derive(Debug, Args)]
@@ -72,8 +72,11 @@ impl OnFile {
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
         let shown = escaped_path(text.as_ref());
         let has_scheme = Target::parse(text).is_ok_and(|target| !matches!(target, Target::Beads(_)));
-        let meant = if has_scheme { "todo.json".to_owned() } else { quoted(text) };
-        Error::usage(format!("{shown} is no file's lock; name a file: beadlock {command} file:{meant}"))
+        let mut meant = OsString::from("file:");
+        meant.push(if has_scheme { OsStr::new("todo.json") } else { text });
+        let words = vec!["beadlock".into(), command.into(), meant];
+        let then = to_type("{}", &[Part::Words(words)]);
+        Error::usage(format!("{shown} is no file's lock; name a file: {then}"))
     }
 
     /// Where what happens to the lock is written down.

@@ -85,7 +85,7 @@ fn a_log_between_two_files_is_what_is_left_of_it() {
 fn lines_are_lines_whatever_is_in_them() {
     let heard = |input: &[u8]| {
         let mut all = Vec::new();
-        lines(input, "x", &mut |heard| {
+        lines(input, None, &mut |heard| {
             if let Heard::Line { bytes, is_cut } = heard {
                 all.push((bytes.len(), is_cut));
             }
@@ -107,7 +107,7 @@ fn lines_are_lines_whatever_is_in_them() {
 fn what_is_compressed_is_said_with_what_to_type() {
     for (head, tool) in [(&b"\x1f\x8b\x08"[..], "zcat"), (b"\x28\xb5\x2f\xfd", "zstdcat"), (b"BZh9", "bzcat")]
     {
-        let error = lines(head, "FILE", &mut |_| ()).unwrap_err().to_string();
+        let error = lines(head, Some(Path::new("FILE")), &mut |_| ()).unwrap_err().to_string();
         assert_eq!(error, format!("it is compressed; type: {tool} FILE | beadlock log -"));
     }
 }

@@ -1,0 +1,159 @@
+//! The connections that are open: a bounded number, so that clients which stand still keep no other one out.
+//!
+//! A client that has not sent its whole request costs nothing to send away, so the oldest of these makes room for a new
+//! one. It has a moment to ask in: a client that asks at once is never sent away for a crowd that does not. A client that
+//! has asked gets its answer: it makes room only when nobody else does, and not at once.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+/// Before the next look for room.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The connections, the oldest first.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    open: VecDeque<Member>,
+    limits: Limits,
+}
+
+/// How many there are, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How many there are at once.
+    pub(super) size: usize,
+    /// For how long a client may ask before it makes room.
+    pub(super) asking: Duration,
+    /// The same of one that is being answered.
+    pub(super) answering: Duration,
+}
+
+#[derive(Debug)]
+struct Member {
+    since: Instant,
+    has_asked: Asked,
+    task: AbortHandle,
+}
+
+/// Whether the whole request has come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    /// It has.
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Crowd {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { open: VecDeque::new(), limits }
+    }
+
+    /// Starts the task of a new connection, once there is room for it.
+    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Asked) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        while !self.has_room() {
+            sleep(PAUSE).await;
+        }
+        let has_asked = Asked::default();
+        let task = tokio::spawn(attend(has_asked.clone())).abort_handle();
+        self.open.push_back(Member { since: Instant::now(), has_asked, task });
+    }
+
+    /// There is room, if need be in the place of another one.
+    fn has_room(&mut self) -> bool {
+        self.open.retain(|member| !member.task.is_finished());
+        if self.open.len() < self.limits.size {
+            return true;
+        }
+        let Limits { asking, answering, .. } = self.limits;
+        let is_silent = |member: &Member| !member.has_asked.get() && member.since.elapsed() >= asking;
+        let silent = self.open.iter().position(is_silent);
+        let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
+        let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };
+        member.task.abort();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+    const LIMITS: Limits =
+        Limits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
+
+    /// Says its number when it is dropped.
+    struct Client(u32, UnboundedSender<u32>);
+
+    impl Drop for Client {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_that_has_not_asked_makes_room() {
+        let (gone, mut went) = unbounded_channel();
+        let mut crowd = Crowd::new(LIMITS);
+        let begun = Instant::now();
+        for number in 0..5 {
+            let client = Client(number, gone.clone());
+            let attend = |asked: Asked| async move {
+                let _client = client;
+                if number == 0 {
+                    asked.set();
+                }
+                pending::<()>().await;
+            };
+            crowd.admit(attend).await;
+        }
+        assert_eq!((went.recv().await, went.recv().await), (Some(1), Some(2)), "0 has asked");
+        assert_eq!(crowd.open.len(), 3);
+        assert!(begun.elapsed() >= LIMITS.asking, "they had no time to ask");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_being_answered_keeps_its_place_for_a_while() {
+        let mut crowd = Crowd::new(LIMITS);
+        let begun = Instant::now();
+        for _ in 0..4 {
+            let attend = |asked: Asked| async move {
+                asked.set();
+                pending::<()>().await;
+            };
+            crowd.admit(attend).await;
+            tokio::task::yield_now().await;
+        }
+        assert!(begun.elapsed() >= LIMITS.answering, "{:?}", begun.elapsed());
+        assert_eq!(crowd.open.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_ended_has_no_place() {
+        let mut crowd = Crowd::new(LIMITS);
+        for _ in 0..10 {
+            crowd.admit(|_| async {}).await;
+            while crowd.open.iter().any(|member| !member.task.is_finished()) {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(crowd.open.len(), 1);
+    }
+}

@@ -1,0 +1,103 @@
+//! Clients that begin a request and never end it keep nobody from an answer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::scene::{Scene, wait_until};
+
+/// How many clients begin a request.
+const CLIENTS: usize = 200;
+
+const QUIET: [&str; 6] = ["--interval", "10m", "--action", "none", "--no-watch", "--listen"];
+
+/// The server has closed it, or has answered.
+fn is_over(stream: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+    poll(&mut asked, PollTimeout::ZERO).unwrap() > 0
+}
+
+fn healthz(mut stream: impl Read + Write) -> String {
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Asks again and again, beside clients that hold on to half a request and come back as soon as they are sent away.
+fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: impl Fn() -> S + Sync) {
+    let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let half_sent = || {
+        let mut stream = connect();
+        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc");
+        begun.fetch_add(1, Ordering::Relaxed);
+        stream
+    };
+    let crowd = || {
+        let mut all: Vec<S> = (0..CLIENTS).map(|_| half_sent()).collect();
+        while !stop.load(Ordering::Relaxed) {
+            all.iter_mut().filter(|stream| is_over(*stream)).for_each(|stream| *stream = half_sent());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(crowd);
+        wait_until("the crowd is there", || begun.load(Ordering::Relaxed) >= CLIENTS);
+        let answers: Vec<(String, Duration)> = (0..20)
+            .map(|_| {
+                let asked = Instant::now();
+                (healthz(connect()), asked.elapsed())
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        let longest = answers.iter().map(|(_, took)| *took).max().unwrap_or_default();
+        println!("{} half requests, the longest answer: {longest:?}", begun.load(Ordering::Relaxed));
+        for (answer, took) in answers {
+            assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok\n"), "{answer}");
+            assert!(took < Duration::from_secs(2), "{took:?}");
+        }
+    });
+}
+
+#[test]
+fn healthz_answers_beside_them_on_a_unix_socket() {
+    let scene = Scene::new();
+    let agent = scene.start(&[&QUIET[..], &["unix:agent.sock"]].concat());
+    let connect = || {
+        // Its queue may be full for a moment.
+        loop {
+            if let Ok(stream) = UnixStream::connect(scene.file("agent.sock")) {
+                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                return stream;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    answers_beside_half_sent_requests(connect);
+    assert_eq!(agent.stop(), Some(0));
+}
+
+#[test]
+fn healthz_answers_beside_them_over_tcp() {
+    let scene = Scene::new();
+    let agent = scene.start(&[&QUIET[..], &["127.0.0.1:0"]].concat());
+    let address = || {
+        let log = scene.log().join("\n");
+        let (_, rest) = log.split_once("Listening at ")?;
+        rest.lines().next()?.trim().parse::<SocketAddr>().ok()
+    };
+    wait_until("it listens", || address().is_some());
+    let address = address().unwrap();
+    let connect = || {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    };
+    answers_beside_half_sent_requests(connect);
+    assert_eq!(agent.stop(), Some(0));
+}
