@@ -83,6 +83,8 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     // The runner alone: the agent resolves the paths of its databases.
     let mut runner = scene.agent(&[beadlock_checker::runner::ARGUMENT, "1", "60000"]);
     let gate = fs::File::open(scene.file("link/.beads")).unwrap();
+    // It works where it was started: in the directory above the database.
+    runner.current_dir(scene.file("one"));
     runner.arg(scene.file("link/.beads")).args(["sh", "-c", "echo $$ > command; sleep 60"]).stdin(gate);
     let mut runner = runner.spawn().unwrap();
     wait_until("the command", || scene.file("link/command").exists());
