@@ -22,7 +22,5 @@ pub fn directory_above(path: &Path) -> Option<String> {
     let mode = fs::metadata(dir).map(|meta| format!(" (mode {:04o})", meta.permissions().mode() & 0o7777));
     let (shown, mode) = (escaped_path(dir), mode.unwrap_or_default());
     let command = to_type("chmod a+x {}", &[Part::Path(dir)]);
-    Some(format!(
-        "this user may not search the directory {shown}{mode}; its owner may allow it: {command}"
-    ))
+    Some(format!("this user may not search the directory {shown}{mode}; its owner may allow it: {command}"))
 }

@@ -11,8 +11,8 @@ use crate::closed;
 use crate::error::words;
 use crate::escape::escaped_path;
 use crate::read::{self, Sight};
-use crate::target::Target;
 use crate::shell::{Part, to_type};
+use crate::target::Target;
 
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";

@@ -28,7 +28,9 @@ impl Taken {
         if paths.clone().filter_map(Path::file_name).any(is_of_a_database) {
             return Some(Self::ByName);
         }
-        paths.any(|path| locks.iter().any(|lock| is_same(path, lock) || is_beside(path, lock))).then_some(Self::ByTarget)
+        paths
+            .any(|path| locks.iter().any(|lock| is_same(path, lock) || is_beside(path, lock)))
+            .then_some(Self::ByTarget)
     }
 
     /// Why the file is refused, and what to do.
@@ -103,7 +105,9 @@ mod tests {
         for name in ["build.lock.aside", "build.lock.tmp-77-ab120934", "build.lock.broken-2.json"] {
             assert_eq!(taken(&format!("other/{name}")), Some(Taken::ByTarget), "{name}");
         }
-        for name in ["audit.jsonl", "build.lock", "dir/build.lock.json", "dir/x", "loop", "nowhere/build.lock"] {
+        for name in
+            ["audit.jsonl", "build.lock", "dir/build.lock.json", "dir/x", "loop", "nowhere/build.lock"]
+        {
             assert_eq!(taken(name), None, "{name}");
         }
         fs::remove_file(&lock).unwrap();

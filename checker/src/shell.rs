@@ -118,7 +118,9 @@ pub fn quoted(word: &OsStr) -> String {
         Some(text) if text.chars().all(is_harmless) => format!("'{}'", text.replace('\'', r"'\''")),
         _ if bytes.ends_with(b"\n") => format!("$'{}'", octal(bytes)),
         // The first argument of printf is a format.
-        _ if bytes.first() == Some(&b'-') => format!("\"$(printf -- '{}')\"", octal(bytes).replace('%', "%%")),
+        _ if bytes.first() == Some(&b'-') => {
+            format!("\"$(printf -- '{}')\"", octal(bytes).replace('%', "%%"))
+        }
         _ => format!("\"$(printf '{}')\"", octal(bytes).replace('%', "%%")),
     }
 }

@@ -105,10 +105,9 @@ impl<'a> Next<'a> {
                 (by_hand.clone(), "nobody lives in its container any more".to_owned())
             }
             Situation::Remote { .. } => (far(), once_gone),
-            Situation::Namesake => (
-                far(),
-                format!("by an address that leads to the other machine of this name; {once_gone}"),
-            ),
+            Situation::Namesake => {
+                (far(), format!("by an address that leads to the other machine of this name; {once_gone}"))
+            }
             Situation::Nameless => {
                 ("hostname -F /etc/hostname".to_owned(), format!("gives this machine its name; {once_gone}"))
             }
@@ -117,9 +116,7 @@ impl<'a> Next<'a> {
             Situation::Ageless if witnesses.look.record.as_ref().is_none_or(|record| record.pid() <= 0) => {
                 (raw, format!("shows it; when nobody works: {by_hand}"))
             }
-            Situation::Ageless if witnesses.look.verdict.reason() == Reason::OtherHost => {
-                (far(), once_gone)
-            }
+            Situation::Ageless if witnesses.look.verdict.reason() == Reason::OtherHost => (far(), once_gone),
             Situation::Ageless => (see(pid), once_gone),
             Situation::Old => (check, "removes it".to_owned()),
             Situation::Silent => (
@@ -129,19 +126,19 @@ impl<'a> Next<'a> {
                     to_type("beadlock break {} {}", &[target.clone(), id(witnesses)])
                 ),
             ),
-            Situation::BeatingInFuture => {
-                (to_type("ssh -- {} date -u; date -u", std::slice::from_ref(host)), format!("compares the two clocks; {once_gone}"))
-            }
+            Situation::BeatingInFuture => (
+                to_type("ssh -- {} date -u; date -u", std::slice::from_ref(host)),
+                format!("compares the two clocks; {once_gone}"),
+            ),
             Situation::Empty { fresh: true } | Situation::Malformed { fresh: true } => {
                 (again, "somebody may be writing it".to_owned())
             }
             Situation::Empty { fresh: false } => {
                 (malformed, "there is nothing in it; was the disk full? df -h".to_owned())
             }
-            Situation::Malformed { fresh: false } | Situation::Invalid => (
-                raw,
-                format!("shows it; when nobody needs it: {malformed}"),
-            ),
+            Situation::Malformed { fresh: false } | Situation::Invalid => {
+                (raw, format!("shows it; when nobody needs it: {malformed}"))
+            }
             Situation::NotAFile(FileKind::Directory) => {
                 (of_lock("ls -la {}"), format!("when nobody needs it: {malformed}"))
             }
@@ -157,7 +154,8 @@ impl<'a> Next<'a> {
             }
             Situation::NotOpened(Obstacle::Lease) => (
                 again,
-                "a process has it under a write lease; to see those that have leases: grep LEASE /proc/locks".to_owned(),
+                "a process has it under a write lease; to see those that have leases: grep LEASE /proc/locks"
+                    .to_owned(),
             ),
             Situation::Unread => match closed::directory_above(&witnesses.target.path()) {
                 Some(why) => (of_lock("namei -l {}"), why),

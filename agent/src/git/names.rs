@@ -66,10 +66,7 @@ impl Names {
         Err(Stop::Refused(format!(
             "{} tracked by git, and a pull would delete a live lock or damage an open database; type: {}",
             is_or_are(&repository.shown_all(tracked.iter().copied()), tracked.len()),
-            to_type(
-                "git -C {} rm --cached -- {}",
-                &[Part::Path(&repository.git.dir), typed_all(&tracked)]
-            )
+            to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&tracked)])
         )))
     }
 }

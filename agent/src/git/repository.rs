@@ -169,7 +169,11 @@ impl Repository {
     pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
         let now = self.head()?;
         if now.branch != branch {
-            let why = format!("somebody has switched from {} to {} meanwhile", escaped(branch), escaped(&now.branch));
+            let why = format!(
+                "somebody has switched from {} to {} meanwhile",
+                escaped(branch),
+                escaped(&now.branch)
+            );
             // Who does so is in the middle of something: the other branch has its turn in the next cycle.
             return Err(Stop::Refused(why));
         }

@@ -19,7 +19,8 @@ pub(super) fn masked(text: &str) -> Cow<'_, str> {
         let end = url.find(|c: char| c.is_whitespace() || c.is_control()).unwrap_or(url.len());
         let (url, after) = url.split_at(end);
         // Another one may follow without a space: `from 'https://a','https://b'`.
-        let next = url.find("://").map_or(url.len(), |at| url[..at].rfind(is_no_scheme).map_or(0, |at| at + 1));
+        let next =
+            url.find("://").map_or(url.len(), |at| url[..at].rfind(is_no_scheme).map_or(0, |at| at + 1));
         let (url, joined) = url.split_at(next);
         out.push_str(before);
         push_url(&mut out, url);

@@ -171,7 +171,8 @@ fn a_lock_file_is_neither_a_trail_nor_a_log() {
         assert!(said.contains(words) && said.contains("name another file"), "{args:?}: {said}");
         assert_eq!((read(&scene.lock_file()), scene.log()), (lock.clone(), vec![]), "{args:?}");
     };
-    for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"] {
+    for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"]
+    {
         refused(&["--audit", file], &[], &format!("audit: {file} "));
         refused(&["--log-file", file], &[], &format!("log-file: {file} "));
         refused(&[], &[("BEADLOCK_AUDIT", file)], &format!("audit: {file} "));

@@ -8,6 +8,7 @@ mod config;
 mod daemon;
 #[cfg(test)]
 mod half_sent;
+#[cfg(test)]
 mod hang;
 #[cfg(test)]
 mod log;

@@ -171,7 +171,10 @@ fn a_signal_looks_at_once() {
 fn one_run_that_serves_nothing_fails_and_says_so() {
     let scene = Scene::new();
     fs::create_dir(scene.file("empty")).unwrap();
-    let words = format!("Not serving anything: no database to serve was found below {}; name", scene.file("empty").display());
+    let words = format!(
+        "Not serving anything: no database to serve was found below {}; name",
+        scene.file("empty").display()
+    );
     let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran"]);
     assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
     let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran", "--log-file", "all.log"]);

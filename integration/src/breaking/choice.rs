@@ -76,9 +76,10 @@ impl Choice {
             Verdict::Unreadable(_) => {
                 (Code::LockUnreadable, format!("to break it: {}", command(look, target, Licence::UnlessHeld)))
             }
-            Verdict::Stale(_) | Verdict::Free => {
-                (Code::LockStale, format!("to break that one: {}", command(look, target, Licence::UnlessHeld)))
-            }
+            Verdict::Stale(_) | Verdict::Free => (
+                Code::LockStale,
+                format!("to break that one: {}", command(look, target, Licence::UnlessHeld)),
+            ),
         };
         let message = format!("{path} is not {wanted}: it {there}; it was not touched; {next}");
         let error = Error::new(code, message).detailed(format!("lock_file={path}"));
@@ -91,15 +92,15 @@ pub fn held(look: &Look, target: &Found) -> Error {
     let (path, there) = (escaped_path(&target.path()), is_there(look));
     let command = command(look, target, Licence::EvenIfLive);
     let witness = witness(look);
-    let message = format!(
-        "{path} {there}; {witness}; it was not touched; to break it all the same: {command}"
-    );
+    let message =
+        format!("{path} {there}; {witness}; it was not touched; to break it all the same: {command}");
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path}"))
 }
 
 /// A question that has no answer: it has no id to be typed.
 pub fn without_id(look: &Look, target: &Found) -> Error {
-    let (path, there, command) = (escaped_path(&target.path()), is_there(look), command(look, target, Licence::UnlessHeld));
+    let (path, there, command) =
+        (escaped_path(&target.path()), is_there(look), command(look, target, Licence::UnlessHeld));
     Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
 }
 

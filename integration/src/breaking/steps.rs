@@ -295,8 +295,7 @@ impl Breaking<'_> {
         if let Some(pid) = pid.filter(|_| words::is_local_and_alive(look)) {
             let name = words::process_name(pid, &process::command_line(pid).unwrap_or_default());
             let see = to_type("ps -fp {}", &[Part::Pid(pid.into())]);
-            self.talk
-                .warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
+            self.talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
         }
         let now = look_again(self.target);
         if let Some(holder) = words::holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {

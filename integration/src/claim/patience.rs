@@ -21,8 +21,8 @@ use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::target::Found;
-use crate::{next, words};
 use crate::words::to_type;
+use crate::{next, words};
 
 /// For how long a lock that cannot be understood is looked at again: a writer may be at it.
 const UNREADABLE_FOR: Duration = Duration::from_secs(2);
@@ -229,8 +229,7 @@ pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
 fn stale(target: &Found, skip: &Skip) -> Error {
-    let (path, status) =
-        (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
+    let (path, status) = (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
     let Skip::Stale { record, age, .. } = skip else {
         return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
     };
@@ -276,9 +275,10 @@ fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
         return not_seen(target, obstacle, detail);
     }
     let (code, next) = match reason {
-        Reason::RemovalFailed => {
-            (Code::LockStale, format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])))
-        }
+        Reason::RemovalFailed => (
+            Code::LockStale,
+            format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])),
+        ),
         _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
     };
     let message = match closed::directory_above(&target.path()) {

@@ -162,9 +162,7 @@ impl Look {
             (Verdict::Held(_), None) => {
                 format!("{}   # root sees all processes", command("sudo beadlock status {}"))
             }
-            (Verdict::Unreadable(_), _) => {
-                to_type("ls -ld {}", &[Part::Path(self.target.lock())])
-            }
+            (Verdict::Unreadable(_), _) => to_type("ls -ld {}", &[Part::Path(self.target.lock())]),
             _ => command("beadlock hold {} -- CMD"),
         }
     }

@@ -253,8 +253,7 @@ fn refused(target: &FileTarget, then: &str, error: &io::Error) -> Error {
 }
 
 fn no_regular_file(target: &FileTarget, what: &str) -> Error {
-    let (lock, look) =
-        (escaped_path(target.lock()), to_type("ls -ld {}", &[Part::Path(target.lock())]));
+    let (lock, look) = (escaped_path(target.lock()), to_type("ls -ld {}", &[Part::Path(target.lock())]));
     not_locked(target, &format!("{lock} is {what}, and was not touched; move it out of the way: {look}"))
 }
 

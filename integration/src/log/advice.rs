@@ -71,18 +71,16 @@ impl Advice<'_> {
 
     /// The lock of `name`.
     pub fn for_held(&self, name: &str, spell: &Spell) -> Vec<Next> {
-        let mut next =
-            vec![self.beadlock("beadlock status {}", "whether the lock is still there, and its holder alive")];
+        let mut next = vec![
+            self.beadlock("beadlock status {}", "whether the lock is still there, and its holder alive"),
+        ];
         if let (Some(pid), Some(host)) = (spell.extra.pid, &spell.extra.host) {
             let daemons = self.agent.and_then(|run| run.host.as_deref()).or(self.around.host.as_deref());
             let is_local = daemons.is_some_and(|daemons| daemons.eq_ignore_ascii_case(host));
             next.push(match is_local {
                 true => Next { command: see(pid), why: "what it is doing" },
                 false => Next {
-                    command: to_type(
-                        "ssh -- {} ps -fp {}",
-                        &[Part::Word(OsStr::new(host)), Part::Pid(pid)],
-                    ),
+                    command: to_type("ssh -- {} ps -fp {}", &[Part::Word(OsStr::new(host)), Part::Pid(pid)]),
                     why: "whether it lives: nobody else can tell",
                 },
             });
@@ -112,10 +110,7 @@ impl Advice<'_> {
         if is_obstacle(why) {
             return vec![status];
         }
-        vec![
-            status,
-            self.beadlock("beadlock break {} --malformed", "when nobody needs it; keeps a copy"),
-        ]
+        vec![status, self.beadlock("beadlock break {} --malformed", "when nobody needs it; keeps a copy")]
     }
 }
 

@@ -131,7 +131,8 @@ impl Source {
     pub fn read(self, mut hear: impl FnMut(Heard<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
-            return lines(stdin, None, &mut hear).map_err(|error| failed(Path::new("standard input"), &error));
+            return lines(stdin, None, &mut hear)
+                .map_err(|error| failed(Path::new("standard input"), &error));
         }
         for Opened { path, file, .. } in self.files {
             lines(file, Some(&path), &mut hear).map_err(|error| failed(&path, &error))?;
@@ -220,10 +221,7 @@ impl Opened {
         let kind = meta.file_type();
         if kind.is_dir() {
             let meant = to_type("beadlock log {}", &[Part::Path(&path.join("daemon.log"))]);
-            return Err(Error::new(
-                Code::Io,
-                format!("{shown} is a directory; name the log in it: {meant}"),
-            ));
+            return Err(Error::new(Code::Io, format!("{shown} is a directory; name the log in it: {meant}")));
         }
         if !kind.is_file() && !kind.is_fifo() {
             return Err(Error::new(

@@ -47,8 +47,7 @@ fn said(namespaces: &[&str], script: &str) -> Option<(String, i32)> {
     let mut sleep = scene.command("sleep");
     sleep.arg(STRANGER);
     let stranger = Running::start(sleep);
-    let script =
-        script.replace("STRANGER_PID", &stranger.pid().to_string()).replace("HOLDER", HOLDER);
+    let script = script.replace("STRANGER_PID", &stranger.pid().to_string()).replace("HOLDER", HOLDER);
     let ended: Ended = run(scene.in_namespaces(namespaces, &script)?).into();
     let said = format!("{}\n{}", ended.out, ended.err);
     assert_eq!(ended.code, 0, "{said}");
@@ -63,7 +62,10 @@ fn no_name_of_a_stranger_is_shown_for_a_holder() {
     let Some((said, pid)) = said(&WITHOUT_PROC, SCRIPT) else { return };
     assert!(said.contains(&format!("PID {pid}")), "the holder is not named at all: {said}");
     assert!(!said.contains(STRANGER), "{said}");
-    assert!(!said.contains(HOLDER) && !said.contains("flock .beads"), "not even by its number outside: {said}");
+    assert!(
+        !said.contains(HOLDER) && !said.contains("flock .beads"),
+        "not even by its number outside: {said}"
+    );
     let Some((said, _)) = self::said(&WITH_PROC, SCRIPT) else { return };
     assert!(said.contains(HOLDER) && !said.contains(STRANGER), "where /proc is its own: {said}");
 }

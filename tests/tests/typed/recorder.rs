@@ -16,8 +16,29 @@ pub type Argv = Vec<OsString>;
 
 /// What the lines may name, and `touch`, which a hostile name would run.
 pub const PROGRAMS: [&str; 23] = [
-    "git", "beadlock", "beadlock-agent", "ssh", "sudo", "ps", "kill", "chmod", "ls", "cat", "tail", "rm", "mkdir",
-    "lsof", "namei", "nsenter", "sleep", "date", "zcat", "zstdcat", "xzcat", "bzcat", "touch",
+    "git",
+    "beadlock",
+    "beadlock-agent",
+    "ssh",
+    "sudo",
+    "ps",
+    "kill",
+    "chmod",
+    "ls",
+    "cat",
+    "tail",
+    "rm",
+    "mkdir",
+    "lsof",
+    "namei",
+    "nsenter",
+    "sleep",
+    "date",
+    "zcat",
+    "zstdcat",
+    "xzcat",
+    "bzcat",
+    "touch",
 ];
 
 /// A directory with the recorders, and what they have written.
@@ -57,7 +78,8 @@ impl Recorder {
         let here = self.top.path().join("here");
         let script = self.top.path().join("script");
         // Built-in commands of these names would not be recorded.
-        fs::write(&script, format!(":\n{}\n", lines.join("\n")).replace("\nkill ", "\ncommand_kill ")).expect("write");
+        fs::write(&script, format!(":\n{}\n", lines.join("\n")).replace("\nkill ", "\ncommand_kill "))
+            .expect("write");
         let kill = self.top.path().join("bin/command_kill");
         let _ = fs::copy(self.top.path().join("bin/kill"), kill);
         let mut command = Command::new(shell);
@@ -65,7 +87,12 @@ impl Recorder {
         command.env("PATH", self.top.path().join("bin")).env("RECORD", self.record());
         let output = run(command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((said.as_str(), output.stdout.as_slice()), ("", &b""[..]), "{shell}:\n{}", lines.join("\n"));
+        assert_eq!(
+            (said.as_str(), output.stdout.as_slice()),
+            ("", &b""[..]),
+            "{shell}:\n{}",
+            lines.join("\n")
+        );
         let left: Vec<_> = fs::read_dir(&here).expect("list here").flatten().map(|it| it.path()).collect();
         assert_eq!(left, [""; 0].map(PathBuf::from), "something else has run:\n{}", lines.join("\n"));
         read(&self.record())

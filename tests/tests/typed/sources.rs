@@ -83,7 +83,8 @@ fn read(text: &str) -> (String, usize) {
 /// It begins with a program and has a place for a name.
 pub fn is_template(literal: &Literal) -> bool {
     let first = literal.text.split(' ').next().unwrap_or_default();
-    let is_made_otherwise = ["format!(", "format_args!("].iter().any(|name| literal.before.trim_end().ends_with(name));
+    let is_made_otherwise =
+        ["format!(", "format_args!("].iter().any(|name| literal.before.trim_end().ends_with(name));
     literal.text.contains("{}") && PROGRAMS.contains(&first) && !is_made_otherwise
 }
 
@@ -103,10 +104,48 @@ pub fn is_made_elsewhere(literal: &Literal) -> bool {
 
 /// How commands begin, and prose does not.
 const COMMANDS: [&str; 44] = [
-    "git -C", "git rm ", "git push ", "git pull ", "git add ", "git commit ", "git config ", "git checkout ",
-    "git switch ", "git remote ", "beadlock hold ", "beadlock acquire ", "beadlock release ", "beadlock cycle ",
-    "beadlock check ", "beadlock status ", "beadlock list ", "beadlock wait ", "beadlock break ", "beadlock doctor ",
-    "beadlock log ", "beadlock write ", "beadlock append ", "beadlock --", "beadlock-agent --", "ssh --", "ssh {",
-    "ps -", "kill -", "type: kill ", "chmod {", "chmod +", "chmod a", "chmod 0", "chmod 7", "chmod 2", "ls -", "sudo ",
-    "mkdir -", "rm -", "lsof ", "namei ", "nsenter ", "tail -",
+    "git -C",
+    "git rm ",
+    "git push ",
+    "git pull ",
+    "git add ",
+    "git commit ",
+    "git config ",
+    "git checkout ",
+    "git switch ",
+    "git remote ",
+    "beadlock hold ",
+    "beadlock acquire ",
+    "beadlock release ",
+    "beadlock cycle ",
+    "beadlock check ",
+    "beadlock status ",
+    "beadlock list ",
+    "beadlock wait ",
+    "beadlock break ",
+    "beadlock doctor ",
+    "beadlock log ",
+    "beadlock write ",
+    "beadlock append ",
+    "beadlock --",
+    "beadlock-agent --",
+    "ssh --",
+    "ssh {",
+    "ps -",
+    "kill -",
+    "type: kill ",
+    "chmod {",
+    "chmod +",
+    "chmod a",
+    "chmod 0",
+    "chmod 7",
+    "chmod 2",
+    "ls -",
+    "sudo ",
+    "mkdir -",
+    "rm -",
+    "lsof ",
+    "namei ",
+    "nsenter ",
+    "tail -",
 ];

@@ -15,9 +15,40 @@ use super::sources::{Literal, is_made_elsewhere, is_template, literals};
 
 /// What names are made of.
 const FRAGMENTS: [&[u8]; 34] = [
-    b";touch${IFS}PWN", b"`touch PWN`", b"$(touch PWN)", b"$PATH", b"${PATH}", b"'", b"\"", b"\\", b"\n", b"\r",
-    b"\t", b" ", b"*", b"?", b"[a-z]", b"{a,b}", b"~", b"~root", b"=ls", b"!", b"!!", b"#", b"&", b"| touch PWN",
-    b">PWN", b"<PWN", b"%s%n", b"\\033", b"-", b"--help", b"\x1b[2J", b"\xe2\x80\xae", b"\xff", b"a",
+    b";touch${IFS}PWN",
+    b"`touch PWN`",
+    b"$(touch PWN)",
+    b"$PATH",
+    b"${PATH}",
+    b"'",
+    b"\"",
+    b"\\",
+    b"\n",
+    b"\r",
+    b"\t",
+    b" ",
+    b"*",
+    b"?",
+    b"[a-z]",
+    b"{a,b}",
+    b"~",
+    b"~root",
+    b"=ls",
+    b"!",
+    b"!!",
+    b"#",
+    b"&",
+    b"| touch PWN",
+    b">PWN",
+    b"<PWN",
+    b"%s%n",
+    b"\\033",
+    b"-",
+    b"--help",
+    b"\x1b[2J",
+    b"\xe2\x80\xae",
+    b"\xff",
+    b"a",
 ];
 
 fn name() -> impl Strategy<Value = OsString> {
@@ -60,14 +91,21 @@ fn meant(template: &str, words: &[Argv]) -> Vec<Argv> {
     let mut words = words.iter();
     let of_command = |command: &str| {
         let parts = command.split(' ').filter(|word| !word.is_empty());
-        parts.flat_map(|word| if word == "{}" { words.next().expect("a part").clone() } else { vec![word.into()] }).collect()
+        parts
+            .flat_map(
+                |word| if word == "{}" { words.next().expect("a part").clone() } else { vec![word.into()] },
+            )
+            .collect()
     };
     template.split(['|', ';']).map(of_command).collect()
 }
 
 fn templates() -> Vec<&'static str> {
-    let mut templates: Vec<&'static str> =
-        literals().into_iter().filter(is_template).map(|literal| &*Box::leak(literal.text.into_boxed_str())).collect();
+    let mut templates: Vec<&'static str> = literals()
+        .into_iter()
+        .filter(is_template)
+        .map(|literal| &*Box::leak(literal.text.into_boxed_str()))
+        .collect();
     templates.sort_unstable();
     templates.dedup();
     templates
@@ -89,7 +127,8 @@ fn every_template_runs_what_it_means_and_nothing_else() {
                 names.by_ref().take(count).map(|(name, kind)| part(name, *kind)).unzip();
             let line = to_type(template, &parts);
             if line.starts_with("# no command to paste: ") {
-                let is_dashed = |part: &Part<'_>| matches!(part, Part::Word(word) if word.as_bytes().starts_with(b"-"));
+                let is_dashed =
+                    |part: &Part<'_>| matches!(part, Part::Word(word) if word.as_bytes().starts_with(b"-"));
                 let ends_so = words.iter().flatten().any(|word| word.as_bytes().ends_with(b"\n"));
                 prop_assert!(parts.iter().any(is_dashed) || ends_so, "{parts:?}");
                 refused.set(refused.get() + 1);

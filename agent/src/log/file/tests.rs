@@ -197,7 +197,7 @@ fn a_rotation_empties_no_file_with_two_names() {
     let other = scene.root.path().join("other");
     fs::write(&scene.path, "x".repeat(1000)).unwrap();
     fs::hard_link(&scene.path, &other).unwrap();
-    let file = fs::File::open(&scene.path).unwrap();
+    let file = File::open(&scene.path).unwrap();
     let dir = open_dir(scene.root.path()).unwrap();
     let limits = Limits { keep: 0, ..LIMITS };
     let full = Full { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
