@@ -42,7 +42,7 @@ struct Cli {
     #[arg(long, value_name = "DUR", value_parser = duration::parse, env = "BEADLOCK_AGENT_DEBOUNCE")]
     debounce: Option<Duration>,
     /// One cycle for each database, then end: 0 every cycle ran, 4 one is held, 5 one could not be checked,
-    /// 1 a cycle failed
+    /// 1 a cycle failed, or there was no database to serve
     #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ONCE")]
     once: bool,
     /// How many cycles may be at work at once; no check waits for them [default: the number of processors]

@@ -60,8 +60,8 @@ use crate::settings::{Failure, Mode, Settings};
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
 ///
-/// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed; 2 the command line is wrong; 4 and 5
-/// with `--once` as `beadlock check` (DESIGN 8).
+/// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed or there was none to run; 2 the command line
+/// is wrong; 4 and 5 with `--once` as `beadlock check` (DESIGN 8).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::sys::ignore_size_limit();
     let typed = match cli::read(args) {

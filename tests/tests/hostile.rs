@@ -349,7 +349,7 @@ fn a_log() {
          database (locked by x)\",\"holder\":\"x\",\"pid\":5,\"host\":\"h\",\"since\":\"2026-02-01T09:00:00Z\"}\n",
         "2026/02/01 10:00:00 Skipping database (locked by x)\nSync cycle complete\n",
     ];
-    const PIECES: [&str; 36] = [
+    const PIECES: [&str; 37] = [
         "\n",
         "\r\n",
         "\0",

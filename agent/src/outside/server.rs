@@ -35,18 +35,15 @@ pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
     let mut crowd = Crowd::new(LIMITS);
     loop {
         let pages = Arc::clone(&pages);
-        let accepted = match &listener {
+        match &listener {
             Listener::Tcp(listener) => match listener.accept().await {
-                Ok((stream, _)) => Ok(crowd.admit(|asked| attend(stream, asked, pages)).await),
-                Err(error) => Err(error),
+                Ok((stream, _)) => crowd.admit(|asked| attend(stream, asked, pages)).await,
+                Err(_) => sleep(PAUSE).await,
             },
             Listener::Unix(listener) => match listener.accept().await {
-                Ok((stream, _)) => Ok(crowd.admit(|asked| attend(stream, asked, pages)).await),
-                Err(error) => Err(error),
+                Ok((stream, _)) => crowd.admit(|asked| attend(stream, asked, pages)).await,
+                Err(_) => sleep(PAUSE).await,
             },
-        };
-        if accepted.is_err() {
-            sleep(PAUSE).await;
         }
     }
 }

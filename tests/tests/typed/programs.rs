@@ -43,7 +43,7 @@ fn pastes(recorder: &Recorder, line: &str, meant: &[&[&OsStr]]) {
     }
 }
 
-fn words<'a>(text: &'a str) -> Vec<&'a OsStr> {
+fn words(text: &str) -> Vec<&OsStr> {
     text.split(' ').map(OsStr::new).collect()
 }
 
