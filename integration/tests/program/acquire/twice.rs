@@ -94,7 +94,7 @@ fn the_same_pid_of_another_namespace_is_another_process() {
 #[test]
 fn a_wrapper_is_named_as_what_the_claim_stands_for() {
     let scene = Scene::new();
-    std::fs::create_dir(scene.file("memory")).unwrap();
+    fs::create_dir(scene.file("memory")).unwrap();
     for (words, name) in [
         ("timeout 60", "timeout"),
         ("echo x | xargs -I{}", "xargs"),
