@@ -83,6 +83,11 @@ impl Mounts {
         self.all.iter().any(|mount| mount.is_remote() && mount.point == path)
     }
 
+    /// Where those are mounted that may stop answering.
+    pub fn remote_points(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().filter(|mount| mount.is_remote()).map(|mount| mount.point.as_path())
+    }
+
     /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no `..` in it;
     /// see [`Mounts::on_the_way`] for one that may have links in it.
     pub fn remote_of(&self, path: &Path) -> Option<&Mount> {

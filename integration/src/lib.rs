@@ -47,6 +47,7 @@ pub mod memory;
 mod next;
 pub mod program;
 mod release;
+mod remote;
 mod retry;
 mod settings;
 mod situation;
