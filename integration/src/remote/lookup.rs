@@ -38,6 +38,14 @@ impl Lookup {
             Self::Path(path) | Self::Nearest(path) => path,
         }
     }
+
+    /// The path whose mount is to be named when there is no answer.
+    pub fn shown(&self) -> PathBuf {
+        match self {
+            Self::Path(path) => path.clone(),
+            Self::Nearest(path) => path.join(BEADS),
+        }
+    }
 }
 
 /// A target by its letters alone: it was not looked at.
@@ -74,7 +82,7 @@ impl Unresolved {
             }
             Ok(Target::Memory(path)) => {
                 let at = around.cwd.join(&path);
-                let wait = crate::memory::lock::WAIT;
+                let wait = crate::memory::WAIT;
                 Self::other("memory:", &path, at.join(".lock"), &at, wait, mounts)
             }
             Ok(Target::File(path)) => {
@@ -82,8 +90,7 @@ impl Unresolved {
                 Self::other("file:", &path, at.clone(), &at, WAIT_FOR_FILE, mounts)
             }
             Ok(Target::Tower(name)) => {
-                let dir = environment.get(VARIABLE).map_or(Path::new(DEFAULT_DIR), Path::new);
-                let at = around.cwd.join(dir);
+                let at = lock_dir(environment);
                 let path = at.join(format!("{name}.lock"));
                 Self::other("tower:", Path::new(name.as_str()), path, &at, Wait::No, mounts)
             }
@@ -135,6 +142,12 @@ impl Unresolved {
         let lookups = mounts.on_the_way(at).map(|_| Lookup::Path(at.to_owned()));
         Self { name: given.clone(), given, path, lookups: lookups.into_iter().collect(), wait }
     }
+}
+
+/// The lock directory, links and all.
+pub fn lock_dir(environment: &Environment) -> PathBuf {
+    let dir = environment.get(VARIABLE).map_or(Path::new(DEFAULT_DIR), Path::new);
+    environment.of_database().cwd.join(dir)
 }
 
 /// Of a directory that may be a database: by its own path, by the database that may be in it, or by a redirect.

@@ -23,14 +23,17 @@ mod lookup;
 mod patience;
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::database::REDIRECT;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path, quoted_path};
 use beadlock_checker::mounts::Mounts;
 
+use crate::claim::wait::Wait;
 use crate::cli::Command;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
@@ -84,9 +87,19 @@ impl Remote {
         let unresolved = Unresolved::of(named, environment, mounts);
         let limit = guard.patience.limit(unresolved.wait);
         let lookups = unresolved.lookups.iter().map(|lookup| (lookup.clone(), unresolved.given.clone()));
-        let besides = guard.besides.iter().filter(|path| mounts.on_the_way(path).is_some());
-        let besides = besides.map(|path| (Lookup::Path(path.clone()), escaped_path(path)));
-        guard.ask(mounts, lookups.chain(besides), limit, Code::LockUnreadable)
+        guard.ask(mounts, lookups.chain(guard.besides(mounts)), limit, Code::LockUnreadable)
+    }
+
+    /// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
+    ///
+    /// # Errors
+    /// As [`Remote::answers_for`].
+    pub fn answers_for_intent(&self, environment: &Environment) -> Result<(), Error> {
+        let Some((guard, mounts)) = self.guard() else { return Ok(()) };
+        let dir = lookup::lock_dir(environment);
+        let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone()), escaped_path(&dir)));
+        let limit = guard.patience.limit(Wait::No);
+        guard.ask(mounts, dir.into_iter().chain(guard.besides(mounts)), limit, Code::LockUnreadable)
     }
 
     /// Returns when `path` can be looked at, and the directory that a redirect in it leads to.
@@ -97,6 +110,21 @@ impl Remote {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
         let lookup = lookup::of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
         guard.ask(mounts, lookup, guard.patience.of_a_look(), code)
+    }
+
+    /// Returns when a redirect in `dir`, which was searched already, can be followed.
+    ///
+    /// # Errors
+    /// As [`Remote::answers_at`].
+    pub fn answers_where_led(&self, dir: &Path) -> Result<(), Error> {
+        let leads_on = self.guard().is_some() && fs::symlink_metadata(dir.join(REDIRECT)).is_ok();
+        if leads_on { self.answers_at(dir, &escaped_path(dir), Code::Io) } else { Ok(()) }
+    }
+
+    /// A target that cannot be looked at, by its letters. `None`: nothing here can hang.
+    pub fn unresolved(&self, named: Option<&OsStr>, environment: &Environment) -> Option<Unresolved> {
+        let (_, mounts) = self.guard()?;
+        Some(Unresolved::of(named, environment, mounts))
     }
 
     /// Which mount points below `roots` a search must not enter, and for those that were asked the reason. `into_others`:
@@ -139,6 +167,11 @@ impl Remote {
 }
 
 impl Guard {
+    fn besides(&self, mounts: &Mounts) -> impl Iterator<Item = (Lookup, String)> {
+        let may_hang = self.besides.iter().filter(|path| mounts.on_the_way(path).is_some());
+        may_hang.map(|path| (Lookup::Path(path.clone()), escaped_path(path)))
+    }
+
     /// Asks one after the other, so that the first that is silent can be named.
     fn ask(
         &self,
@@ -154,7 +187,7 @@ impl Guard {
             if helper.answers(limit.saturating_sub(begun.elapsed())) {
                 continue;
             }
-            return Err(self.silence(mounts, lookup.path(), &given, limit, code));
+            return Err(self.silence(mounts, &lookup.shown(), &given, limit, code));
         }
         Ok(())
     }

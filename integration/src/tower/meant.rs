@@ -52,7 +52,10 @@ impl Meant {
         environment: &Environment,
     ) -> Result<Self, Error> {
         let found = match (target, &typed.intent) {
-            (None, Some(_)) => None,
+            (None, Some(_)) => {
+                environment.remote().answers_for_intent(environment)?;
+                None
+            }
             _ => Some(Found::resolve(target, environment)?),
         };
         if let Some(found) = &found {

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{Ended, LONG, Running, Scene};
+use crate::support::{Ended, LONG, Running, Scene, until};
 
 /// What a busy machine may add to the bound of a command.
 const SLACK: Duration = Duration::from_secs(8);
@@ -54,9 +54,21 @@ impl Mirror {
         kill(Pid::from_raw(self.bindfs.id().cast_signed()), signal).unwrap();
     }
 
+    /// Stops it. A thread that has not stopped yet would still take a request, and keep it: then who asks cannot be killed.
+    fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        until("all its threads stand still", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.bindfs.id())).unwrap();
+            tasks.flatten().all(|task| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
+            })
+        });
+    }
+
     /// From here on nothing that asks it gets an answer.
     fn hang(&mut self) {
-        self.signal(Signal::SIGSTOP);
+        self.stop();
         let pid = Pid::from_raw(self.bindfs.id().cast_signed());
         let (end, has_ended) = channel();
         let relief = std::thread::spawn(move || {
@@ -65,11 +77,7 @@ impl Mirror {
             }
         });
         self.relief = Some((end, relief));
-        let mut stat = Command::new("stat").arg("-f").arg(&self.point).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
-        assert!(stat.try_wait().unwrap().is_none(), "the control: stat waits for the file system");
-        stat.kill().unwrap();
-        stat.wait().unwrap();
+        assert!(stat_hangs(&self.point), "the control: stat waits for the file system");
     }
 }
 
@@ -86,6 +94,16 @@ impl Drop for Mirror {
         let _ = self.bindfs.kill();
         let _ = self.bindfs.wait();
     }
+}
+
+/// Whether a plain `stat` does not return for longer than a command is to wait.
+fn stat_hangs(path: &Path) -> bool {
+    let mut stat = Command::new("stat").arg("-f").arg(path).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    let hangs = stat.try_wait().unwrap().is_none();
+    stat.kill().unwrap();
+    std::thread::spawn(move || stat.wait());
+    hangs
 }
 
 /// A scene with a database `mirror/.beads` on the file system of the mirror.
@@ -235,10 +253,12 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     assert_eq!(timed(command, SECOND * 2).code, 5);
     // The working directory itself lies there.
     mirror.signal(Signal::SIGCONT);
-    let script = "cd mirror && kill -STOP $PID && exec $BEADLOCK check";
-    let mut command = scene.shell(script);
-    command.env("PID", mirror.bindfs.id().to_string());
-    let ended = timed(command, SECOND * 2);
+    let script = "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
+    let running = Running::start(scene.shell(script));
+    until("it is there", || scene.file("there").exists());
+    mirror.stop();
+    std::fs::write(scene.file("go"), "").unwrap();
+    let ended = running.finish();
     assert_eq!(ended.code, 5, "{}", ended.err);
     says_what_hangs(&ended, &scene);
     // What is written beside the claim lies there.
@@ -274,4 +294,36 @@ fn a_list_leaves_out_what_does_not_answer_and_names_it() {
     let ended = scene.run(&["list", "--all-file-systems"]).expect(0, &[]);
     assert!(ended.out.contains("mirror/.beads"), "{}", ended.out);
     assert!(!ended.err.contains("left out"), "{}", ended.err);
+}
+
+/// The server has taken the request and keeps it: a process that asks is in the kernel until it answers, and no signal ends it.
+#[test]
+fn a_helper_that_cannot_be_killed_is_left_behind() {
+    let Some((scene, mut inner)) = scene() else { return };
+    let outer = Mirror::of(&scene.file("mirror"), &scene.file("outer")).unwrap();
+    inner.hang();
+    let helpers = || {
+        let is_one = |pid: &i32| runs_as_helper(*pid, &scene.file("outer"));
+        crate::support::pids().into_iter().filter(is_one).collect::<Vec<_>>()
+    };
+    let ended = timed(scene.command(&["check", "outer/.beads"]), SECOND * 2);
+    assert_eq!(ended.code, 5, "{}", ended.err);
+    let words = format!("the file system fuse at {} does not answer", outer.point.display());
+    assert!(ended.out.contains(&words), "{}", ended.out);
+    let [left] = helpers()[..] else { panic!("one is left behind: {:?}", helpers()) };
+    let link = |name: &str| std::fs::read_link(format!("/proc/{left}/{name}")).unwrap();
+    assert_eq!(link("cwd"), Path::new("/"));
+    for name in ["fd/0", "fd/2"] {
+        assert_eq!(link(name), Path::new("/dev/null"));
+    }
+    assert_eq!(nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(), left, "a session of its own");
+    inner.signal(Signal::SIGCONT);
+    crate::support::reap(left);
+    scene.run(&["hold", "outer/.beads", "--", "true"]).expect(0, &["released"]);
+}
+
+fn runs_as_helper(pid: i32, path: &Path) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).into_owned();
+    line.contains("__look-first") && line.contains(&path.display().to_string())
 }
