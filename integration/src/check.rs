@@ -81,7 +81,9 @@ fn failed(
         "message": decision.to_string(),
     });
     let next = "look at the file system's server, then check again";
-    if typed.explain && let Some(fields) = row.as_object_mut() {
+    if typed.explain
+        && let Some(fields) = row.as_object_mut()
+    {
         fields.insert("witnesses".to_owned(), json!([]));
         fields.insert("lease_unavailable".to_owned(), false.into());
         fields.insert("next".to_owned(), next.into());

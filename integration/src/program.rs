@@ -12,8 +12,8 @@ use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
-use crate::settings::Common;
 use crate::remote::{self, Remote};
+use crate::settings::Common;
 use crate::talk::print;
 use crate::{
     acquire, agent, breaking, check, cycle, doctor, file, hint, hold, list, log, memory, release, status,

@@ -26,8 +26,8 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::escaped_path;
 use beadlock_checker::database::Database;
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
 use clap::Args;
 

@@ -1,8 +1,8 @@
 //! The small process that looks first. It is the running binary again, in a session of its own, with its streams on
 //! `/dev/null` but for the pipe in which it says by one byte that all was answered.
 //!
-//! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system answers
-//! or is unmounted, and is gone then.
+//! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
+//! answers or is unmounted, and is gone then.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -55,7 +55,7 @@ impl Helper {
         Some(Self { child, ready })
     }
 
-    /// False: not within `limit`. One that ended without a word, because it was killed, hides nothing: the command looks itself.
+    /// False: not within `limit`. After one that was killed before it could say anything, the command looks itself.
     pub fn answers(self, limit: Duration) -> bool {
         let Self { mut child, ready } = self;
         let answer = has_said_so_within(ready, limit);

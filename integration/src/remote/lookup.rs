@@ -95,7 +95,9 @@ impl Unresolved {
                 Self::other("tower:", Path::new(name.as_str()), path, &at, Wait::No, mounts)
             }
             // What is wrong with it is said without a look.
-            Err(_) => Self::other("", Path::new(&text), PathBuf::new(), Path::new("/"), Wait::DEFAULT, mounts),
+            Err(_) => {
+                Self::other("", Path::new(&text), PathBuf::new(), Path::new("/"), Wait::DEFAULT, mounts)
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Targets on a file system that may not answer: one of a network, or one that a process serves.
 //!
-//! A call that looks at such a file system can hang for ever, and a process that hangs in it cannot always be killed. So
-//! before the program itself looks there, a small process does, and the program waits for that only as long as the command
-//! line allows. When it stays silent it is killed and left behind, and the command ends with the reason.
+//! A call that looks at such a file system can hang for ever, and a process that hangs in it cannot always be killed.
+//! So before the program itself looks there, a small process does, and the program waits for that only as long as the
+//! command line allows. When it stays silent it is killed and left behind, and the command ends with the reason.
 //!
 //! ```text
 //! mod.rs      this page: what is asked, and the words when there is no answer
@@ -11,12 +11,14 @@
 //! helper.rs   the small process
 //! ```
 //!
-//! Where the kernel lists no such file system, this costs one read of `/proc/self/mountinfo`. The library asks nothing: an
-//! [`Environment`] has this guard only in the program.
+//! Where the kernel lists no such file system, this costs one read of `/proc/self/mountinfo`. The library asks nothing:
+//! an [`Environment`] has this guard only in the program.
 //!
 //! # Limits
-//! A file system that stops answering after it was asked hangs the command. What lies beside the target is asked as well
-//! (`--audit`, `--report`, `--intent`, `$BEADS_DIR`), but neither `$PATH` nor the command that `hold` runs.
+//! A file system that stops answering after it was asked hangs the command, at most until the file system answers again.
+//! What lies beside the target is asked as well (`--audit`, `--report`, `--intent`, `$BEADS_DIR`), but neither `$PATH` nor
+//! the command that `hold` runs. The time for an answer is not taken off the wait for a holder that follows.
+//! Where `list` may start no thread, its search looks at mount points before it leaves them out.
 
 mod helper;
 mod lookup;
@@ -40,8 +42,8 @@ use crate::failure::{Code, Error};
 use patience::Patience;
 
 pub use helper::{ARGUMENT, main as helper};
-pub use lookup::Unresolved;
 use lookup::Lookup;
+pub use lookup::Unresolved;
 
 /// How many helpers look at the same time.
 const SIDE_BY_SIDE: usize = 32;
@@ -87,7 +89,7 @@ impl Remote {
         let unresolved = Unresolved::of(named, environment, mounts);
         let limit = guard.patience.limit(unresolved.wait);
         let lookups = unresolved.lookups.iter().map(|lookup| (lookup.clone(), unresolved.given.clone()));
-        guard.ask(mounts, lookups.chain(guard.besides(mounts)), limit, Code::LockUnreadable)
+        guard.ask(mounts, lookups.chain(guard.besides(mounts, environment)), limit, Code::LockUnreadable)
     }
 
     /// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
@@ -99,7 +101,12 @@ impl Remote {
         let dir = lookup::lock_dir(environment);
         let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone()), escaped_path(&dir)));
         let limit = guard.patience.limit(Wait::No);
-        guard.ask(mounts, dir.into_iter().chain(guard.besides(mounts)), limit, Code::LockUnreadable)
+        guard.ask(
+            mounts,
+            dir.into_iter().chain(guard.besides(mounts, environment)),
+            limit,
+            Code::LockUnreadable,
+        )
     }
 
     /// Returns when `path` can be looked at, and the directory that a redirect in it leads to.
@@ -127,8 +134,8 @@ impl Remote {
         Some(Unresolved::of(named, environment, mounts))
     }
 
-    /// Which mount points below `roots` a search must not enter, and for those that were asked the reason. `into_others`:
-    /// the search enters other file systems, too.
+    /// Which mount points below `roots` a search must not enter, and for those that were asked the reason.
+    /// `into_others`: the search enters other file systems, too.
     pub fn closed_below(&self, roots: &[&Path], into_others: bool) -> Vec<(PathBuf, Option<String>)> {
         let Some((guard, mounts)) = self.guard() else { return Vec::new() };
         let is_entered = |point: &Path| {
@@ -167,9 +174,13 @@ impl Remote {
 }
 
 impl Guard {
-    fn besides(&self, mounts: &Mounts) -> impl Iterator<Item = (Lookup, String)> {
-        let may_hang = self.besides.iter().filter(|path| mounts.on_the_way(path).is_some());
-        may_hang.map(|path| (Lookup::Path(path.clone()), escaped_path(path)))
+    fn besides(&self, mounts: &Mounts, environment: &Environment) -> impl Iterator<Item = (Lookup, String)> {
+        let cwd = environment.of_database().cwd;
+        self.besides.iter().filter_map(move |path| {
+            let absolute = cwd.join(path);
+            mounts.on_the_way(&absolute)?;
+            Some((Lookup::Path(absolute), escaped_path(path)))
+        })
     }
 
     /// Asks one after the other, so that the first that is silent can be named.
@@ -200,7 +211,9 @@ impl Guard {
                  redirect and links",
                 shown(waited)
             );
-            return Error::new(code, message).detailed(format!("waited_ms={millis}")).retry_on_a_lock_of(None);
+            return Error::new(code, message)
+                .detailed(format!("waited_ms={millis}"))
+                .retry_on_a_lock_of(None);
         };
         self.silent.lock().unwrap_or_else(PoisonError::into_inner).push(mount.point.clone());
         let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));

@@ -44,13 +44,15 @@ impl Patience {
         Self::Waits { wait, drain: drain.or_else(|| variable("BEADLOCK_DRAIN")) }
     }
 
-    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where only that is given, and is
-    /// the shorter one.
+    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given, and
+    /// is the shorter one.
     pub fn limit(self, default: Wait) -> Duration {
         let limit = match self {
             Self::Look => return LOOK,
             Self::Waits { wait: Some(wait), .. } => wait.limit(),
-            Self::Waits { wait: None, drain } => drain.map_or(default.limit(), |drain| drain.min(default.limit())),
+            Self::Waits { wait: None, drain } => {
+                drain.map_or(default.limit(), |drain| drain.min(default.limit()))
+            }
         };
         limit.max(SHORTEST)
     }
@@ -61,7 +63,7 @@ impl Patience {
     }
 }
 
-/// The files that the command reads or writes beside its targets, absolute.
+/// The files that the command reads or writes beside its targets, as they were named.
 pub fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
     let (audit, others): (Option<&PathBuf>, Vec<Option<&Path>>) = match command {
         Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
@@ -71,9 +73,8 @@ pub fn besides(command: Option<&Command>, environment: &Environment) -> Vec<Path
         _ => (None, Vec::new()),
     };
     let audit = audit.cloned().or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from));
-    let cwd = environment.of_database().cwd;
     let others = others.into_iter().flatten().map(Path::to_owned);
-    audit.into_iter().chain(others).map(|path| cwd.join(path)).collect()
+    audit.into_iter().chain(others).collect()
 }
 
 fn of_claim(typed: &crate::cli::Claim) -> Vec<Option<&Path>> {

@@ -54,7 +54,7 @@ impl Mirror {
         kill(Pid::from_raw(self.bindfs.id().cast_signed()), signal).unwrap();
     }
 
-    /// Stops it. A thread that has not stopped yet would still take a request, and keep it: then who asks cannot be killed.
+    /// Stops it. A thread that has not stopped yet would still take a request and keep it, and what asks could not be killed.
     fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         until("all its threads stand still", || {
@@ -168,10 +168,14 @@ fn every_command_ends_within_its_bound_and_runs_nothing() {
         .iter()
         .map(|(args, command, seconds, code)| {
             let command = scene.command(&[*args, *command].concat());
-            (args, std::thread::spawn({
-                let bound = SECOND * u32::try_from(*seconds).unwrap();
-                move || timed(command, bound)
-            }), code)
+            (
+                args,
+                std::thread::spawn({
+                    let bound = SECOND * u32::try_from(*seconds).unwrap();
+                    move || timed(command, bound)
+                }),
+                code,
+            )
         })
         .collect();
     for (args, ended, code) in started {
@@ -199,7 +203,13 @@ fn json_says_it_as_of_an_unreadable_lock() {
     let [hung, other] = &check["data"].as_array().unwrap()[..] else { panic!("{check}") };
     assert_eq!(
         (&hung["decision"], &hung["verdict"], &hung["reason"], &hung["removed"], &hung["target"]),
-        (&"skip".into(), &"unreadable".into(), &"unreadable".into(), &false.into(), &"beads:mirror/.beads".into())
+        (
+            &"skip".into(),
+            &"unreadable".into(),
+            &"unreadable".into(),
+            &false.into(),
+            &"beads:mirror/.beads".into()
+        )
     );
     assert!(hung["path"].as_str().unwrap().ends_with("/mirror/.beads/.exclusive-lock"), "{hung}");
     assert_eq!((&other["decision"], &other["verdict"]), (&"proceed".into(), &"free".into()));
@@ -253,7 +263,8 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     assert_eq!(timed(command, SECOND * 2).code, 5);
     // The working directory itself lies there.
     mirror.signal(Signal::SIGCONT);
-    let script = "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
+    let script =
+        "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
     let running = Running::start(scene.shell(script));
     until("it is there", || scene.file("there").exists());
     mirror.stop();
@@ -296,7 +307,7 @@ fn a_list_leaves_out_what_does_not_answer_and_names_it() {
     assert!(!ended.err.contains("left out"), "{}", ended.err);
 }
 
-/// The server has taken the request and keeps it: a process that asks is in the kernel until it answers, and no signal ends it.
+/// The server has taken the request and keeps it: a process that asks stays in the kernel, and no signal ends it.
 #[test]
 fn a_helper_that_cannot_be_killed_is_left_behind() {
     let Some((scene, mut inner)) = scene() else { return };
@@ -316,7 +327,11 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
     for name in ["fd/0", "fd/2"] {
         assert_eq!(link(name), Path::new("/dev/null"));
     }
-    assert_eq!(nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(), left, "a session of its own");
+    assert_eq!(
+        nix::unistd::getsid(Some(Pid::from_raw(left))).unwrap().as_raw(),
+        left,
+        "a session of its own"
+    );
     inner.signal(Signal::SIGCONT);
     crate::support::reap(left);
     scene.run(&["hold", "outer/.beads", "--", "true"]).expect(0, &["released"]);
