@@ -21,7 +21,10 @@ use nix::unistd::{chdir, close, dup2_stdout, setsid};
 const START: Duration = Duration::from_secs(10);
 
 /// The running binary, to be started again.
-pub(crate) fn this_program() -> io::Result<Command> {
+///
+/// # Errors
+/// When it cannot be found.
+pub fn this_program() -> io::Result<Command> {
     let this = Path::new("/proc/self/exe");
     // Where there is no /proc; the first finds the binary also after it was replaced.
     let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
@@ -34,10 +37,18 @@ pub(crate) fn this_program() -> io::Result<Command> {
 ///
 /// # Errors
 /// When it has ended without it, or the time is over.
-pub fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
-    let deadline = Instant::now() + START;
+pub fn has_said_so(ready: PipeReader) -> io::Result<()> {
+    has_said_so_within(ready, START)
+}
+
+/// The same, for `limit` at most.
+///
+/// # Errors
+/// [`io::ErrorKind::TimedOut`] when the time is over; another when it has ended without the byte.
+pub fn has_said_so_within(mut ready: PipeReader, limit: Duration) -> io::Result<()> {
+    let begun = Instant::now();
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -51,7 +62,7 @@ pub fn has_said_so(mut ready: PipeReader) -> io::Result<()> {
 }
 
 /// What one does first, called `name` for who looks at the processes.
-pub(crate) fn stand_apart(name: &CStr) {
+pub fn stand_apart(name: &CStr) {
     // Whatever can be blocked: it starts nothing that would inherit it.
     let _ = SigSet::all().thread_block();
     let _ = setsid();
@@ -61,7 +72,7 @@ pub(crate) fn stand_apart(name: &CStr) {
 }
 
 /// Says that it is at work. Its stdout is `/dev/null` from then on.
-pub(crate) fn say_so() {
+pub fn say_so() {
     // The pipe of a parent that was killed meanwhile: there is nobody to be told.
     let _ = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
     if let Ok(null) = File::options().write(true).open("/dev/null") {

@@ -4,7 +4,8 @@
 //! answered by the kernel's list of mounts and by the letters of the path alone; the file system is never asked.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -37,6 +38,9 @@ const REMOTE: [&str; 24] = [
     "vboxsf",
 ];
 
+/// Room for the list of a usual machine, in bytes.
+const ROOM: usize = 16 * 1024;
+
 /// So many links of a path are followed, as the kernel does.
 const LINKS: usize = 40;
 
@@ -59,7 +63,10 @@ pub struct Mount {
 impl Mounts {
     /// As they are now. Empty where the kernel does not list them (not on Linux, or without `/proc`).
     pub fn now() -> Self {
-        fs::read("/proc/self/mountinfo").map(|text| Self::parse(&text)).unwrap_or_default()
+        // The kernel does not say how long it is: with room from the start it takes few reads.
+        let mut text = Vec::with_capacity(ROOM);
+        let read = File::open("/proc/self/mountinfo").and_then(|mut file| file.read_to_end(&mut text));
+        read.map(|_| Self::parse(&text)).unwrap_or_default()
     }
 
     /// Of the text of `/proc/self/mountinfo`.
@@ -81,6 +88,11 @@ impl Mounts {
     /// Something that may stop answering is mounted at this very path.
     pub fn is_remote_point(&self, path: &Path) -> bool {
         self.all.iter().any(|mount| mount.is_remote() && mount.point == path)
+    }
+
+    /// Where those are mounted that may stop answering.
+    pub fn remote_points(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().filter(|mount| mount.is_remote()).map(|mount| mount.point.as_path())
     }
 
     /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no `..` in it;

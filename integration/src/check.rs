@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Gates, Look, Options, Skip, Verdict, Watched, check, look};
+use beadlock_checker::{Decision, Gates, Look, Options, Reason, Skip, Verdict, Watched, check, look};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -12,7 +12,7 @@ use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::Exit;
-use crate::failure::Error;
+use crate::failure::{Code, Error};
 use crate::file::{self, FileTarget};
 use crate::memory::options::Ages;
 use crate::next;
@@ -35,7 +35,7 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
                 continue;
             }
             Err(error) => {
-                answers.failed(error);
+                failed(error, target, typed, environment, &mut answers);
                 continue;
             }
         }
@@ -45,10 +45,54 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
                 answers.data.push(checked.json(typed.explain));
                 answers.text.push_str(&checked.text(typed.explain, typed.targets.len() > 1));
             }
-            Err(error) => answers.failed(error),
+            Err(error) => failed(error, target, typed, environment, &mut answers),
         }
     }
     answers
+}
+
+/// A target that could not be looked up. Where its file system does not answer, that is an answer: skip, as for a lock that
+/// cannot be read.
+fn failed(
+    error: Error,
+    target: Option<&OsString>,
+    typed: &cli::Check,
+    environment: &Environment,
+    answers: &mut Answers,
+) {
+    let unresolved = match error.code() {
+        Code::LockUnreadable => environment.remote().unresolved(target.map(OsString::as_os_str), environment),
+        _ => None,
+    };
+    let Some(unresolved) = unresolved else { return answers.failed(error) };
+    let reason = Reason::Unreadable;
+    let detail = format!("failed to read lock file: {error}");
+    let decision = Decision::Skip(Skip::CheckFailed { reason, detail, record: None });
+    answers.exits.push(Exit::Unreadable);
+    let mut row = json!({
+        "target": unresolved.name,
+        "path": unresolved.path.to_string_lossy(),
+        "decision": "skip",
+        "verdict": decision.verdict().as_str(),
+        "removed": false,
+        "holder": null,
+        "id": null,
+        "reason": decision.reason().as_str(),
+        "message": decision.to_string(),
+    });
+    let next = "look at the file system's server, then check again";
+    if typed.explain
+        && let Some(fields) = row.as_object_mut()
+    {
+        fields.insert("witnesses".to_owned(), json!([]));
+        fields.insert("lease_unavailable".to_owned(), false.into());
+        fields.insert("next".to_owned(), next.into());
+    }
+    answers.data.push(row);
+    answers.text.push_str(&message_line(&decision.to_string(), &unresolved.given, typed.targets.len() > 1));
+    if typed.explain {
+        answers.text.push_str(&format!("  next: {next}\n"));
+    }
 }
 
 /// Whether a file is locked: there is nothing to remove.

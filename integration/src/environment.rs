@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::failure::Error;
+use crate::remote::Remote;
 
 /// The variables that mean something to us.
 #[derive(Debug, Clone, Default)]
@@ -12,12 +13,13 @@ pub struct Environment {
     variables: Vec<(OsString, OsString)>,
     /// The lock directory as it was typed: so it is in whatever is to be typed next.
     typed_lock_dir: Option<OsString>,
+    remote: Remote,
 }
 
 impl Environment {
     /// Of this process.
     pub fn read() -> Self {
-        Self { variables: std::env::vars_os().collect(), typed_lock_dir: None }
+        Self { variables: std::env::vars_os().collect(), ..Self::default() }
     }
 
     /// With a lock directory that was typed, which beats the variable; for what is started from here, too.
@@ -25,7 +27,17 @@ impl Environment {
         let Some(dir) = dir else { return self };
         let absolute = self.of_database().cwd.join(dir).into_os_string();
         let variables = self.with(&[(crate::tower::dir::VARIABLE, absolute)]);
-        Self { variables, typed_lock_dir: Some(dir.to_owned()) }
+        Self { variables, typed_lock_dir: Some(dir.to_owned()), ..self }
+    }
+
+    /// With a guard against file systems that do not answer.
+    pub fn with_remote(self, remote: Remote) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// What guards against file systems that do not answer.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
     }
 
     /// The lock directory as it was typed.
@@ -72,7 +84,7 @@ impl Environment {
     #[cfg(test)]
     pub fn of(variables: &[(&str, &str)]) -> Self {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { variables, typed_lock_dir: None }
+        Self { variables, ..Self::default() }
     }
 }
 

@@ -104,6 +104,11 @@ impl Error {
         Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
     }
 
+    /// The same under another code of the closed list.
+    pub(crate) fn of_code(self, code: Code) -> Self {
+        Self { code, exit: code.exit(), ..self }
+    }
+
     pub(crate) fn ending(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self

@@ -56,6 +56,7 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
             (end, Some(error))
         }
     };
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // Whoever cannot read it has the exit code.

@@ -50,6 +50,7 @@ mod no_lock;
 mod outputs;
 pub mod program;
 mod release;
+mod remote;
 mod retry;
 mod settings;
 mod situation;

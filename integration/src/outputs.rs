@@ -43,13 +43,13 @@ pub fn refuse_report(
     target: Option<&OsStr>,
     environment: &Environment,
 ) -> Result<(), Error> {
-    if file.is_none() {
-        return Ok(());
-    }
+    let Some(path) = file else { return Ok(()) };
     if let Ok(Some(target)) = FileTarget::meant(target, environment) {
         return refuse(Output::Report, file, &[target.lock(), target.file()]);
     }
     match Found::resolve(target, environment) {
+        // Its file system does not answer: that is said elsewhere, too.
+        Err(_) if !environment.remote().may_touch(path, environment) => Ok(()),
         Ok(found) => refuse(Output::Report, file, &[&found.path()]),
         Err(_) => refuse(Output::Report, file, &[]),
     }

@@ -12,6 +12,7 @@ use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
+use crate::remote::{self, Remote};
 use crate::settings::Common;
 use crate::talk::print;
 use crate::{
@@ -32,6 +33,10 @@ pub fn run() -> End {
     }
     if words.get(1).is_some_and(|first| first == file::keeper::ARGUMENT) {
         return file::keeper::main(words.get(2..).unwrap_or_default());
+    }
+    if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
+        remote::helper(words.get(2..).unwrap_or_default());
+        return End::Code(Exit::Done.code());
     }
     if words.get(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return End::Code(guardian::main(words.into_iter().skip(2)));
@@ -54,6 +59,8 @@ pub fn run() -> End {
             return misused(error, own, &Common::unresolved(json, &environment), &request);
         }
     };
+    let remote = Remote::of(cli.command.as_ref(), &environment);
+    let environment = environment.with_remote(remote);
     match cli.command {
         Some(Command::Hold(typed)) if typed.command.is_empty() => {
             misused(no_command("hold", &words), own, &common, &request)

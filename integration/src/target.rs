@@ -55,7 +55,7 @@ impl Found {
     /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
     ///
     /// # Errors
-    /// As [`not_found`].
+    /// As [`not_found`], and in the program as [`Remote::answers_for`](crate::remote::Remote::answers_for).
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
         Self::resolve_to(named, environment, |database, _| Ok(database))
     }
@@ -65,6 +65,7 @@ impl Found {
         environment: &Environment,
         accept: impl Fn(Database, &Around) -> Result<Database, NoDatabase>,
     ) -> Result<Self, Error> {
+        environment.remote().answers_for(named, environment)?;
         let around = environment.of_database();
         let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
         let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {

@@ -103,6 +103,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
             (end, Some(error))
         }
     };
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
     report::conclude(common, request, report_file, &report, error.as_ref());
     if typed.claim.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())

@@ -45,7 +45,10 @@ impl FileTarget {
         let of_variable = if named.is_none() { environment.of_database().target } else { None };
         let text = named.or(of_variable.as_deref()).map(unquoted_target);
         match text.as_deref().map(Target::parse) {
-            Some(Ok(Target::File(path))) => Self::of(&path)?.canonical().map(Some),
+            Some(Ok(Target::File(path))) => {
+                environment.remote().answers_for(named, environment)?;
+                Self::of(&path)?.canonical().map(Some)
+            }
             _ => Ok(None),
         }
     }

@@ -20,6 +20,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use beadlock_checker::database::{self, Database};
 use beadlock_checker::dialect::{Record, memory};
@@ -63,20 +64,23 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
         if root == named::ROOT {
             if directories.is_none() {
-                match named::of(environment, &common.talk) {
+                let answers_there = environment.remote().answers_for_intent(environment);
+                let answers_there = answers_there.map_err(|error| error.of_code(Code::Io));
+                match answers_there.and_then(|()| named::of(environment, &common.talk)) {
                     Ok((found, read)) => (named, directories) = (found, Some(read)),
                     Err(error) => answers.failed(error),
                 }
             }
             continue;
         }
-        match Root::named(root, &around.cwd) {
+        match Root::named(root, environment) {
             Ok(root) if roots.iter().any(|known: &Root| known.dir == root.dir) => {}
             Ok(root) => roots.push(root),
             Err(error) => answers.failed(error),
         }
     }
-    let walk = Walk::below(&roots, typed.all_file_systems, |walk| {
+    let closed = closed_below(&roots, typed.all_file_systems, environment, &common.talk);
+    let walk = Walk::below(&roots, typed.all_file_systems, &closed, |walk| {
         if !common.json {
             common.talk.say_live(&walk, false);
         }
@@ -85,7 +89,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     for warning in walk.unread() {
         common.talk.warn(&warning);
     }
-    let mut targets = targets(&walk, &roots, &around, common);
+    let mut targets = targets(&walk, &roots, environment, common);
     targets.extend(with_age(&walk, &roots, &around, common));
     targets.extend(named);
     let looks = look_all(targets.iter().map(|target| &target.place), &Options::default());
@@ -138,7 +142,7 @@ struct Root {
 }
 
 impl Root {
-    fn named(root: &OsStr, cwd: &Path) -> Result<Self, Error> {
+    fn named(root: &OsStr, environment: &Environment) -> Result<Self, Error> {
         let one = |what: &str| {
             let (given, look) = (
                 escaped_path(Path::new(root)),
@@ -151,6 +155,8 @@ impl Root {
             Target::File(_) => return one("file"),
             Target::Lock(_) | Target::Memory(_) | Target::Tower(_) => return one("lock"),
         };
+        let cwd = environment.of_database().cwd;
+        environment.remote().answers_at(&cwd.join(&shown), &escaped_path(&shown), Code::Io)?;
         let words = |what: &str| format!("{} {what}; name a directory to look below", escaped_path(&shown));
         let dir = fs::canonicalize(cwd.join(&shown)).and_then(|dir| fs::read_dir(&dir).map(|_| dir));
         let dir = dir.map_err(|error| match error.kind() {
@@ -181,8 +187,32 @@ impl Root {
     }
 }
 
+/// The mount points that are left out of the search, because what is mounted there does not answer; each that the search would
+/// have entered is named.
+fn closed_below(
+    roots: &[Root],
+    all_file_systems: bool,
+    environment: &Environment,
+    talk: &Talk,
+) -> Arc<HashSet<PathBuf>> {
+    let dirs: Vec<&Path> = roots.iter().map(|root| root.dir.as_path()).collect();
+    let closed = environment.remote().closed_below(&dirs, all_file_systems);
+    for (point, why) in &closed {
+        if let Some(why) = why {
+            talk.warn(&format!("{} was left out: {why}", escaped_path(point)));
+        }
+    }
+    Arc::new(closed.into_iter().map(|(point, _)| point).collect())
+}
+
 /// The directories that were found, each once, by path.
-fn targets(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Found> {
+fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Common) -> Vec<Found> {
+    let mut around = environment.of_database();
+    // Whatever is found is compared with it.
+    around.beads_dir = around.beads_dir.filter(|dir| {
+        let (dir, shown) = (around.cwd.join(dir), escaped_path(Path::new(dir)));
+        environment.remote().answers_at(&dir, &shown, Code::Io).is_ok()
+    });
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.found() {
@@ -191,7 +221,11 @@ fn targets(walk: &Walk, roots: &[Root], around: &database::Environment, common: 
         if !known.insert(inode) {
             continue;
         }
-        match target(&dir, &root.typed(&dir), around) {
+        if let Err(error) = environment.remote().answers_where_led(&dir) {
+            common.talk.warn(&error.to_string());
+            continue;
+        }
+        match target(&dir, &root.typed(&dir), &around) {
             Ok(target) => targets.push(target),
             Err(_) if fs::metadata(&dir).is_err_and(|error| has_vanished(&error)) => {}
             Err(error) => common.talk.warn(&error.to_string()),

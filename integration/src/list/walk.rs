@@ -1,10 +1,10 @@
 //! The search for lock files: parallel, on one file system, following no link and ignoring nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -44,12 +44,17 @@ struct Unread {
 }
 
 impl Walk {
-    /// Walks below every root. `tell` hears now and then how far it is.
-    pub fn below(roots: &[Root], all_file_systems: bool, mut tell: impl FnMut(&Self)) -> Self {
+    /// Walks below every root, but not into what is `closed`. `tell` hears now and then how far it is.
+    pub fn below(
+        roots: &[Root],
+        all_file_systems: bool,
+        closed: &Arc<HashSet<PathBuf>>,
+        mut tell: impl FnMut(&Self),
+    ) -> Self {
         let walk = Self::default();
         let every_root = |how: fn(&Self, usize, &Path, &WalkBuilder)| {
             for (index, root) in roots.iter().enumerate() {
-                how(&walk, index, &root.dir, &builder(&root.dir, all_file_systems));
+                how(&walk, index, &root.dir, &builder(&root.dir, all_file_systems, closed));
             }
         };
         let in_parallel = thread::scope(|scope| {
@@ -177,9 +182,13 @@ impl fmt::Display for Walk {
     }
 }
 
-fn builder(dir: &Path, all_file_systems: bool) -> WalkBuilder {
+fn builder(dir: &Path, all_file_systems: bool, closed: &Arc<HashSet<PathBuf>>) -> WalkBuilder {
     let mut builder = WalkBuilder::new(dir);
     builder.standard_filters(false).follow_links(false).same_file_system(!all_file_systems);
+    if !closed.is_empty() {
+        let closed = Arc::clone(closed);
+        builder.filter_entry(move |entry| !closed.contains(entry.path()));
+    }
     builder
 }
 

@@ -27,6 +27,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::Database;
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
 use clap::Args;
 
@@ -80,10 +81,7 @@ pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
     }
     let sources = match typed.files.is_empty() {
         true => vec![found(environment)],
-        false => Source::named(&typed.files)
-            .into_iter()
-            .map(|source| source.map(|source| (source, None)))
-            .collect(),
+        false => named(&typed.files, environment),
     };
     for source in sources {
         match source.and_then(|(source, target)| summed_up(source, target, window, now, talk)) {
@@ -102,8 +100,27 @@ pub fn run(typed: &Log, environment: &Environment, talk: &Talk) -> Answers {
     answers
 }
 
+/// The logs that were named; those that cannot be looked at come first.
+fn named(
+    files: &[OsString],
+    environment: &Environment,
+) -> Vec<Result<(Source, Option<Part<'static>>), Error>> {
+    let cwd = environment.of_database().cwd;
+    let (mut logs, mut names) = (Vec::new(), Vec::new());
+    for file in files {
+        let shown = escaped_path(Path::new(file));
+        match environment.remote().answers_at(&cwd.join(file), &shown, Code::Io) {
+            Ok(()) => names.push(file.clone()),
+            Err(error) => logs.push(Err(error)),
+        }
+    }
+    logs.extend(Source::named(&names).into_iter().map(|source| source.map(|source| (source, None))));
+    logs
+}
+
 /// The log of the database that is found from here, and the database as it is to be typed.
 fn found(environment: &Environment) -> Result<(Source, Option<Part<'static>>), Error> {
+    environment.remote().answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
     // As the user knows it, where those words are the path itself and no redirect leads on from there.
     let is_itself =

@@ -57,7 +57,10 @@ impl Meant {
             (None, Some(_)) if directories == Directories::Any => {
                 return Err(any_directory_is_for_databases("that of --intent"));
             }
-            (None, Some(_)) => None,
+            (None, Some(_)) => {
+                environment.remote().answers_for_intent(environment)?;
+                None
+            }
             _ => Some(Found::to_claim(target, (directories, Suggest::PathOrScheme), environment)?),
         };
         if let Some(found) = &found {

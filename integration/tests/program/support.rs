@@ -114,7 +114,7 @@ impl Drop for Scene {
     }
 }
 
-fn pids() -> Vec<i32> {
+pub fn pids() -> Vec<i32> {
     fs::read_dir("/proc")
         .unwrap()
         .flatten()

@@ -64,7 +64,10 @@ impl OnFile {
             return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
         };
         match Target::parse(text).map_err(|error| not_found(&error))? {
-            Target::File(path) => FileTarget::of(&path)?.canonical(),
+            Target::File(path) => {
+                environment.remote().answers_for(self.target.as_deref(), environment)?;
+                FileTarget::of(&path)?.canonical()
+            }
             _ => Err(self.no_file(command, text)),
         }
     }

@@ -1,0 +1,133 @@
+//! The small process that looks first. It is the running binary again, in a session of its own, with its streams on
+//! `/dev/null` but for the pipe in which it says by one byte that all was answered.
+//!
+//! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
+//! answers or is unmounted, and is gone then.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, PipeReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::beside::{has_said_so_within, say_so, stand_apart, this_program};
+use beadlock_checker::database::{Database, Environment, REDIRECT};
+use beadlock_checker::{Names, shared_file_system};
+use nix::fcntl::OFlag;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+
+use super::Lookup;
+
+/// The hidden first argument.
+pub const ARGUMENT: &str = "__look-first";
+
+/// The words for the two kinds of [`Lookup`].
+const PATH: &str = "path";
+const NEAREST: &str = "nearest";
+
+/// How long one that was killed may take to end, before it is left behind.
+const END: Duration = Duration::from_millis(100);
+
+/// One that looks.
+#[derive(Debug)]
+pub struct Helper {
+    child: Child,
+    ready: PipeReader,
+}
+
+impl Helper {
+    /// `None`: it could not be started.
+    pub fn start(lookup: &Lookup) -> Option<Self> {
+        let (ready, said) = io::pipe().ok()?;
+        let word = match lookup {
+            Lookup::Path(_) => PATH,
+            Lookup::Nearest(_) => NEAREST,
+        };
+        let mut command = this_program().ok()?;
+        command.arg(ARGUMENT).arg(word).arg(lookup.path()).env_clear();
+        command.stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
+        let child = command.spawn().ok()?;
+        // With the command its copy of the writing end goes.
+        Some(Self { child, ready })
+    }
+
+    /// False: not within `limit`. After one that was killed before it could say anything, the command looks itself.
+    pub fn answers(self, limit: Duration) -> bool {
+        let Self { mut child, ready } = self;
+        let answer = has_said_so_within(ready, limit);
+        let _ = child.kill();
+        if answer.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            let begun = Instant::now();
+            while begun.elapsed() < END && !matches!(child.try_wait(), Ok(Some(_))) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            return false;
+        }
+        let _ = child.wait();
+        true
+    }
+}
+
+/// The helper's own life, with the arguments after [`ARGUMENT`].
+pub fn main(args: &[OsString]) {
+    // An interrupted command leaves none behind that can still be killed.
+    let _ = set_pdeathsig(Signal::SIGKILL);
+    stand_apart(c"bl-look");
+    let [kind, path] = args else { return };
+    let path = Path::new(path);
+    if kind == NEAREST {
+        let around = Environment { cwd: path.to_owned(), ..Environment::default() };
+        look_in_both(path, Database::find(&around).ok());
+    } else {
+        let around = Environment { cwd: "/".into(), ..Environment::default() };
+        look_in_both(path, Database::named(path, &around).ok());
+    }
+    say_so();
+}
+
+fn look_in_both(path: &Path, database: Option<Database>) {
+    look_at(path);
+    if let Some(database) = database {
+        look_at(&database.dir);
+    }
+}
+
+/// What is wrong with any of it is said by the command, which looks again.
+fn look_at(path: &Path) {
+    if !fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        read_a_byte(path);
+        if let Some(dir) = path.parent() {
+            look_in(dir);
+        }
+        return;
+    }
+    look_in(path);
+}
+
+fn look_in(dir: &Path) {
+    // These two are never answered from what the kernel remembers.
+    let _ = shared_file_system(dir);
+    let _ = fs::read_dir(dir).map(|mut entries| entries.next().map(drop));
+    for names in [Names::BEADS, Names::MEMORY] {
+        for name in [names.lock(), names.aside()] {
+            read_a_byte(&dir.join(OsStr::from_bytes(name.to_bytes())));
+        }
+    }
+    for name in [REDIRECT, ".beads"] {
+        let _ = fs::metadata(dir.join(name));
+    }
+}
+
+/// Of a regular file alone: what waits at a FIFO is not to be woken.
+fn read_a_byte(path: &Path) {
+    if !fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
+        return;
+    }
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits()).open(path);
+    let _ = file.and_then(|mut file| file.read(&mut [0]));
+}

@@ -1,0 +1,103 @@
+//! For how long a command waits for a file system to answer, and what it touches beside its targets.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::duration;
+
+use crate::claim::wait::Wait;
+use crate::cli::Command;
+use crate::environment::Environment;
+
+/// A command that does not wait for a holder.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// No command gives up sooner: a busy server is not a dead one.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// How long an answer is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// The command looks, and waits for no holder.
+    Look,
+    /// The command waits for a holder, this long where the command line says so, and this long for a running cycle.
+    Waits { wait: Option<Wait>, drain: Option<Duration> },
+}
+
+impl Patience {
+    pub fn of(command: Option<&Command>, environment: &Environment) -> Self {
+        let (wait, no_wait, drain) = match command {
+            Some(Command::Hold(typed)) => (typed.claim.wait, typed.claim.no_wait, typed.claim.drain),
+            Some(Command::Acquire(typed)) => (typed.claim.wait, typed.claim.no_wait, typed.claim.drain),
+            Some(Command::Wait(typed)) => (typed.wait, false, None),
+            Some(Command::Write(typed)) => (typed.on.wait, typed.on.no_wait, None),
+            Some(Command::Update(typed)) => (typed.on.wait, typed.on.no_wait, None),
+            Some(Command::Append(typed)) => (typed.on.wait, typed.on.no_wait, None),
+            _ => return Self::Look,
+        };
+        // A variable that is wrong is said by the command itself.
+        let variable = |name| environment.parsed(name, duration::parse).ok().flatten();
+        let wait = match (wait, no_wait) {
+            (_, true) => Some(Wait::No),
+            (wait, false) => wait.or_else(|| variable("BEADLOCK_WAIT")).map(Wait::UpTo),
+        };
+        Self::Waits { wait, drain: drain.or_else(|| variable("BEADLOCK_DRAIN")) }
+    }
+
+    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given, and
+    /// is the shorter one.
+    pub fn limit(self, default: Wait) -> Duration {
+        let limit = match self {
+            Self::Look => return LOOK,
+            Self::Waits { wait: Some(wait), .. } => wait.limit(),
+            Self::Waits { wait: None, drain } => {
+                drain.map_or(default.limit(), |drain| drain.min(default.limit()))
+            }
+        };
+        limit.max(SHORTEST)
+    }
+
+    /// For what is no target of a claim.
+    pub fn of_a_look(self) -> Duration {
+        LOOK
+    }
+}
+
+/// The files that the command reads or writes beside its targets, as they were named.
+pub fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
+    let (audit, others): (Option<&PathBuf>, Vec<Option<&Path>>) = match command {
+        Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
+        Some(Command::Acquire(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
+        Some(Command::Release(typed)) => (typed.audit.as_ref(), Vec::new()),
+        Some(Command::Break(typed)) => (typed.audit.as_ref(), Vec::new()),
+        _ => (None, Vec::new()),
+    };
+    let audit = audit.cloned().or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from));
+    let others = others.into_iter().flatten().map(Path::to_owned);
+    audit.into_iter().chain(others).collect()
+}
+
+fn of_claim(typed: &crate::cli::Claim) -> Vec<Option<&Path>> {
+    vec![typed.report.as_deref(), typed.tower.intent.as_deref().map(Path::new)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_bounds_it_and_a_second_is_the_least() {
+        let seconds = Duration::from_secs;
+        let waits = |wait, drain| Patience::Waits { wait, drain }.limit(Wait::DEFAULT);
+        assert_eq!(Patience::Look.limit(Wait::DEFAULT), seconds(2));
+        assert_eq!(waits(None, None), seconds(10));
+        assert_eq!(waits(Some(Wait::UpTo(seconds(60))), None), seconds(60));
+        assert_eq!(waits(Some(Wait::UpTo(seconds(60))), Some(seconds(3))), seconds(60));
+        assert_eq!(waits(None, Some(seconds(3))), seconds(3));
+        assert_eq!(waits(None, Some(seconds(130))), seconds(10));
+        for least in [Wait::No, Wait::UpTo(Duration::ZERO), Wait::UpTo(Duration::from_millis(20))] {
+            assert_eq!(waits(Some(least), Some(seconds(9))), seconds(1));
+        }
+        assert_eq!(Patience::Waits { wait: None, drain: None }.limit(Wait::No), seconds(1));
+    }
+}
