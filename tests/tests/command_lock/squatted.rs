@@ -27,7 +27,10 @@ impl Ground {
         let scene = Scene::new();
         mode(scene.path(), 0o755);
         let tool = scene.path().join("embedded");
-        fs::copy(env!("CARGO_BIN_EXE_embedded"), &tool).expect("copy the tool");
+        // Not by this process: a fork of another thread would have the copy open for writing while it is executed.
+        let mut copy = scene.command("cp");
+        copy.args([Path::new(env!("CARGO_BIN_EXE_embedded")), &tool]);
+        assert!(run(copy).status.success(), "the tool cannot be copied");
         mode(&tool, 0o755);
         fs::create_dir(scene.path().join("tmp")).expect("make TMPDIR");
         Some(Self { scene })

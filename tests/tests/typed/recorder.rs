@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,6 +40,12 @@ pub const PROGRAMS: [&str; 23] = [
     "touch",
 ];
 
+/// Stands for `kill`, which shells have built in.
+const KILL: &str = "command_kill";
+
+const RECORDER: &str = r#"#!/bin/sh
+printf '%s\0' "${0##*/}" "$#" "$@" >>"$RECORD""#;
+
 /// A directory with the recorders, and what they have written.
 pub struct Recorder {
     top: TempDir,
@@ -52,12 +57,11 @@ impl Recorder {
         let bin = top.path().join("bin");
         fs::create_dir_all(&bin).expect("make bin");
         fs::create_dir_all(top.path().join("here")).expect("make here");
-        for program in PROGRAMS {
-            let script = "#!/bin/sh\nprintf '%s\\0' \"${0##*/}\" \"$#\" \"$@\" >>\"$RECORD\"\n";
-            let path = bin.join(program);
-            fs::write(&path, script).expect("write a recorder");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make it executable");
-        }
+        // Not by this process: a fork of another thread would have them open for writing while they are executed.
+        let mut make = Command::new("/bin/sh");
+        let script = r#"for it; do printf '%s\n' "$SCRIPT" >"$it" && chmod 755 "$it" || exit; done"#;
+        make.args(["-c", script, "sh"]).args(PROGRAMS).arg(KILL).current_dir(&bin).env("SCRIPT", RECORDER);
+        assert!(run(make).status.success(), "no recorders");
         Self { top }
     }
 
@@ -78,10 +82,8 @@ impl Recorder {
         let here = self.top.path().join("here");
         let script = self.top.path().join("script");
         // Built-in commands of these names would not be recorded.
-        fs::write(&script, format!(":\n{}\n", lines.join("\n")).replace("\nkill ", "\ncommand_kill "))
+        fs::write(&script, format!(":\n{}\n", lines.join("\n")).replace("\nkill ", &format!("\n{KILL} ")))
             .expect("write");
-        let kill = self.top.path().join("bin/command_kill");
-        let _ = fs::copy(self.top.path().join("bin/kill"), kill);
         let mut command = Command::new(shell);
         command.arg(&script).env_clear().current_dir(&here);
         command.env("PATH", self.top.path().join("bin")).env("RECORD", self.record());
@@ -105,7 +107,7 @@ fn read(record: &Path) -> Vec<Argv> {
     let mut calls = Vec::new();
     while let Some(program) = words.next().filter(|word| !word.is_empty()) {
         let count = words.next().and_then(|count| count.to_str()?.parse().ok()).expect("a count of words");
-        let program = if program == "command_kill" { "kill".into() } else { program };
+        let program = if program == KILL { "kill".into() } else { program };
         calls.push(std::iter::once(program).chain(words.by_ref().take(count)).collect());
     }
     calls
