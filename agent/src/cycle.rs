@@ -101,7 +101,7 @@ pub(crate) enum Checked {
     /// The database is free, its gate is ours, and there is work to do.
     Free(Cycle),
     /// Its name leads to another directory now: that is the database from here on.
-    Redirected(Database),
+    Redirected(Box<Database>),
 }
 
 /// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in
@@ -172,7 +172,7 @@ enum Followed {
     /// To the directory that it led to before.
     AsBefore,
     /// To another one, or by another redirect.
-    Elsewhere(Database),
+    Elsewhere(Box<Database>),
     /// To none that is served, which the log says once.
     Nowhere,
 }
@@ -187,7 +187,7 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
         Ok(again)
     });
     match accepted {
-        Ok(again) => Followed::Elsewhere(again),
+        Ok(again) => Followed::Elsewhere(Box::new(again)),
         Err(why) => {
             not_serving(database, why, told);
             Followed::Nowhere

@@ -2,7 +2,7 @@
 //!
 //! The answer comes from the index alone, and git starts no program for it: no file system monitor, no transport, no
 //! hook. A directory that merely looks like a repository is not taken for one. A git that does not answer in
-//! [`PATIENCE`] is ended, and a git that fails has not said no.
+//! 5 s is ended, and a git that fails has not said no.
 
 use std::ffi::OsString;
 use std::fs::File;

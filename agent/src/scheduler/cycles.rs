@@ -78,7 +78,7 @@ impl Scheduler {
             }
             Checked::Redirected(database) => {
                 entry.told = told;
-                self.redirected(number, database);
+                self.redirected(number, *database);
             }
             Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
