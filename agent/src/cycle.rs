@@ -111,7 +111,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     let number = *number;
     match follow(common.owners, database, told) {
         Followed::AsBefore => {}
-        Followed::Elsewhere(other) => return Checked::Redirected(other),
+        Followed::Elsewhere(other) => return Checked::Redirected(*other),
         Followed::Nowhere => return Checked::Ended(Outcome::Failed),
     }
     let Some(opened) = open(common.owners, database, told) else {
@@ -172,7 +172,7 @@ enum Followed {
     /// To the directory that it led to before.
     AsBefore,
     /// To another one, or by another redirect.
-    Elsewhere(Database),
+    Elsewhere(Box<Database>),
     /// To none that is served, which the log says once.
     Nowhere,
 }
@@ -187,7 +187,7 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
         Ok(again)
     });
     match accepted {
-        Ok(again) => Followed::Elsewhere(again),
+        Ok(again) => Followed::Elsewhere(Box::new(again)),
         Err(why) => {
             not_serving(database, why, told);
             Followed::Nowhere

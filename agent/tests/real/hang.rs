@@ -109,8 +109,8 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
     );
     let is_said = || log_of(served).iter().any(|line| line.starts_with(&words));
     wait_until("which one does not answer", is_said);
-    // On a machine with nothing else to do it is half of that.
-    assert!(took < Duration::from_secs(if std::env::var_os("CI").is_some() { 10 } else { 4 }), "{took:?}");
+    // On a machine with nothing else to do it is one second.
+    assert!(took < Duration::from_secs(10), "{took:?}");
     if !args.contains(&"--root") {
         let status = crate::outside::get(scene, "/status").1;
         let row =
