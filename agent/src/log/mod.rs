@@ -7,6 +7,7 @@
 //! Databases come and go ([`serve`], [`unserve`]), and so do settings ([`configure`]); the worker is told of both in
 //! the same order as of the lines, so that a line goes where it belonged when it was said.
 
+mod beside;
 mod file;
 mod line;
 mod message;

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::file::LogFile;
+use super::beside::{Ground, Out};
 use super::line::{Format, Line, Whose};
 use super::message::{Message, To};
 use super::served::Served;
@@ -32,7 +32,8 @@ pub(super) struct Router {
     served: Arc<Served>,
     settings: Settings,
     /// Those that had a line.
-    files: BTreeMap<Key, LogFile>,
+    files: BTreeMap<Key, Out>,
+    ground: Ground,
     /// Open files, the longest unused first.
     open: VecDeque<Key>,
     terminal: Option<Terminal>,
@@ -43,7 +44,15 @@ pub(super) struct Router {
 impl Router {
     pub(super) fn new(served: Arc<Served>, ended: Sender<()>) -> Self {
         let (settings, terminal) = (served.settings(), Terminal::on_stderr());
-        Self { served, settings, files: BTreeMap::new(), open: VecDeque::new(), terminal, ended }
+        Self {
+            served,
+            settings,
+            files: BTreeMap::new(),
+            ground: Ground::new(),
+            open: VecDeque::new(),
+            terminal,
+            ended,
+        }
     }
 
     fn take(&mut self, message: Message) {
@@ -56,6 +65,9 @@ impl Router {
                 self.open.clear();
             }
             Message::End => {
+                self.files.clear();
+                self.open.clear();
+                self.ground.end();
                 let _ = self.ended.send(());
             }
         }
@@ -104,7 +116,7 @@ impl Router {
         let is_served = key.is_none_or(|number| self.served.is_served(number));
         if !self.files.contains_key(&key) {
             let Some(path) = self.path(key) else { return false };
-            let mut file = LogFile::at(&path, self.settings.limits());
+            let mut file = self.ground.open(&path, self.settings.limits());
             if !is_served {
                 // Late: nothing of it is kept, and that its directory has gone with it is no fault.
                 let _ = file.write(line, header);

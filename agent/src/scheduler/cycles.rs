@@ -53,6 +53,9 @@ impl Scheduler {
         entry.take_marks(&self.work);
         entry.begun = Instant::now();
         entry.due.begun(entry.begun, entry.subject.policy.interval);
+        let now = Instant::now();
+        entry.checked_since = Some(now);
+        self.checking.push_back((now, number));
         let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
         let mut told = std::mem::take(&mut entry.told);
         self.checks.put(number, move || (cycle::check(&work, &subject, &mut told), told));
@@ -60,6 +63,9 @@ impl Scheduler {
 
     pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
         let is_its_turn = self.turns.remove(&number).is_some();
+        if let Some(entry) = self.databases.get_mut(&number) {
+            entry.answered();
+        }
         let Some((checked, told)) = answer else {
             log::line(number, own::fault());
             return self.ended(number, Outcome::Failed);

@@ -13,6 +13,7 @@ mod cycles;
 mod reload;
 mod serving;
 mod signals;
+mod silence;
 mod status;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -68,6 +69,8 @@ pub(crate) struct Scheduler {
     checks: Checks<(Checked, Told)>,
     /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
     turns: HashMap<usize, Instant>,
+    /// Checks in the order in which they have begun; most have ended by now.
+    checking: VecDeque<(Instant, usize)>,
     working: JoinSet<(Outcome, Told)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
@@ -91,6 +94,10 @@ struct Entry {
     begun: Instant,
     /// Its last cycle, for who asks.
     last: Option<Arc<Last>>,
+    /// When the check began that is under way.
+    checked_since: Option<Instant>,
+    /// Why that does not end, as was said.
+    silent: Option<String>,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
 }
@@ -131,6 +138,7 @@ impl Scheduler {
             ready: VecDeque::new(),
             checks: Checks::new(available_parallelism().map_or(1, NonZeroUsize::get)),
             turns: HashMap::new(),
+            checking: VecDeque::new(),
             working: JoinSet::new(),
             tasks: HashMap::new(),
             is_ending: false,
@@ -163,6 +171,7 @@ impl Scheduler {
                 return self.code_at_the_end();
             }
             let patience = self.end_of_patience();
+            let silence = self.end_of_silence();
             tokio::select! {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
@@ -187,6 +196,7 @@ impl Scheduler {
                     }
                 }
                 () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {}
+                () = sleep_until(silence.unwrap_or_else(Instant::now)), if silence.is_some() => self.say_silent(),
                 () = pending() => {}
             }
         }

@@ -205,6 +205,8 @@ impl Scheduler {
             is_ready: false,
             begun: Instant::now(),
             last: None,
+            checked_since: None,
+            silent: None,
             is_leaving: false,
         };
         self.databases.insert(number, entry);

@@ -28,11 +28,13 @@ impl Scheduler {
 impl Entry {
     fn seen(&self) -> Seen {
         let state = match self.state {
+            _ if self.silent.is_some() => "not_serving",
             State::Running => "running",
             State::Waiting(_) | State::Due if self.is_ready => "ready",
             State::Waiting(_) | State::Due => "waiting",
         };
         let dir = self.subject.database.dir.clone();
-        Seen { dir, state, due: Some(self.due.at()), last: self.last.clone(), why: None }
+        let due = self.silent.is_none().then(|| self.due.at());
+        Seen { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
     }
 }

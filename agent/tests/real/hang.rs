@@ -10,14 +10,14 @@ use nix::unistd::Pid;
 use crate::scene::{Holder, Scene, count_in, log_of, read, wait_until};
 
 /// A directory seen through FUSE, for as long as this is there.
-struct Mirror {
+pub struct Mirror {
     bindfs: Child,
     point: PathBuf,
 }
 
 impl Mirror {
     /// `None`, with a line, where nothing can be mounted.
-    fn of(source: &Path, point: &Path) -> Option<Self> {
+    pub fn of(source: &Path, point: &Path) -> Option<Self> {
         std::fs::create_dir_all(point).unwrap();
         let mut bindfs = Command::new("bindfs");
         let bindfs = bindfs.arg("-f").args([source, point]).stderr(Stdio::null()).spawn();
@@ -35,7 +35,7 @@ impl Mirror {
         None
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.bindfs.id().cast_signed()), signal).unwrap();
     }
 }

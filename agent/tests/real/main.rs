@@ -13,6 +13,8 @@ mod half_sent;
 #[cfg(test)]
 mod hang;
 #[cfg(test)]
+mod hang_later;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod notify;
