@@ -311,24 +311,40 @@ fn what_was_tried_can_be_tried_again() {
         assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
     }
     let tested: Vec<_> = table.split('`').filter(|command| command.contains("cargo test ")).collect();
-    for command in &tested {
-        let words: Vec<_> = command.split(' ').take_while(|word| *word != "--").collect();
+    for command in tested.iter().flat_map(|commands| commands.split("; ")) {
+        let words: Vec<_> = command.split(' ').collect();
         let after = |option| words.iter().position(|word| *word == option).map(|at| words[at + 1]);
-        let package = after("-p").expect("a package").trim_start_matches("beadlock-");
-        let (name, filter) = (after("--test").expect("a test"), words.last().expect("a word"));
-        let dir = checkout().join(package).join("tests");
-        let files: Vec<_> = [dir.join(format!("{name}.rs")), dir.join(name)]
+        let package = match after("-p").expect("a package") {
+            "beadlock" => "integration",
+            package => package.trim_start_matches("beadlock-"),
+        };
+        let name = after("--test");
+        let dirs = match name {
+            Some(name) => {
+                let dir = checkout().join(package).join("tests");
+                vec![dir.join(format!("{name}.rs")), dir.join(name)]
+            }
+            None => vec![checkout().join(package).join("src"), checkout().join(package).join("tests")],
+        };
+        let files: Vec<_> = dirs
             .into_iter()
             .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
             .filter(|path| path.exists())
             .collect();
         assert!(!files.is_empty(), "{command}");
-        let has_it = |path: &Path| {
+        let has_it = |path: &PathBuf, part: &str| {
             let text = fs::read_to_string(path).expect("a source");
-            path.file_stem().is_some_and(|stem| stem == *filter)
-                || text.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(*filter))
+            path.file_stem().is_some_and(|stem| stem == part)
+                || text.lines().any(|line| line.trim_start().starts_with("fn ") && line.contains(part))
         };
-        assert!(*filter == name || files.iter().any(|path| has_it(path)), "{command}");
+        let begun = words.iter().position(|word| *word == "-p").expect("a package");
+        let is_filter =
+            |word: &&str| !word.starts_with('-') && Some(*word) != name && word.parse::<u8>().is_err();
+        for filter in words[begun + 2..].iter().copied().filter(is_filter) {
+            for part in filter.split("::").filter(|part| !part.is_empty()) {
+                assert!(files.iter().any(|path| has_it(path, part)), "{command}: {part}");
+            }
+        }
     }
     assert!(made.len() > 5 && tested.len() > 5, "{made:?} {tested:?}");
 }
