@@ -111,7 +111,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     let number = *number;
     match follow(common.owners, database, told) {
         Followed::AsBefore => {}
-        Followed::Elsewhere(other) => return Checked::Redirected(*other),
+        Followed::Elsewhere(other) => return Checked::Redirected(other),
         Followed::Nowhere => return Checked::Ended(Outcome::Failed),
     }
     let Some(opened) = open(common.owners, database, told) else {
