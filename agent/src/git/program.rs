@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::git::MISLEADING;
 use beadlock_checker::{sys, system_words};
+use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
 use super::Stop;
@@ -83,10 +85,14 @@ impl Git {
         self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
     }
 
-    /// The same, started in another directory of the working tree, where that is there.
-    pub(super) fn started_in(&self, dir: &Path) -> Self {
-        let dir = if dir.is_dir() { dir } else { &self.dir };
-        Self { dir: dir.to_owned(), ..self.clone() }
+    /// The same, started in a directory below, where that is there: by way of the open one, and not through a link.
+    pub(super) fn started_in(&self, below: &Path) -> Self {
+        let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+        let opened = File::options().read(true).custom_flags(flags).open(self.place().join(below));
+        match opened {
+            Ok(open) => Self { dir: self.dir.join(below), open: Some(Arc::new(open)), ssh: self.ssh.clone() },
+            Err(_) => self.clone(),
+        }
     }
 
     /// From here on for the network: ssh asks nobody either, whatever command for it is configured.

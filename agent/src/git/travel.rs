@@ -71,8 +71,10 @@ fn unfinished(answer: &Answer) -> Stop {
 /// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it was
 /// started in (from 2.35 on). The gate is on the database's: claims would take the new one's, and not wait for this sync.
 fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Answer, Stop> {
-    let git = repository.git.started_in(&repository.database);
-    git.call(["read-tree", "-m"].iter().chain(args)).index(index).run()
+    let git = repository.git.started_in(&repository.prefix);
+    // Started there, git must not take files of the database for a repository.
+    let read_tree = ["-c", "safe.bareRepository=explicit", "read-tree", "-m"];
+    git.call(read_tree.iter().chain(args)).index(index).run()
 }
 
 /// Everything that differs.
