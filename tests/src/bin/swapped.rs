@@ -11,6 +11,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -98,11 +99,17 @@ fn by_descriptors(dir: &Path, command: &[OsString]) -> Cycled {
     let order = Order { dir: dir.to_owned(), command: command.to_owned(), timeout: Duration::from_secs(60) };
     let gate = cycle.gate().ok_or("no gate")?.share()?;
     let above = cycle.above().ok_or("no directory above")?.as_fd().try_clone_to_owned()?;
-    let output = order.runner(Some(gate), above).output()?;
+    let mut runner = order.runner(Some(gate), above).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut word = BufReader::new(runner.stderr.take().ok_or("no stderr")?);
+    let mut line = String::new();
+    word.read_line(&mut line)?;
     cycle.leave();
-    let line = String::from_utf8(output.stderr)?;
+    // The runner stays until this is closed.
+    drop(word);
+    runner.wait()?;
     match Ended::parse(&line) {
-        Some(Ended::Exit(_)) => Ok(true),
+        // The exchanges may be noticed while the command runs.
+        Some(Ended::Exit(_) | Ended::GateLost(_)) => Ok(true),
         other => Err(format!("{other:?}: {line}").into()),
     }
 }
