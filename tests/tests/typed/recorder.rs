@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub type Argv = Vec<OsString>;
 
 /// What the lines may name, and `touch`, which a hostile name would run.
-pub const PROGRAMS: [&str; 23] = [
+pub const PROGRAMS: [&str; 26] = [
     "git",
     "beadlock",
     "beadlock-agent",
@@ -37,6 +37,9 @@ pub const PROGRAMS: [&str; 23] = [
     "zstdcat",
     "xzcat",
     "bzcat",
+    "mv",
+    "umount",
+    "append",
     "touch",
 ];
 

@@ -100,11 +100,23 @@ fn meant(template: &str, words: &[Argv]) -> Vec<Argv> {
     template.split(['|', ';']).map(of_command).collect()
 }
 
+/// A line that adds to a file runs `printf`, which shells have built in and which quoting itself uses. Here it calls
+/// `append`, with the file as an argument.
+fn recordable(template: &str) -> String {
+    let mut text = template.replace("&&", ";").replace(">>", "");
+    while let Some(at) = text.find("printf '") {
+        let format = at + "printf '".len();
+        let end = format + text[format..].find('\'').expect("the end of a format");
+        text.replace_range(at..=end, "append");
+    }
+    text
+}
+
 fn templates() -> Vec<&'static str> {
     let mut templates: Vec<&'static str> = literals()
         .into_iter()
         .filter(is_template)
-        .map(|literal| &*Box::leak(literal.text.into_boxed_str()))
+        .map(|literal| &*Box::leak(recordable(&literal.text).into_boxed_str()))
         .collect();
     templates.sort_unstable();
     templates.dedup();
