@@ -11,7 +11,7 @@ use std::time::Duration;
 /// When nothing has answered for so long, what is under way hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// So many threads help when the first one hangs.
+/// So many threads help whenever all that are at it hang.
 const HELP: usize = 32;
 
 /// A call, and its number.
@@ -27,7 +27,7 @@ pub(crate) fn call_each<T: Send + 'static>(
     let queue: Arc<Mutex<VecDeque<Numbered<T>>>> =
         Arc::new(Mutex::new(calls.into_iter().enumerate().collect()));
     let (sender, receiver) = channel();
-    let mut help = 0;
+    let has_more = || !queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
     start(&queue, &sender);
     while missing > 0 {
         match receiver.recv_timeout(PATIENCE) {
@@ -35,9 +35,9 @@ pub(crate) fn call_each<T: Send + 'static>(
                 answers[number] = Some(answer);
                 missing -= 1;
             }
-            Err(RecvTimeoutError::Timeout) if help == 0 && missing > 1 => {
-                help = HELP.min(missing - 1);
-                (0..help).for_each(|_| start(&queue, &sender));
+            // Those that hang keep their threads; the others are made by new ones.
+            Err(RecvTimeoutError::Timeout) if has_more() => {
+                (0..HELP.min(missing)).for_each(|_| start(&queue, &sender));
             }
             Err(_) => break,
         }
@@ -109,7 +109,7 @@ mod tests {
     fn those_that_hang_keep_the_others_from_nothing_and_answer_late() {
         let (go_on, hangs) = channel::<()>();
         let hangs = Arc::new(Mutex::new(hangs));
-        let calls: Calls = (0..100_usize)
+        let calls: Calls = (0..400_usize)
             .map(|number| {
                 let hangs = Arc::clone(&hangs);
                 Box::new(move || {
@@ -121,8 +121,8 @@ mod tests {
             })
             .collect();
         let (answers, late) = call_each(calls);
-        let missing: Vec<usize> = (0..100).filter(|number| answers[*number].is_none()).collect();
-        assert_eq!(missing, (0..100).step_by(10).collect::<Vec<_>>());
+        let missing: Vec<usize> = (0..400).filter(|number| answers[*number].is_none()).collect();
+        assert_eq!(missing, (0..400).step_by(10).collect::<Vec<_>>());
         drop(go_on);
         let mut arrived: Vec<usize> = late.iter().map(|(number, _)| number).collect();
         arrived.sort_unstable();

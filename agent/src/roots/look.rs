@@ -205,6 +205,8 @@ impl Seen<'_> {
             None => self.find(root, at)?,
         };
         if found.database.dir != at && self.is_silent(&found.database.dir) {
+            // It stays by its own path, not by the one that it leads to.
+            self.unread.insert(at.to_owned());
             return None;
         }
         if let Err(why) = self.owners.check(&found.database) {

@@ -134,11 +134,16 @@ impl Scheduler {
 
     /// A database that was awaited has answered.
     pub(super) fn arrived(&mut self, Arrived { dir, found }: Arrived) {
-        self.settings.awaited.retain(|awaited| awaited.dir != dir);
         let named = match found {
             Ok(named) => named,
-            Err(why) => return log::announce(own::not_serving(&dir, why)),
+            Err(why) => {
+                let why = format!("{why}; send SIGHUP to the agent to look again");
+                log::announce(own::not_serving(&dir, &why));
+                let awaited = self.settings.awaited.iter_mut().filter(|awaited| awaited.dir == dir);
+                return awaited.for_each(|awaited| awaited.why.clone_from(&why));
+            }
         };
+        self.settings.awaited.retain(|awaited| awaited.dir != dir);
         self.settings.named.push(named);
         self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
         let Changes { new, gone, .. } = self.serve();
@@ -155,6 +160,10 @@ impl Scheduler {
 
     /// The name of a database leads to another directory now. That one is served in its place, with its own log.
     pub(super) fn redirected(&mut self, number: usize, database: Database) {
+        if self.is_ending {
+            self.code = self.code_of_no_cycle();
+            return self.next(number, false);
+        }
         let Some(entry) = self.databases.get_mut(&number) else { return };
         entry.state = State::Waiting(None);
         let old = Arc::clone(&entry.subject.database);
@@ -174,6 +183,8 @@ impl Scheduler {
         led_there.for_each(|named| named.database = database.clone());
         if is_other {
             log::line(number, line.clone());
+            // What is named there now is not to be found below a root; what was named before may be.
+            self.search.begin_again(self.settings.ground(), self.settings.defaults.interval);
         }
         let Changes { gone, .. } = self.serve();
         if is_other {

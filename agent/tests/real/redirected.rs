@@ -112,3 +112,17 @@ fn a_database_below_a_root_is_followed_too() {
     assert_eq!((ran(&scene.dir), ran(&other)), (before, 0), "it works beside the claim");
     assert_eq!(agent.stop(), Some(0));
 }
+
+#[test]
+fn what_a_named_database_no_longer_leads_to_is_found_below_the_root() {
+    let scene = Scene::new();
+    let (one, other) = (scene.database("tree/one"), scene.database("tree/other"));
+    redirect(&scene.dir, "tree/one/.beads");
+    let agent = scene.start(&["--root", "tree", "--db", ".beads", "--exec", EXEC, "--interval", "20ms"]);
+    wait_until("cycles of both", || ran(&one) > 2 && ran(&other) > 2);
+    redirect(&scene.dir, "tree/other/.beads");
+    wait_until("the redirect", || count_in(&one, &line(&scene.dir, &other, &one)) == 1);
+    let before = (ran(&one), ran(&other));
+    wait_until("more cycles of both", || ran(&one) > before.0 + 3 && ran(&other) > before.1 + 3);
+    assert_eq!(agent.stop(), Some(0));
+}
