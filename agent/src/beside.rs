@@ -1,5 +1,5 @@
-//! Calls that may never return, because a file system does not answer: they are made in threads of their own, and waited
-//! for only as long as something answers.
+//! Calls that may never return, because a file system does not answer. Each is made in a thread of its own. The caller waits
+//! only for as long as something answers.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};

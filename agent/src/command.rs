@@ -125,7 +125,7 @@ impl Runner {
     pub(crate) async fn end(self) {
         let Self { mut child, word } = self;
         drop(word);
-        // One that is stopped keeps nothing, and nobody waiting: it is reaped whenever it ends.
+        // A stopped runner keeps nothing and delays nothing. It is reaped whenever it ends.
         let _ = tokio::time::timeout(RUNNER_END, child.wait()).await;
     }
 }

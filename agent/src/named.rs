@@ -149,7 +149,7 @@ impl Databases {
     }
 }
 
-/// Hands on who arrives late, for as long as somebody wants to know.
+/// Hands on late answers, for as long as the receiver is there.
 fn arrivals(
     late: std::sync::mpsc::Receiver<(usize, Answer)>,
     mut missing: HashMap<usize, Awaited>,

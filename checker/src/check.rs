@@ -281,7 +281,7 @@ impl Cycle {
     }
 
     /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may ask
-    /// now and then, and end. Nobody watches over it otherwise. `None` also where there is no gate.
+    /// now and then, and end. Nothing watches over it otherwise. `None` also where there is no gate.
     pub fn lost(&self) -> Option<GateLoss> {
         self.gate().and_then(Gate::lost)
     }

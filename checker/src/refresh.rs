@@ -1,4 +1,4 @@
-//! Whether a lock that is judged by its age is still refreshed: by looks some seconds apart, and by a clock that nobody sets.
+//! Whether a lock that is judged by its age is still refreshed: by looks some seconds apart, and by a clock that cannot be set.
 //!
 //! The age of a lock is a difference of wall-clock times. A step of that clock makes every lock of the machine old at once,
 //! also one that its holder refreshes every 3 s. So the age of a lock on this host, whose process may live, is believed only
