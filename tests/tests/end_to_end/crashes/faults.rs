@@ -37,11 +37,12 @@ const FAULTS: [(&str, &[&str]); 17] = [
 /// What DESIGN 8 knows, without the command line's; 126: the command cannot be executed.
 const CODES: [i32; 7] = [0, 1, 4, 5, 9, 125, 126];
 /// What an error names, one of them.
-const CULPRITS: [&str; 13] = [
+const CULPRITS: [&str; 14] = [
     ".beads",
     "/proc",
     "stdout",
     "cannot be executed",
+    "or a directory above it cannot be looked at",
     "the command's process",
     "process that keeps the gate",
     "the keeper",
