@@ -53,7 +53,7 @@ bench:
 
 # Prints each group with its states, and each counterexample. About a minute on one core.
 model:
-	$(CARGO) test --locked --package beadlock-tests --test model -- --include-ignored --nocapture --test-threads 1
+	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
 
 # Prints a table, ours and the obvious way in the same rounds, and lines for a named lock, a directory's, one at a path and a tool's;
 # then the races of a lock at a path, of which make test plays a part. Some fifty minutes on two cores.
