@@ -12,15 +12,17 @@ PREFIX ?= /usr/local
 UNITDIR ?= $(PREFIX)/lib/systemd
 DESTDIR ?=
 
-.PHONY: help demo test python protocol-check bench model stress syscalls fuzz soak lint tools install uninstall
+.PHONY: help demo test python protocol-check bench proofs model rows stress syscalls fuzz soak lint tools install uninstall
 
 help:
 	@echo 'make demo   build, and watch an agent skip a claimed database and resume'
-	@echo 'make test   every test; installs what they need where it may'
+	@echo 'make test   every test, of the long proofs a part that SEED=… repeats; installs what they need where it may'
+	@echo 'make proofs   the long proofs whole, one after the other: model rows stress syscalls soak'
 	@echo 'make python   the Python half of make test'
 	@echo 'make protocol-check   each row of docs/protocols, and whether its test passes; PROTOCOL=… names pages'
 	@echo 'make bench  what it costs, beside bare system calls and beside flock, jq and filelock; BENCH=… names parts'
 	@echo 'make model  the protocol as a state machine, with more at once than in make test'
+	@echo 'make rows   every row of the tables of which make test tries one in three'
 	@echo 'make stress  STRESS_ROUNDS (100000) of eight contenders for one stale lock, beside the obvious way; a tenth as often each other kind of lock, and a tool with its own'
 	@echo 'make syscalls   every command killed at every system call, and every call to files failing'
 	@echo 'make soak   SOAK_MINUTES (5) each: two clones among people; 200 databases among holders, many killed; 10000 in one agent (10)'
@@ -32,9 +34,19 @@ demo:
 	@$(CARGO) build --locked --workspace --bin beadlock --bin beadlock-agent
 	@BEADLOCK_BIN="$$(scripts/target-dir.sh)/debug" scripts/demo.sh
 
-# Each suite to its end, whatever fails, and one summary.
+# Each suite to its end, whatever fails, and one summary. `make test SEED=…` repeats the dice of a run.
+test: export SEED ?=
 test: tools
 	@CARGO="$(CARGO)" scripts/test.sh
+
+# What make test tries in part. More than an hour on two cores.
+proofs: model rows stress syscalls soak
+
+# Every row of the tables of the git action, and every square of the races. Some five minutes on two cores.
+rows: export ROWS_STRIDE ?= 1
+rows: export RACES_STRIDE ?= 1
+rows: tools
+	$(CARGO) test --locked --package beadlock-tests --test git --test races
 
 # The package in integration/python: `pip install` into an environment below the target directory, and its tests there.
 python: tools
@@ -55,13 +67,11 @@ bench:
 model:
 	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
 
-# Prints a table, ours and the obvious way in the same rounds, and lines for a named lock, a directory's, one at a path and a tool's;
-# then the races of a lock at a path, of which make test plays a part. Some fifty minutes on two cores.
+# Prints a table, ours and the obvious way in the same rounds, and lines for a named lock, a directory's, one at a path and a
+# tool's. Some fifty minutes on two cores.
 stress: export STRESS_ROUNDS ?= 100000
-stress: export RACES_STRIDE ?= 1
 stress: tools
 	$(CARGO) test --locked --package beadlock-tests --test stress -- --nocapture --test-threads 1
-	$(CARGO) test --locked --package beadlock-tests --test races at_a_path -- --nocapture
 
 # Every call; in `make test` some of them, others each time. Prints one row for each command; the last one is the
 # control, which must fail. About twenty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.

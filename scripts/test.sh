@@ -1,15 +1,23 @@
 #!/bin/sh
-# Every suite, each to its end even if another one fails, and one summary: what failed, and how many passed.
+# Every suite, each to its end even if another one fails, and one summary: what failed, what was skipped, how many passed.
+#
+# With cargo-nextest the Rust tests of all targets are one pool; without it cargo test runs one target after the other.
+# SEED repeats the dice of a run, roughly: the kernel's are its own.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 target=$(scripts/target-dir.sh) || exit 1
 mkdir -p "$target" || exit 1
 log=$(mktemp "$target/test.log.XXXXXX") || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.Python"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+seed=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+echo "make test SEED=$seed"
+export SYSCALL_SEED="${SYSCALL_SEED:-$seed}" STRESS_SEED="${STRESS_SEED:-$seed}" SOAK_SEED="${SOAK_SEED:-$seed}"
+
+cargo=${CARGO:-cargo}
 failed=
 # The output is shown as it comes and kept for the summary; the exit code is that of the suite, not of tee.
 suite() {
@@ -19,14 +27,29 @@ suite() {
     [ "$code" = 0 ] || failed="$failed $name"
 }
 
-suite Rust "${CARGO:-cargo}" test --locked --workspace --no-fail-fast
+if "$cargo" nextest --version >/dev/null 2>&1; then
+    said=$target/nextest/default/junit.xml
+    rm -f "$said"
+    suite build "$cargo" build --locked --workspace --bins --examples
+    # Built above: else the process of each test would ask cargo.
+    export BEADLOCK_TEST_BUILT="$target/debug"
+    suite Rust "$cargo" nextest run --locked --workspace
+    suite documentation "$cargo" test --locked --workspace --doc --no-fail-fast
+else
+    said=/dev/null
+    suite Rust "$cargo" test --locked --workspace --no-fail-fast
+fi
 suite Python scripts/python.sh
 
 echo "== summary"
-grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR |skipped:)' "$log" | sort -u
+grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR | +(FAIL|TIMEOUT|SIG[A-Z]+|LEAK-FAIL|ABORT) \[|skipped:)' "$log" | sort -u
+sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' "$said" | grep -o 'skipped: .*' | sort -u
+# One line `PASSED FAILED` for each suite.
 sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed; \([0-9]*\) failed; .*/\1 \2/p
+    s/^ *Summary \[.*\] \([0-9]*\) tests\{0,1\} run: \([0-9]*\) passed.*/\2 \1-\2/p
     s/^\([0-9]*\) passed.* in .*/\1 0/p
     s/^\([0-9]*\) failed, \([0-9]*\) passed.* in .*/\2 \1/p
     s/^\([0-9]*\) failed in .*/0 \1/p' "$log" |
-    awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed }'
-[ -z "$failed" ] || { echo "make test: failed:$failed"; exit 1; }
+    awk '{ split($2, all, "-"); passed += $1; failed += all[1] - all[2] }
+        END { printf "%d passed, %d failed\n", passed, failed }'
+[ -z "$failed" ] || { echo "make test: failed:$failed (make test SEED=$seed)"; exit 1; }

@@ -1,4 +1,4 @@
-//! Where the programs are: beside the test, built once by every test process.
+//! Where the programs are: beside the test, built once by every test process, or already (`scripts/test.sh`).
 //!
 //! `cargo test -p beadlock-tests` alone would not build them, and would test whatever an earlier build left.
 
@@ -18,22 +18,23 @@ pub fn agent() -> PathBuf {
 
 /// A program of `examples/examples`.
 pub fn example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<()> = OnceLock::new();
-    BUILT.get_or_init(|| cargo_build(&["--examples"]));
-    profile_directory().join("examples").join(name)
+    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLES.get_or_init(|| built(&["--examples"])).join("examples").join(name)
 }
 
-/// Set for a test that starts itself again: the directory where the first one has built them.
+/// The directory where all of them have been built, by `scripts/test.sh` or by the test that starts this one.
 pub(crate) const BUILT: &str = "BEADLOCK_TEST_BUILT";
 
 /// The directory of the two programs.
 pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        std::env::var_os(BUILT).map(PathBuf::from).unwrap_or_else(|| {
-            cargo_build(&["--bin", "beadlock", "--bin", "beadlock-agent"]);
-            profile_directory()
-        })
+    DIRECTORY.get_or_init(|| built(&["--bin", "beadlock", "--bin", "beadlock-agent"]))
+}
+
+fn built(what: &[&str]) -> PathBuf {
+    std::env::var_os(BUILT).map(PathBuf::from).unwrap_or_else(|| {
+        cargo_build(what);
+        profile_directory()
     })
 }
 

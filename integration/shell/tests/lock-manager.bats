@@ -89,8 +89,9 @@ differs() { [ "$(field "$1")" != "$2" ]; }
   until_true test -s "$shell"
   shell=$(cat "$shell")
   STARTED+=("$shell")
+  # Its first heartbeat may have come by now.
   local first
-  first=$(field last_heartbeat_at)
+  first=$(field created_at)
   until_true differs last_heartbeat_at "$first"
   [ "$(field created_at)" = "$first" ]
   [ "$(field request_id)" = "req_1" ]

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, run, wait_until};
+use beadlock_tests::{Ended, Running, Scene, part, run, wait_until};
 use nix::sys::signal::Signal;
 
 use crate::snapshot::{Allowed, Snapshot};
@@ -371,11 +371,12 @@ pub fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
 }
 
-/// Runs a case for each row of a table, and names all that fail instead of the first.
+/// Runs a case for each row of a table that this run tries ([`part`]), and names all that fail instead of the first.
 #[track_caller]
 pub fn each<T>(rows: &[T], name: impl Fn(&T) -> String, case: impl Fn(&T)) {
+    let rows = part(rows);
     let mut failed = Vec::new();
-    for row in rows {
+    for row in &rows {
         let name = name(row);
         if let Err(why) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(row))) {
             let why =

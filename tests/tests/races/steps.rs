@@ -136,7 +136,7 @@ fn nor_is_the_lock_of_a_directory() {
     nothing_is_lost(Kind::Memory, 350, 1);
 }
 
-/// The same code as a database's, and a name of its own for each file: in `make test` a part, in `make stress` all of it.
+/// The same code as a database's, and a name of its own for each file: in `make test` a part, in `make rows` all of it.
 #[test]
 fn nor_is_a_lock_at_a_path() {
     let asked = std::env::var("RACES_STRIDE").ok().and_then(|stride| stride.parse().ok());
