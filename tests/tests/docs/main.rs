@@ -1,6 +1,7 @@
 //! What the documents say is so: the options that README types exist, the Python of docs/protocol.md joins the
 //! gate, the examples run, and the demo tells a claim from none.
 
+mod citations;
 mod performance;
 mod protocols;
 mod sessions;
