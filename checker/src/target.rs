@@ -1,5 +1,5 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
-//! `memory:DIR` or `file:PATH` (DESIGN 2).
+//! `memory:DIR` or `file:PATH` (docs/design.md#targets).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
