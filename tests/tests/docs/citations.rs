@@ -209,3 +209,27 @@ fn links_and_headings_are_read_as_they_are_written() {
     let headings = anchors("# `lock:PATH`, or not?\n```\n# no\n```\n### V3\n#no\n");
     assert_eq!(headings.into_iter().collect::<Vec<_>>(), ["lockpath-or-not", "v3"]);
 }
+
+/// What the page calls by a file's path is there, and so is each test that it calls by its name.
+#[test]
+fn the_page_of_the_model_names_only_files_and_tests_that_exist() {
+    let page = crate::document("docs/model.md");
+    let mut sources = String::new();
+    for folder in ["tests/tests/model", "checker/tests/takeover"] {
+        crate::read_all(&checkout().join(folder), &mut sources);
+    }
+    let (mut files, mut tests) = (0, 0);
+    for word in page.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2)) {
+        if ["checker/", "integration/", "tests/"].iter().any(|crate_| word.starts_with(crate_)) {
+            assert!(checkout().join(word).exists(), "docs/model.md names {word}, which is not there");
+            files += 1;
+        } else if word.matches('_').count() > 3 && !word.contains(' ') {
+            assert!(
+                sources.contains(&format!("fn {word}(")),
+                "docs/model.md names the test {word}, which is not there"
+            );
+            tests += 1;
+        }
+    }
+    assert!(files >= 10 && tests >= 15, "few names, or the scan sees few: {files} files, {tests} tests");
+}
