@@ -1,4 +1,5 @@
-//! The audit trail of the agent (DESIGN 8): what kept a cycle from running, and which stale locks were removed.
+//! The audit trail of the agent (docs/design.md#the-audit-trail): what kept a cycle from running, and which stale locks
+//! were removed.
 //!
 //! A worker of its own writes it, as another writes the log: no cycle waits for a slow disk, and nothing is dropped.
 //! Whoever finds more lines in flight than there is room for, waits.

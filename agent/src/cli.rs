@@ -1,4 +1,5 @@
-//! The command line and its environment variables (DESIGN 8): what is said there, and nothing of what becomes of it.
+//! The command line and its environment variables (docs/design.md#settings): what is said there, and nothing of what
+//! becomes of it.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

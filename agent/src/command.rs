@@ -1,4 +1,4 @@
-//! The command of a cycle: its runner, its output into the log, how it ended (DESIGN 5).
+//! The command of a cycle: its runner, its output into the log, how it ended (docs/design.md#work-keeps-the-gate).
 
 use std::ffi::OsString;
 use std::fmt::{self, Display};

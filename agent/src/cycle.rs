@@ -1,4 +1,4 @@
-//! One cycle: the gate, the check, the command, the end (DESIGN 5). Nothing of it blocks the scheduler.
+//! One cycle: the gate, the check, the command, the end (docs/design.md#the-gate). Nothing of it blocks the scheduler.
 //!
 //! It has two halves. The check is short and blocks; it is made in a thread for that, however much work there is. The
 //! work is long; so many at once as there are jobs.

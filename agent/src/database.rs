@@ -1,5 +1,5 @@
-//! What the agent remembers of a database: when it is due, and what its log has been told (DESIGN 8). Pure: the
-//! time comes in from outside.
+//! What the agent remembers of a database: when it is due, and what its log has been told (docs/design.md#the-agent).
+//! Pure: the time comes in from outside.
 
 use std::time::Duration;
 

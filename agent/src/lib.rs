@@ -1,4 +1,4 @@
-//! The daemon that asks before every cycle: `beadlock-agent` (DESIGN 5 and 8).
+//! The daemon that asks before every cycle: `beadlock-agent` (docs/design.md#the-agent).
 //!
 //! It syncs each of its databases through git ([`git`]), or runs a command for it, again and again: at every interval,
 //! after a change, and at once when a lock goes away. Every cycle holds the database's gate and begins with the check;
@@ -61,7 +61,7 @@ use crate::settings::{Failure, Mode, Settings};
 /// SIGINT) or, with `--once`, when every database had its cycle.
 ///
 /// Exit codes: 0; 1 it could not start, or with `--once` a cycle failed or there was none to run; 2 the command line
-/// is wrong; 4 and 5 with `--once` as `beadlock check` (DESIGN 8).
+/// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::sys::ignore_size_limit();
     let typed = match cli::read(args) {

@@ -1,5 +1,5 @@
 //! What the agent does: how it is set, and how each of its databases is served. Made of the command line, the
-//! environment and the file (DESIGN 8), at the start and again at each reload.
+//! environment and the file (docs/design.md#settings), at the start and again at each reload.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The check at the start of a cycle, for daemons without cycles of their own (DESIGN 4), and [`Cycle`] (DESIGN 5).
+//! The check at the start of a cycle, for daemons without cycles of their own (docs/design.md#the-beads-rule), and
+//! [`Cycle`] (docs/design.md#the-gate).
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,7 @@ const GATE_PATIENCE: Duration = Duration::from_millis(50);
 /// What a check may do beyond the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Let the four proofs of DESIGN 4 count as death, beside ESRCH.
+    /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
     pub reap_proven_dead: bool,
     /// Remove nothing; say what would be removed.
     pub dry_run: bool,
@@ -111,7 +112,7 @@ enum Plain {
 }
 
 /// The looks of a check that has no gate: absent, no side file, still absent is "no lock", nothing less is
-/// (a lock that somebody has just claimed may be aside for a moment: MODEL V5).
+/// (a lock that somebody has just claimed may be aside for a moment: docs/model.md#v5).
 fn plain(dir: Where<'_>, names: &Names, options: &Options) -> Plain {
     let side_file = || dir.has_side_file(names);
     let mut seen_absent = false;

@@ -1,4 +1,4 @@
-//! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (DESIGN 1).
+//! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -96,7 +96,7 @@ impl NoDatabase {
         Self { message: self.message + more, ..self }
     }
 
-    /// 2 when the command line is wrong, else 1 (DESIGN 8).
+    /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
     pub fn exit_code(&self) -> u8 {
         if self.kind == Kind::Usage { 2 } else { 1 }
     }

@@ -1,4 +1,5 @@
-//! Durations as people type and read them. DUR is `10s`, `500ms`, `1h30m`; a bare number is seconds (DESIGN 8).
+//! Durations as people type and read them. DUR is `10s`, `500ms`, `1h30m`; a bare number is seconds
+//! (docs/design.md#settings).
 
 use std::time::Duration;
 

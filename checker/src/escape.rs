@@ -1,5 +1,5 @@
-//! Names that come out of files are untrusted: what a line may show of them (DESIGN 8). How they are typed is
-//! [`shell`](crate::shell).
+//! Names that come out of files are untrusted: what a line may show of them (docs/design.md#untrusted-names). How they
+//! are typed is [`shell`](crate::shell).
 
 use std::fmt;
 use std::path::Path;

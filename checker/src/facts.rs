@@ -1,4 +1,5 @@
-//! Facts: all that a judgement may know, gathered here and passed in (DESIGN 2). The only clock of the project.
+//! Facts: all that a judgement may know, gathered here and passed in (docs/design.md#pure-rules). The only clock of the
+//! project.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -274,7 +275,7 @@ impl Record {
         self.beadlock.as_ref()?.pid_ns.as_deref()
     }
 
-    /// A record for the current process, as the seed's `NewExclusiveLock`.
+    /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file).
     ///
     /// # Errors
     /// [`Rejected::Invalid`] when the holder's name is not 1 to 128 printable characters or the host has no name.

@@ -1,4 +1,4 @@
-//! Which file system a directory is on, and so how far its gate reaches (DESIGN 5, "Its reach").
+//! Which file system a directory is on, and so how far its gate reaches (docs/design.md#its-reach).
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The gate: an advisory flock on the database's directory (DESIGN 5).
+//! The gate: an advisory flock on the database's directory (docs/design.md#the-gate).
 //!
 //! > Every cycle holds the gate from before its check until its work has ended. Every change that beadlock makes
 //! > to a lock file is made with the gate held.

@@ -1,4 +1,5 @@
-//! The guardian: the small process beside `beadlock cycle` that holds the same open gate (DESIGN 5).
+//! The guardian: the small process beside `beadlock cycle` that holds the same open gate
+//! (docs/design.md#work-keeps-the-gate).
 //!
 //! It is the running binary itself, started again with a hidden first argument, as the [`runner`](crate::runner) is.
 //! But it runs nothing: the command stays the child of whoever started it, with its terminal and its streams. The

@@ -82,7 +82,7 @@ pub use refresh::RefreshWatch;
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
 pub use zombie::Zombie;
 
-/// Whether the process that a record names is to be taken for alive, as the seed's `IsProcessAlive`: false only
+/// Whether the process that a record names is to be taken for alive, as Go's `IsProcessAlive`: false only
 /// when `hostname` is this host's name, ignoring ASCII case, and the system says ESRCH.
 pub fn is_process_alive(pid: i64, hostname: &str) -> bool {
     let ours = facts::hostname().is_some_and(|name| name.eq_ignore_ascii_case(hostname));

@@ -1,4 +1,5 @@
-//! Where a lock file lies: a directory, the file's name in it, and the one side name (DESIGN 4 and 6).
+//! Where a lock file lies: a directory, the file's name in it, and the one side name
+//! (docs/design.md#changing-a-lock-file).
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, OsStr};

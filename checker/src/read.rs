@@ -1,4 +1,4 @@
-//! The only way a lock file is read: bounded, never blocking, never following a link (DESIGN 4).
+//! The only way a lock file is read: bounded, never blocking, never following a link (docs/design.md#reading).
 
 use std::ffi::CStr;
 use std::fs::File;

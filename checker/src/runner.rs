@@ -1,4 +1,4 @@
-//! The runner: the small process between a daemon and a cycle's command (DESIGN 5).
+//! The runner: the small process between a daemon and a cycle's command (docs/design.md#work-keeps-the-gate).
 //!
 //! It is the running binary itself, started again with a hidden first argument. It has the gate's open file on
 //! its stdin, so the gate stays shut as long as the runner lives, also when the daemon was

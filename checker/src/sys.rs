@@ -270,7 +270,7 @@ pub struct Waiting {
     failure: OwnedFd,
 }
 
-/// Forks the process of a command that is to start later, under the same PID (DESIGN 7, "Start").
+/// Forks the process of a command that is to start later, under the same PID (docs/design.md#start).
 ///
 /// # Errors
 /// What pipe or fork said; EDEADLK when this process already has more than one thread, since only a process of

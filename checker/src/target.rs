@@ -1,8 +1,8 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
-//! `memory:DIR` or `file:PATH` (DESIGN 2).
+//! `memory:DIR` or `file:PATH` (docs/design.md#targets).
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::database::NoDatabase;
@@ -26,6 +26,57 @@ pub enum Target {
     File(PathBuf),
 }
 
+/// What stands before the colon of a target. Whatever has to know the schemes asks here, so that none is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `beads:DIR`
+    Beads,
+    /// `lock:PATH`
+    Lock,
+    /// `tower:NAME`
+    Tower,
+    /// `memory:DIR`
+    Memory,
+    /// `file:PATH`
+    File,
+}
+
+impl Scheme {
+    /// All of them, in the order in which they are listed for people.
+    pub const ALL: [Self; 5] = [Self::Beads, Self::Lock, Self::Tower, Self::Memory, Self::File];
+
+    /// With its colon: `memory:`.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Beads => "beads:",
+            Self::Lock => "lock:",
+            Self::Tower => "tower:",
+            Self::Memory => "memory:",
+            Self::File => "file:",
+        }
+    }
+
+    /// What follows the colon, as help texts call it: `DIR`.
+    fn rest(self) -> &'static str {
+        match self {
+            Self::Beads | Self::Memory => "DIR",
+            Self::Lock | Self::File => "PATH",
+            Self::Tower => "NAME",
+        }
+    }
+
+    /// The scheme that `text` begins with, and the text behind the colon.
+    pub fn split(text: &[u8]) -> Option<(Self, &[u8])> {
+        let of = |scheme: Self| Some((scheme, text.strip_prefix(scheme.prefix().as_bytes())?));
+        Self::ALL.into_iter().find_map(of)
+    }
+
+    /// `beads:DIR, lock:PATH, …`: the whole list, for a message.
+    fn list() -> String {
+        Self::ALL.map(|scheme| format!("{}{}", scheme.prefix(), scheme.rest())).join(", ")
+    }
+}
+
 impl Target {
     /// Parses `SCHEME:REST` or a path. A scheme is letters up to the first colon, with no slash before it; a path
     /// that looks so is written `./a:b`.
@@ -34,33 +85,28 @@ impl Target {
     /// An unknown scheme, or nothing at all: the command line is wrong (exit 2).
     pub fn parse(text: &OsStr) -> Result<Self, NoDatabase> {
         let bytes = text.as_bytes();
-        let colon = bytes.iter().position(|byte| *byte == b':').filter(|at| !bytes[..*at].contains(&b'/'));
-        let (scheme, rest) = match colon {
-            Some(at) => (String::from_utf8_lossy(&bytes[..at]), &bytes[at + 1..]),
-            None => ("beads".into(), bytes),
+        let (scheme, rest) = match Scheme::split(bytes) {
+            Some(split) => split,
+            None => match bytes.iter().position(|byte| *byte == b':') {
+                Some(at) if !bytes[..at].contains(&b'/') => return Err(unknown_scheme(text, &bytes[..at])),
+                _ => (Scheme::Beads, bytes),
+            },
         };
-        let path = PathBuf::from(OsString::from_vec(rest.to_vec()));
-        let (target, example) = match scheme.as_ref() {
-            "beads" => (Self::Beads(path), "a directory, such as path/.beads"),
-            "lock" => (Self::Lock(path), "a file, such as lock:path/build.lock"),
-            "memory" => (Self::Memory(path), "a directory, such as memory:path/memory"),
-            "file" => (Self::File(path), "a file, such as file:path/todo.json"),
-            "tower" if rest.is_empty() => {
+        let path = PathBuf::from(OsStr::from_bytes(rest));
+        let (target, example) = match scheme {
+            Scheme::Beads => (Self::Beads(path), "a directory, such as path/.beads"),
+            Scheme::Lock => (Self::Lock(path), "a file, such as lock:path/build.lock"),
+            Scheme::Memory => (Self::Memory(path), "a directory, such as memory:path/memory"),
+            Scheme::File => (Self::File(path), "a file, such as file:path/todo.json"),
+            Scheme::Tower if rest.is_empty() => {
                 return Err(NoDatabase::usage(
                     "tower: names no lock; name one, such as tower:app-production".to_owned(),
                 ));
             }
-            "tower" => {
+            Scheme::Tower => {
                 let name = LockName::parse(&String::from_utf8_lossy(rest));
                 let wrong = |error| NoDatabase::usage(format!("{}: {error}", escaped_path(Path::new(text))));
                 return name.map(Self::Tower).map_err(wrong);
-            }
-            _ => {
-                let here = Path::new(".").join(text);
-                let (scheme, path) = (escaped(&scheme), to_type("{}", &[Part::Path(&here)]));
-                return Err(NoDatabase::usage(format!(
-                    "unknown scheme {scheme}: (known: beads:DIR, lock:PATH, tower:NAME, memory:DIR, file:PATH); a path with a colon is written {path}"
-                )));
             }
         };
         if rest.is_empty() {
@@ -68,6 +114,17 @@ impl Target {
         }
         Ok(target)
     }
+}
+
+fn unknown_scheme(text: &OsStr, scheme: &[u8]) -> NoDatabase {
+    let here = Path::new(".").join(text);
+    let path = to_type("{}", &[Part::Path(&here)]);
+    let scheme = String::from_utf8_lossy(scheme);
+    NoDatabase::usage(format!(
+        "unknown scheme {}: (known: {}); a path with a colon is written {path}",
+        escaped(&scheme),
+        Scheme::list()
+    ))
 }
 
 impl Place {
@@ -144,6 +201,19 @@ mod tests {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
         assert!(parsed("a:b").unwrap_err().to_string().contains("./a:b"));
+    }
+
+    #[test]
+    fn every_scheme_is_parsed_and_named_where_one_is_unknown() {
+        let unknown = Target::parse(OsStr::new("ftp:x")).unwrap_err().to_string();
+        for scheme in Scheme::ALL {
+            let text = format!("{}x", scheme.prefix());
+            assert!(Target::parse(OsStr::new(&text)).is_ok(), "{text}");
+            assert_eq!(Scheme::split(text.as_bytes()), Some((scheme, &b"x"[..])));
+            assert!(unknown.contains(&format!("{}{}", scheme.prefix(), scheme.rest())), "{unknown}");
+        }
+        assert_eq!(Scheme::split(b"memory"), None);
+        assert_eq!(Scheme::split(b"./memory:x"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Verdict and decision: what a lock file amounts to, and what a daemon does about it (DESIGN 2 and 4).
+//! Verdict and decision: what a lock file amounts to, and what a daemon does about it (docs/design.md#the-beads-rule).
 //!
 //! A [`Verdict`] is about the bytes and the facts; a [`Decision`] is about the daemon, and its `Display` is
 //! the log line, to the letter.
@@ -42,7 +42,8 @@ impl Verdict {
     }
 }
 
-/// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on (DESIGN 8).
+/// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on
+/// (docs/design.md#commands).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// No lock file.
@@ -169,7 +170,7 @@ pub struct Removed {
     pub bytes: Vec<u8>,
 }
 
-/// How a lock is watched between its judgement and its deletion (DESIGN 6.3 and 6.7).
+/// How a lock is watched between its judgement and its deletion (docs/design.md#lease, docs/design.md#without-leases).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
     /// By a lease: whoever opens it for writing is noticed.

@@ -1,7 +1,7 @@
-//! The warden: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`, DESIGN 7). It ends
-//! the command's whole tree then: without a heartbeat there must be no work. It also hears of each heartbeat ([`Pulse`]):
-//! where there is none for too long, because its owner was stopped, or hangs, or the machine has slept, the tree is stopped
-//! until there is one again, or its owner ends it.
+//! The warden: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`,
+//! docs/design.md#loss). It ends the command's whole tree then: without a heartbeat there must be no work. It also
+//! hears of each heartbeat ([`Pulse`]): where there is none for too long, because its owner was stopped, or hangs, or
+//! the machine has slept, the tree is stopped until there is one again, or its owner ends it.
 //!
 //! It is the running binary itself, started again with a hidden first argument, as the [`guardian`](crate::guardian)
 //! is. It does not die of the signals that end a daemon, which a service manager sends to everyone at once.

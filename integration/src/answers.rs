@@ -1,4 +1,5 @@
-//! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends (DESIGN 8).
+//! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
+//! (docs/design.md#json).
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! `beadlock check`: what a daemon does at the start of a cycle. It may remove a stale lock (DESIGN 8).
+//! `beadlock check`: what a daemon does at the start of a cycle. It may remove a stale lock (docs/design.md#looking).
 
 use std::ffi::OsString;
 
@@ -224,7 +224,7 @@ impl Checked {
         text
     }
 
-    /// A stale lock was removed without a lease to watch it by (DESIGN 6.7).
+    /// A stale lock was removed without a lease to watch it by (docs/design.md#without-leases).
     fn lease_unavailable(&self) -> bool {
         self.decision.removed().is_some_and(|removed| removed.watched == Watched::ByComparison)
     }

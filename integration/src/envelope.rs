@@ -1,4 +1,5 @@
-//! The JSON envelope: one object for every answer, of our programs (DESIGN 8) and of tools that embed a lock.
+//! The JSON envelope: one object for every answer, of our programs (docs/design.md#json) and of tools that embed a
+//! lock.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! The environment, read once: what is empty counts as unset, and the command line beats it (DESIGN 8).
+//! The environment, read once: what is empty counts as unset, and the command line beats it (docs/design.md#settings).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! Exit codes: one enum, one table (DESIGN 8).
+//! Exit codes: one enum, one table (docs/design.md#exit-codes).
 
 use beadlock_checker::sys;
 use nix::sys::signal::Signal;

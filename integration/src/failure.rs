@@ -1,4 +1,5 @@
-//! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again (DESIGN 8).
+//! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again
+//! (docs/design.md#json).
 
 use std::fmt;
 use std::io;

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use beadlock_checker::target::Scheme;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
@@ -63,9 +64,7 @@ fn width_of_option(word: &OsStr, command: &clap::Command) -> Option<usize> {
 }
 
 fn is_target(word: &OsStr) -> bool {
-    word.to_str().is_some_and(|text| {
-        ["beads:", "lock:", "tower:", "file:"].iter().any(|scheme| text.starts_with(scheme))
-    }) || Path::new(word).is_dir()
+    Scheme::split(word.as_encoded_bytes()).is_some() || Path::new(word).is_dir()
 }
 
 #[cfg(test)]
@@ -88,6 +87,7 @@ mod tests {
             ("-q hold make", "-q hold -- make"),
             ("hold beads:x/.beads make", "hold beads:x/.beads -- make"),
             ("hold lock:x make", "hold lock:x -- make"),
+            ("hold memory:x make", "hold memory:x -- make"),
             ("hold --lock-dir d tower:x make", "hold --lock-dir d tower:x -- make"),
             ("hold src make --wait 3", "hold src -- make --wait 3"),
             ("hold src --wait 3 make", "hold src --wait 3 -- make"),
@@ -98,6 +98,14 @@ mod tests {
         ];
         for (line, meant) in cases {
             assert_eq!(hint(line), Some(format!("did you mean: beadlock {meant}")), "{line}");
+        }
+    }
+
+    #[test]
+    fn knows_the_target_of_every_scheme() {
+        for prefix in Scheme::ALL.map(Scheme::prefix) {
+            let meant = format!("did you mean: beadlock hold {prefix}x -- make");
+            assert_eq!(hint(&format!("hold {prefix}x make")), Some(meant));
         }
     }
 

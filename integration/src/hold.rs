@@ -1,4 +1,5 @@
-//! `beadlock hold [TARGET] -- CMD`: claim, run, release (DESIGN 7). The order of things is the contract here.
+//! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding). The order of things is the contract
+//! here.
 
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};

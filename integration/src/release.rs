@@ -1,4 +1,4 @@
-//! `beadlock release`: ends a claim that `acquire` has made; only one's own (DESIGN 8).
+//! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
 
 use std::ffi::OsString;
 use std::fs;

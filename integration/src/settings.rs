@@ -1,5 +1,5 @@
-//! What was typed, over what the environment says, over the defaults (DESIGN 8). What waives a safeguard has no
-//! variable.
+//! What was typed, over what the environment says, over the defaults (docs/design.md#settings). What waives a safeguard
+//! has no variable.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

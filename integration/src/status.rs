@@ -1,4 +1,5 @@
-//! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything (DESIGN 8).
+//! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything
+//! (docs/design.md#looking).
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is said to people: stderr is talk, stdout is data (DESIGN 8).
+//! What is said to people: stderr is talk, stdout is data (docs/design.md#settings).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -12,7 +12,7 @@ use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
 use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::target::Target;
+use beadlock_checker::target::{Scheme, Target};
 use beadlock_checker::{Place, redirect};
 
 use crate::claim::wait::Wait;
@@ -308,13 +308,9 @@ impl Found {
 /// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
 /// is typed as `"$BEADLOCK_TARGET"`.
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
-    let is_ours = ["beads:", "lock:", "memory:", "file:"].iter().any(|scheme| {
-        let quoted = text.as_bytes();
-        let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
-        let inner = quotes.iter().find_map(|quote| quoted.strip_prefix(*quote));
-        inner.is_some_and(|inner| inner.starts_with(scheme.as_bytes()))
-    });
-    if is_ours { unquoted(text).into() } else { text.into() }
+    let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
+    let inner = quotes.iter().find_map(|quote| text.as_bytes().strip_prefix(*quote));
+    if inner.and_then(Scheme::split).is_some() { unquoted(text).into() } else { text.into() }
 }
 
 fn prefixed(scheme: &str, path: &Path) -> OsString {

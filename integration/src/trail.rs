@@ -1,5 +1,5 @@
-//! The audit trail of one target: what `--audit FILE` gets to see (DESIGN 8). A line that cannot be written is said
-//! once, and never stands in the way of the work.
+//! The audit trail of one target: what `--audit FILE` gets to see (docs/design.md#the-audit-trail). A line that cannot
+//! be written is said once, and never stands in the way of the work.
 //!
 //! What a claim on a named lock leaves behind are the events of its own document ([`crate::tower::audit`]).
 

@@ -1,5 +1,5 @@
-//! `beadlock wait [TARGET]`: returns when a target is free (DESIGN 8). It claims nothing, and so promises nothing about
-//! the moment after.
+//! `beadlock wait [TARGET]`: returns when a target is free (docs/design.md#looking). It claims nothing, and so promises
+//! nothing about the moment after.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

@@ -97,8 +97,8 @@ fn when_nothing_is_watched_a_writer_in_place_loses_its_claim() {
     breaks(AGENT_AND_WRITER_IN_PLACE, Protocol { watch: Watch::Nothing, ..BUILT }, NO_LOSS, 15);
 }
 
-/// The weakness that is admitted (DESIGN 6.7): where there is no lease, two writers in place at once lose a claim. One
-/// of them is killed after it has written into the file that the other has truncated.
+/// The weakness that is admitted (docs/design.md#without-leases): where there is no lease, two writers in place at once
+/// lose a claim. One of them is killed after it has written into the file that the other has truncated.
 #[test]
 fn without_leases_two_writers_in_place_lose_a_claim() {
     let two = System { agents: 1, in_place: 2, crashes: 1, ..System::NOBODY };

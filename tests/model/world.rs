@@ -138,7 +138,7 @@ impl World {
     }
 
     /// The grace may end: whatever was looked up before the file was moved has had the time to arrive. A lease sees
-    /// the open; whoever compares has to wait for the truncation as well (DESIGN 6.5).
+    /// the open; whoever compares has to wait for the truncation as well (docs/design.md#grace).
     pub fn grace_is_over(&self, who: Who, protocol: &Protocol) -> bool {
         let file = self.read(who);
         let unseen = if protocol.watch == Watch::Lease {

@@ -14,7 +14,7 @@ impl Dice {
         Self(mixed | 1)
     }
 
-    /// The seed of a run: what this environment variable says, else one that no other run has. Printed, to be repeated.
+    /// A seed for a run: what this environment variable says, else one that no other run has. Printed, to be repeated.
     pub fn seed(variable: &str) -> u64 {
         let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| {

@@ -1,7 +1,7 @@
 //! The tables of `docs/protocols`: each requirement of a protocol's document, and the tests that show it.
 //!
 //! A page says how many rows it has at least, in a comment: `<!-- protocol-check: at least 60 rows -->`. Every table
-//! under the line `| id | seed | says | requirement | tests |` counts; other tables of the page do not. `make
+//! under the line `| id | section | says | requirement | tests |` counts; other tables of the page do not. `make
 //! protocol-check` runs what the rows name ([`run`](mod@run)); `make test` looks that it is there ([`sources`]).
 
 pub mod named;

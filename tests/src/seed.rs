@@ -31,7 +31,7 @@ impl Recipe {
         Some(Self { create: block[..end].to_owned(), release: format!("{release}\n") })
     }
 
-    /// The seed's recipe, else one of ours that does the same: for a control that must run in every checkout.
+    /// The document's recipe, else one of ours that does the same: for a control that must run in every checkout.
     pub fn any() -> Self {
         Self::of_the_seed().unwrap_or_else(|| Self {
             create: OURS.to_owned(),

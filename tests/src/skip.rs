@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// Why a test is skipped that reads what is not part of the checkout.
 pub const NO_SHARED: &str = "no shared/ beside the checkout";
 
-/// The directory with the seeds and vectors: `$BEADLOCK_SHARED`, else `../shared` beside the checkout.
+/// The directory with the documents and vectors: `$BEADLOCK_SHARED`, else `../shared` beside the checkout.
 pub fn shared() -> Option<PathBuf> {
     let found = find_shared();
     if found.is_none() {

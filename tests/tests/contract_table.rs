@@ -1,5 +1,6 @@
-//! The contract by name: each row of the dialect's table (DESIGN 4), each exit code and each error code, and the
-//! test that shows it by the real binaries. A row whose test is gone, renamed, ignored or no test fails here.
+//! The contract by name: each row of the dialect's table (docs/design.md#the-beads-rule), each exit code and each error
+//! code, and the test that shows it by the real binaries. A row whose test is gone, renamed, ignored or no test fails
+//! here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! The vectors of `shared/vectors` against the check as a daemon calls it, on real files: the answer of the Go
-//! reader in each of 129 cases and in what real writers put there, except where DESIGN 4 differs on purpose.
+//! Recorded inputs against the check as a daemon calls it, on real files: the answer of the Go
+//! reader in each of 129 cases and in what real writers put there, except where docs/design.md#reading differs on
+//! purpose.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -22,26 +23,27 @@ const VARIANTS: usize = 20;
 const BY_NOBODY: &str = "BEADLOCK_TEST_CHECK_BY_NOBODY";
 const NOBODY: u32 = 65_534;
 
-/// Where the answer is not the original's: case, class, holder, file after, and DESIGN 4's words for it.
+/// Where the answer is not the original's: case, class, holder, file after, and the words of docs/design.md#reading for
+/// it.
 const DEVIATIONS: [(&str, &str, &str, &str, &str); 8] = [
     ("big-10MB-spaces", "unreadable", "", "kept", LARGE),
     ("deep-array-100000", "unreadable", "", "kept", LARGE),
     ("deep-unclosed", "unreadable", "", "kept", LARGE),
-    ("deep-array-9998", "malformed", "", "kept", "nesting is cut at 128"),
+    ("deep-array-9998", "malformed", "", "kept", "Nesting ends at 128 levels"),
     (
         "samehost-pid-2p31",
         "locked",
         "vc-executor",
         "kept",
-        "A PID above 2^31-1 is never handed to kill and counts as alive",
+        "A PID above 2^31-1 is never passed to `kill` and counts as alive",
     ),
     ("fs-symlink-to-live", "unreadable", "", "kept", FOLLOWED),
     ("fs-dangling-symlink", "unreadable", "", "kept", FOLLOWED),
     ("fs-symlink-devnull", "unreadable", "", "kept", FOLLOWED),
 ];
-const LARGE: &str = "files over 64 KiB are unreadable (the original follows, hangs, reads on)";
+const LARGE: &str = "a file over 64 KiB are unreadable. The original follows the link, hangs, or reads on";
 const FOLLOWED: &str =
-    "symlinks, FIFOs, sockets and files over 64 KiB are unreadable (the original follows, hangs, reads on)";
+    "A symlink, a FIFO, a socket and a file over 64 KiB are unreadable. The original follows the link, hangs";
 
 /// What a check answered: the class of the vectors' README, the holder, and whether the file is there afterwards.
 #[derive(Debug, PartialEq)]
@@ -321,7 +323,7 @@ fn expected_here(case: &str, recorded: Answer) -> Answer {
 #[test]
 fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
     let Some(shared) = shared() else { return };
-    let design = fs::read_to_string(shared.join("DESIGN.md")).expect("DESIGN.md");
+    let design = fs::read_to_string(skip::checkout().join("docs/design.md")).expect("docs/design.md");
     let design: Vec<&str> = design.split_whitespace().collect();
     let design = design.join(" ");
     let beads = shared.join("vectors/beads");
@@ -347,7 +349,7 @@ fn every_case_is_answered_as_recorded_or_deviates_on_purpose() {
         }
         match DEVIATIONS.iter().find(|row| row.0 == case) {
             Some((_, class, holder, file_after, why)) if answer == Answer::new(class, holder, file_after) => {
-                assert!(design.contains(why), "DESIGN does not say: {why}");
+                assert!(design.contains(why), "docs/design.md does not say: {why}");
                 deviating.push(case);
             }
             _ => wrong.push(format!("{case}: {answer:?}, recorded {recorded:?}")),

@@ -1,5 +1,5 @@
-//! The file of `--config` (DESIGN 8): TOML whose keys are the names of the options. What stands at its top holds for the
-//! agent, or is the default of every database; a `[[database]]` names one and overrides that.
+//! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. What stands at its
+//! top holds for the agent, or is the default of every database; a `[[database]]` names one and overrides that.
 //!
 //! ```text
 //! mod.rs     this page: the file and its tables

@@ -1,4 +1,4 @@
-//! `--action git`: a sync that never harms the repository (DESIGN 8).
+//! `--action git`: a sync that never harms the repository (docs/design.md#the-git-action).
 //!
 //! A sync is a process of its own, this binary again with a hidden first argument, so that it runs under the gate and
 //! comes to its end also when the agent does not. It tells the agent what it does in [`word`]s. Everything is done by

@@ -34,7 +34,7 @@ pub(super) fn push(
     let range = known.map_or_else(|| head.commit.clone(), |known| format!("{known}..{}", head.commit));
     match foreign(repository, &range)? {
         0 => {}
-        // The words are the contract's (DESIGN 8).
+        // The words are the contract's (docs/design.md#the-log).
         commits => {
             say(&Word::Notice(format!("Not pushing: {commits} commits that are not ours")));
             return Ok(Pushed::Done);

@@ -1,4 +1,4 @@
-//! What a line of the log says, as data, and its two forms: text and JSON (DESIGN 8).
+//! What a line of the log says, as data, and its two forms: text and JSON (docs/design.md#the-log).
 
 use std::fmt::Write;
 

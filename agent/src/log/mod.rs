@@ -1,4 +1,4 @@
-//! The log (DESIGN 8): what goes to `DIR/daemon.log`, and how.
+//! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
 //! What is to be said is a [`Line`], pure data, made in [`own`]. It goes with its time, and whose it is ([`message`]), to
 //! the one non-blocking worker of the process, and there to the files it belongs to ([`router`], [`file`], [`rotate`]). Nothing is dropped: who logs faster than the disk writes, waits. What a

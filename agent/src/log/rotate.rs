@@ -1,4 +1,4 @@
-//! A full log is moved aside: `.1` is the newest of the older ones (DESIGN 8).
+//! A full log is moved aside: `.1` is the newest of the older ones (docs/design.md#the-log).
 //!
 //! Agents that share a log must not move it aside twice for one reason: the second would put the fresh file over the
 //! older one. So whoever rotates has a flock on the file itself for that moment, and looks again under it whether the

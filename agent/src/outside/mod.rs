@@ -1,5 +1,5 @@
-//! The agent seen from outside (`--listen`, DESIGN 8): `/metrics`, `/healthz` and `/status` over HTTP, for whoever is on
-//! call and for what calls them.
+//! The agent seen from outside (`--listen`, docs/design.md#the-log): `/metrics`, `/healthz` and `/status` over HTTP,
+//! for whoever is on call and for what calls them.
 //!
 //! Cycles only count, in atomics ([`metrics`]). What is asked for is put together when it is asked for: the scheduler
 //! gets a question through its loop ([`questions`]), answers with a [`snapshot`], and that it answers is the proof that

@@ -1,4 +1,5 @@
-//! The databases below the roots (DESIGN 8): every `.beads`, looked for again and again while the agent runs.
+//! The databases below the roots (docs/design.md#the-agent): every `.beads`, looked for again and again while the agent
+//! runs.
 //!
 //! ```text
 //! mod.rs    this page: when to look, and what of it is news

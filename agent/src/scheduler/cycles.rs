@@ -170,7 +170,7 @@ impl Scheduler {
     }
 }
 
-/// As `beadlock check`: 4 held, 5 not to be checked or removed; 1 a cycle failed (DESIGN 8).
+/// As `beadlock check`: 4 held, 5 not to be checked or removed; 1 a cycle failed (docs/design.md#exit-codes).
 fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Complete => 0,

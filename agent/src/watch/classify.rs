@@ -1,4 +1,4 @@
-//! What an event amounts to: a pure function and its table (DESIGN 8).
+//! What an event amounts to: a pure function and its table (docs/design.md#when-a-cycle-runs).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

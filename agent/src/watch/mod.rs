@@ -1,4 +1,4 @@
-//! The watcher: which databases changed, and whose lock went away (DESIGN 8).
+//! The watcher: which databases changed, and whose lock went away (docs/design.md#when-a-cycle-runs).
 //!
 //! Marks, not events, are kept: a database has changed or not, its lock has gone or not, however many files were
 //! written. While a cycle's command runs its database is muted: changes are taken for the command's own. A lock

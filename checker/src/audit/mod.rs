@@ -1,4 +1,5 @@
-//! The audit trail (DESIGN 8, `--audit`): what happened to which lock, who did it and why, one JSON object a line.
+//! The audit trail (docs/design.md#the-audit-trail): what happened to which lock, who did it and why, one JSON object a
+//! line.
 //!
 //! # A line
 //! Every line has all of these fields, in this order; what is not known, or does not apply, is null.

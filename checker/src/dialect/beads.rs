@@ -1,4 +1,4 @@
-//! The beads dialect: the record of `.exclusive-lock`, its rule and its words (DESIGN 4).
+//! The beads dialect: the record of `.exclusive-lock`, its rule and its words (docs/design.md#the-beads-rule).
 //!
 //! The record is plain data. Reading it is as lenient as the Go programs that write it are
 //! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and [`judge`] says what it amounts to.
@@ -100,8 +100,8 @@ impl Record {
     }
 }
 
-/// Whether a claim of ours may be made in this name: 1 to 128 printable characters (DESIGN 8). What other
-/// writers put there is read whatever it is.
+/// Whether a claim of ours may be made in this name: 1 to 128 printable characters (docs/design.md#untrusted-names).
+/// What other writers put there is read whatever it is.
 pub fn holder_name_is_fit(name: &str) -> bool {
     (1..=HOLDER_LIMIT).contains(&name.chars().count()) && name.chars().all(crate::escape::is_harmless)
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 /// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
 
-/// How long a claim waits for a holder where nobody says so (section 3.1).
+/// How long a claim waits for a holder where nobody says so (section 3.1 in docs/protocols/file.md).
 pub const WAIT: Duration = Duration::from_secs(30);
 
-/// The lock file of the file at `path`: `PATH.lock` (section 2.2).
+/// The lock file of the file at `path`: `PATH.lock` (section 2.2 in docs/protocols/file.md).
 ///
 /// ```
 /// use beadlock_checker::dialect::file::lock_of;
@@ -30,7 +30,7 @@ pub fn locked_by(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(OsString::from_vec(name.to_vec())))
 }
 
-/// What is said when a wait of `limit` ran out (section 7.2).
+/// What is said when a wait of `limit` ran out (section 7.2 in docs/protocols/file.md).
 pub fn timed_out(limit: Duration) -> String {
     let fraction = format!("{:09}", limit.subsec_nanos());
     let fraction = fraction.trim_end_matches('0');
@@ -38,7 +38,8 @@ pub fn timed_out(limit: Duration) -> String {
     format!("Failed to acquire lock (timeout after {}{dot}{fraction}s)", limit.as_secs())
 }
 
-/// What is said where somebody has the lock, and nobody waits for it (section 7.2). `file` is as it was named, fit for a line.
+/// What is said where somebody has the lock, and nobody waits for it (section 7.2 in docs/protocols/file.md). `file` is
+/// as it was named, fit for a line.
 pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
 }

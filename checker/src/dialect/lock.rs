@@ -1,4 +1,5 @@
-//! The lock dialect: the beads record and rule for a lock file at any path (DESIGN 4), with the words of REQ-F-033.
+//! The lock dialect: the beads record and rule for a lock file at any path (docs/design.md#locks-at-a-path), with the
+//! words of REQ-F-033.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Dialects: the rules for one kind of target each, siblings that do no I/O (DESIGN 2 and 3).
+//! Dialects: the rules for one kind of target each, siblings that do no I/O (docs/design.md#pure-rules).
 
 pub mod beads;
 pub mod file;

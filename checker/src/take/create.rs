@@ -1,4 +1,4 @@
-//! Creating a lock: written whole where nobody sees it, then linked, never over anything (DESIGN 6, "Create").
+//! Creating a lock: written whole where nobody sees it, then linked, never over anything (docs/design.md#create).
 #![expect(
     clippy::disallowed_methods,
     reason = "an unfinished lock gets its name, or is removed under its own"

@@ -1,4 +1,4 @@
-//! A heartbeat: the holder of a lock that is judged by time says that it lives (DESIGN 7, "Loss").
+//! A heartbeat: the holder of a lock that is judged by time says that it lives (docs/design.md#loss).
 //!
 //! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
 //! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the

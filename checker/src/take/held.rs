@@ -1,4 +1,4 @@
-//! A lock that stands: the guard of a claim, and where its lock file has got to (DESIGN 6 and 7, "Loss").
+//! A lock that stands: the guard of a claim, and where its lock file has got to (docs/design.md#loss).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Watching a file that was moved aside: a lease where there is one, else what can be compared (DESIGN 6.3, 6.7).
+//! Watching a file that was moved aside: a lease where there is one, else what can be compared (docs/design.md#lease,
+//! docs/design.md#without-leases).
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The only way a lock file is created, taken over, removed or recovered (DESIGN 6).
+//! The only way a lock file is created, taken over, removed or recovered (docs/design.md#changing-a-lock-file).
 //!
 //! Promises: a live lock never disappears but by its owner; what is linked is complete; a crash at any step
 //! leaves a valid record or none, and the next one with the gate puts right what is left. Every step here is
@@ -203,7 +203,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
     }
 
     /// Recovers, then removes the lock if it is dead, until there is none or one that must stay. Only "absent"
-    /// makes it free: a removal by itself never does (MODEL V1).
+    /// makes it free: a removal by itself never does (docs/model.md#v1).
     pub fn settle(&mut self) -> Settled {
         let mut removed = None;
         let mut contention = None;

@@ -1,4 +1,4 @@
-//! Recovering what a crash has left aside: step 1 of DESIGN 6.
+//! Recovering what a crash has left aside (docs/design.md#recover).
 
 use super::lease::{Leased, watch};
 use super::remove::Wanted;

@@ -1,4 +1,4 @@
-//! Releasing one's own lock: the steps of a removal with "mine" in place of "dead" (DESIGN 6, "Release").
+//! Releasing one's own lock: the steps of a removal with "mine" in place of "dead" (docs/design.md#release).
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Removing a lock that may go: steps 3 to 5 and 7 of DESIGN 6.
+//! Removing a lock that may go: from the lease to the end of the grace (docs/design.md#lease).
 
 use std::time::Duration;
 

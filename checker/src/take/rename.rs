@@ -1,4 +1,4 @@
-//! The moves between the lock's name and the side name: never over anything (DESIGN 6.4, 6.5).
+//! The moves between the lock's name and the side name: never over anything (docs/design.md#move-aside).
 #![expect(clippy::disallowed_methods, reason = "the one place where lock files are moved")]
 
 use std::ffi::CStr;

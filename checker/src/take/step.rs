@@ -1,6 +1,7 @@
 //! The steps of the operations on a lock file, by name.
 
-/// The points between the steps, for tests that make a bad interleaving happen every time (DESIGN 6).
+/// The points between the steps, for tests that make a bad interleaving happen every time
+/// (docs/design.md#changing-a-lock-file).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {

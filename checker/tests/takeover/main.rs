@@ -1,5 +1,6 @@
-//! Removal, recovery, creation and release by DESIGN 6, with something bad happening between any two steps: a writer
-//! that knows nothing of the gate, in place or by rename, or a crash. Each with leases and with the portable means.
+//! Removal, recovery, creation and release (docs/design.md#changing-a-lock-file), with something bad happening between
+//! any two steps: a writer that knows nothing of the gate, in place or by rename, or a crash. Each with leases and with
+//! the portable means.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

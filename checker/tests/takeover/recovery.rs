@@ -1,4 +1,4 @@
-//! Recovering what a crash has left aside: step 1 of DESIGN 6.
+//! Recovering what a crash has left aside (docs/design.md#recover).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,8 @@ use beadlock_checker::{Options, Place, Reason, Skip, check, should_skip_database
 
 use crate::scene::{Database, MEANS, dead, live, locked_by, site};
 
-/// MODEL V3 and V5: a remover moved a claim aside that had just come, and died before it could move it back.
+/// docs/model.md#v3, docs/model.md#v5: a remover moved a claim aside that had just come, and died before it could move
+/// it back.
 #[test]
 fn a_live_side_file_goes_back_to_an_empty_path() {
     for means in MEANS {
@@ -22,7 +23,8 @@ fn a_live_side_file_goes_back_to_an_empty_path() {
     }
 }
 
-/// MODEL V5, V8: a plain check that finds the path absent and a side file takes the gate and recovers.
+/// docs/model.md#v5, docs/model.md#v8: a plain check that finds the path absent and a side file takes the gate and
+/// recovers.
 #[test]
 fn a_plain_check_recovers_a_side_file() {
     let database = Database::new();
@@ -47,7 +49,8 @@ fn a_plain_check_recovers_a_side_file() {
     assert!(locked_by("naive")(&database.next_check()));
 }
 
-/// MODEL V7: a live claim aside and a dead lock at the path change places; a dead one aside never gets to the path.
+/// docs/model.md#v7: a live claim aside and a dead lock at the path change places; a dead one aside never gets to the
+/// path.
 #[test]
 fn a_live_side_file_and_a_stale_lock_change_places() {
     let database = Database::new();

@@ -31,7 +31,7 @@ fn a_release_leaves_a_lock_that_is_not_ours() {
     }
 }
 
-/// MODEL V12: a claim that comes while we release is never taken for ours.
+/// docs/model.md#v12: a claim that comes while we release is never taken for ours.
 #[test]
 fn a_naive_claim_survives_a_release_at_any_step() {
     for means in MEANS {

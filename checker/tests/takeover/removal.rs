@@ -1,4 +1,4 @@
-//! Removing a stale lock: steps 2 to 7 of DESIGN 6.
+//! Removing a stale lock (docs/design.md#changing-a-lock-file).
 
 use std::fs;
 

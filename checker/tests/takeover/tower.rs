@@ -198,8 +198,9 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
     for means in MEANS {
         for writer in [Writer::InPlace, Writer::ByRename] {
             for step in REMOVAL {
-                // Without leases, what is in place between the last look and the deletion is not seen (DESIGN 6.7);
-                // after the deletion there is nothing to write into, and none that is aside is found by its path.
+                // Without leases, what is in place between the last look and the deletion is not seen
+                // (docs/design.md#without-leases); after the deletion there is nothing to write into, and none that is
+                // aside is found by its path.
                 let finds_none = matches!(step, Step::MovedAside | Step::GraceOver | Step::Deleted);
                 if writer == Writer::InPlace && finds_none {
                     continue;

@@ -1,4 +1,4 @@
-//! `beadlock acquire`: a claim that spans several commands (DESIGN 8).
+//! `beadlock acquire`: a claim that spans several commands (docs/design.md#claims-that-last).
 //!
 //! It is for a process that is there already (`--for`, the script that calls), and leaves nothing behind; or for a
 //! process of its own that keeps it, the keeper (`--detach`), for steps that share no process. What is printed is all

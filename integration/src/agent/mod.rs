@@ -1,4 +1,4 @@
-//! `beadlock status --agent ADDR`: what a running agent says of its databases (DESIGN 8).
+//! `beadlock status --agent ADDR`: what a running agent says of its databases (docs/design.md#looking).
 
 mod client;
 mod report;

@@ -1,4 +1,5 @@
-//! `beadlock break [TARGET]`: a lock goes out of the way because somebody says so, and its record is kept (DESIGN 8).
+//! `beadlock break [TARGET]`: a lock goes out of the way because somebody says so, and its record is kept
+//! (docs/design.md#looking).
 //!
 //! ```text
 //! mod.rs      this page, the command line, and what is printed

@@ -207,7 +207,7 @@ impl Breaking<'_> {
                     let _ = Site::new(&gate, &Options::default()).with_names(place.names()).settle();
                     SHORTLY
                 }
-                // Absent, no side file, absent: nothing less is "no lock" (MODEL V5).
+                // Absent, no side file, absent: nothing less is "no lock" (docs/model.md#v5).
                 (Verdict::Free, _) if !std::mem::replace(&mut absent, true) => continue,
                 (Verdict::Unreadable(_), Some(OnDisk { modified, .. })) => {
                     // By the wall clock, or, where that has jumped, by ours.

@@ -1,4 +1,5 @@
-//! The loop of a claim: the gate, one attempt under it, and the wait for whoever is in the way (DESIGN 5 and 7).
+//! The loop of a claim: the gate, one attempt under it, and the wait for whoever is in the way
+//! (docs/design.md#the-drain, docs/design.md#waiting).
 
 use std::time::Duration;
 

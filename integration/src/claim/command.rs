@@ -1,4 +1,5 @@
-//! The command: found in PATH before any wait, forked before any thread, executed once the claim stands (DESIGN 7).
+//! The command: found in PATH before any wait, forked before any thread, executed once the claim stands
+//! (docs/design.md#start).
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, OpenOptions};

@@ -1,4 +1,4 @@
-//! The gate with a bounded wait: the drain (DESIGN 5).
+//! The gate with a bounded wait: the drain (docs/design.md#the-drain).
 //!
 //! The wait is spent blocked in flock(2), in a thread with its own open of the directory. Beside an agent that
 //! comes again at once, who polls may never see the gate free. A helper that gets it too late lets it go at once.

@@ -1,4 +1,4 @@
-//! The end of a claim: the release, and what is said of it (DESIGN 7, "End").
+//! The end of a claim: the release, and what is said of it (docs/design.md#end).
 
 use std::time::Duration;
 

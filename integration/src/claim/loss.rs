@@ -1,4 +1,4 @@
-//! The watch over a lock that is held: vanished, or changed (DESIGN 7, "Loss").
+//! The watch over a lock that is held: vanished, or changed (docs/design.md#loss).
 //!
 //! What happens to the lock's own file wakes it, and the clock looks once more in any case: not every file system
 //! tells. One look proves nothing, since a lock may be aside for a moment; the second one, 100 ms later, does.

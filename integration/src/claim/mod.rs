@@ -1,5 +1,5 @@
-//! Claims (DESIGN 7): what every command shares that makes one, waits for one, watches one or ends one, and the command
-//! that runs under it.
+//! Claims (docs/design.md#holding): what every command shares that makes one, waits for one, watches one or ends one,
+//! and the command that runs under it.
 //!
 //! ```text
 //! guard.rs       Hold and Claim: a lock taken from Rust

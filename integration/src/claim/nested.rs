@@ -1,4 +1,4 @@
-//! Inside another hold, or inside a cycle (DESIGN 7 and 5).
+//! Inside another hold, or inside a cycle (docs/design.md#nesting, docs/design.md#the-drain).
 
 use std::ffi::OsStr;
 use std::fs;

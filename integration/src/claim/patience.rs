@@ -1,4 +1,4 @@
-//! How long a claim that was refused is tried again, and the wait in between (DESIGN 7, "Waiting").
+//! How long a claim that was refused is tried again, and the wait in between (docs/design.md#waiting).
 //!
 //! The holder is waited for without the gate. Only what can be seen from outside, that the lock is no longer
 //! held, makes the loop ask for the gate again, so that a claim that waits never disturbs a cycle.

@@ -1,4 +1,4 @@
-//! Everything that the command has started: all our descendants, since we are the subreaper (DESIGN 7).
+//! Everything that the command has started: all our descendants, since we are the subreaper (docs/design.md#signals).
 //!
 //! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen; where it is another PID
 //! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is.

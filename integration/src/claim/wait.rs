@@ -1,4 +1,4 @@
-//! The wait policy: for how long a claim waits for who holds the lock, and how often it looks (DESIGN 7).
+//! The wait policy: for how long a claim waits for who holds the lock, and how often it looks (docs/design.md#waiting).
 
 use std::fmt;
 use std::time::{Duration, Instant};

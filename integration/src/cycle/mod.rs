@@ -1,5 +1,5 @@
 //! `beadlock cycle [TARGET] -- CMD`: gate, check, run, leave; a sync cycle for daemons that cannot link Rust
-//! (DESIGN 5).
+//! (docs/design.md#the-gate).
 //!
 //! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
 //! [guardian](beadlock_checker::guardian) that waits for the command's end, so that a kill of either leaves it shut.

@@ -1,4 +1,4 @@
-//! How a lock comes into being: created once, written whole, synced, linked over nothing (DESIGN 6, "Create").
+//! How a lock comes into being: created once, written whole, synced, linked over nothing (docs/design.md#create).
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,5 +1,5 @@
 //! The gate's flock, tried on a directory of the bench: never on the one that is examined, where it would shut
-//! the gate (DESIGN 5).
+//! the gate (docs/design.md#the-gate).
 
 use std::time::{Duration, Instant};
 

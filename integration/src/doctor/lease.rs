@@ -1,4 +1,4 @@
-//! The read lease by which a lock that is taken over is watched (DESIGN 6.3).
+//! The read lease by which a lock that is taken over is watched (docs/design.md#lease).
 
 use std::fs::File;
 use std::thread::sleep;

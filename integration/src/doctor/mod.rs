@@ -1,5 +1,5 @@
 //! `beadlock doctor`: what the file system of a directory can do, tried with real files, and so what is promised
-//! there (DESIGN 8).
+//! there (docs/design.md#commands).
 //!
 //! Nothing that locks or daemons use is touched: neither the lock file nor its side file nor the gate. Everything
 //! is tried in a private directory inside the one that is examined, which is gone at the end, also after a signal.

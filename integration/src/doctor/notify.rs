@@ -1,4 +1,4 @@
-//! What wakes who waits: inotify on the directory, a pidfd on the holder (DESIGN 7, "Waiting").
+//! What wakes who waits: inotify on the directory, a pidfd on the holder (docs/design.md#waiting).
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;

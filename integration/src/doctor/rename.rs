@@ -1,4 +1,4 @@
-//! How a lock moves: over nothing, and two at once (DESIGN 6.4, 6.5).
+//! How a lock moves: over nothing, and two at once (docs/design.md#move-aside).
 #![expect(clippy::disallowed_methods, reason = "it tries the renames, on files of its own")]
 
 use std::ffi::CStr;

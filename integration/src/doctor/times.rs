@@ -1,4 +1,4 @@
-//! How fine a file's times are: what a comparison before and after a pause can see (DESIGN 6.7).
+//! How fine a file's times are: what a comparison before and after a pause can see (docs/design.md#without-leases).
 
 use std::os::unix::fs::FileExt;
 use std::thread::sleep;

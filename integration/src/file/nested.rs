@@ -1,4 +1,4 @@
-//! Inside another hold of the same file (DESIGN 7, "Environment"): it stands, and so nothing is locked again. Inside the
+//! Inside another hold of the same file (docs/design.md#nesting): it stands, and so nothing is locked again. Inside the
 //! filter of an update of it: that one writes the file next, and so nobody else in there may.
 
 use std::ffi::{OsStr, OsString};

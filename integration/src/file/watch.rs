@@ -1,4 +1,5 @@
-//! The watch over a file's lock: its lock file was deleted or replaced, or the outer claim has ended (DESIGN 7, "Loss").
+//! The watch over a file's lock: its lock file was deleted or replaced, or the outer claim has ended
+//! (docs/design.md#loss).
 //!
 //! The lock file's own events wake it, and the clock looks in any case. One look proves nothing; the second, 100 ms later, does.
 

@@ -1,4 +1,4 @@
-//! `beadlock list`: every lock below a directory. Never changes anything (DESIGN 8).
+//! `beadlock list`: every lock below a directory. Never changes anything (docs/design.md#looking).
 //!
 //! ```text
 //! mod.rs     this page, and the command

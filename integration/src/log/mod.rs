@@ -1,4 +1,4 @@
-//! `beadlock log`: what a daemon's log says, summed up for whoever has only the log (DESIGN 8).
+//! `beadlock log`: what a daemon's log says, summed up for whoever has only the log (docs/design.md#looking).
 //!
 //! Lines come from [`input`], are taken apart in [`line`] and understood in [`event`]; [`stream`] brings them to the
 //! [`story`] of their database. At the end [`answer`] says what it amounts to, and [`report`] and [`text`] how.

@@ -1,10 +1,11 @@
-//! The audit trail of named locks: the events of sections 4.3, 5.4, 7.2 and 8 of the seed, one JSON object a line, keys
-//! in the seed's order. The file is treated as any other trail of ours (appended to by one write, made 0600, no link
-//! followed); what cannot be written is said, and stops nothing.
+//! The audit trail of named locks: the events of sections 4.3, 5.4, 7.2 and 8 of their document
+//! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. The file is treated as any
+//! other trail of ours (appended to by one write, made 0600, no link followed); what cannot be written is said, and
+//! stops nothing.
 //!
 //! One flag names the file, `--audit`, and the dialect of the target says which lines go into it: these for `tower:`,
 //! those of [`crate::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so that one
-//! reader reads a file that both write to. What has no event in the seed (blocked, lost) leaves no line here.
+//! reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ impl<'a> Audit<'a> {
         });
     }
 
-    /// Heartbeats have failed, this many in a row; the seed has the event's name and no more.
+    /// Heartbeats have failed, this many in a row; the document has the event's name and no more.
     pub fn heartbeat_failed(&self, consecutive_failures: u32, error: &str) {
         self.write("heartbeat_failed", |head| HeartbeatFailed {
             head,
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_the_seeds_in_the_seeds_order() {
+    fn every_event_is_the_documents_in_the_documents_order() {
         let top = tempfile::tempdir().unwrap();
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let audit = Audit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);

@@ -1,5 +1,6 @@
-//! The heartbeats of a lock that is judged by time (section 5 of the document of named locks; of a directory's lock its refreshes): a thread says in the lock file, again and again, that its holder
-//! lives. It has the guard of the lock meanwhile, and nothing else to do: no output and no wait delays it.
+//! The heartbeats of a lock that is judged by time (section 5 in docs/protocols/tower.md#the-requirements; of a
+//! directory's lock its refreshes): a thread says in the lock file, again and again, that its holder lives. It has the
+//! guard of the lock meanwhile, and nothing else to do: no output and no wait delays it.
 //!
 //! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`): after a suspend the first thing is
 //! a heartbeat, by compare and swap, so that it is known whose the lock is. A step of the wall clock, by which the others

@@ -1,7 +1,7 @@
-//! An intent file: what it says of its lock (sections 2.1, 3.3 and 9 of the seed).
+//! An intent file: what it says of its lock (sections 2.1, 3.3 and 9 in docs/protocols/tower.md#the-requirements).
 //!
-//! The seed shows `spec.controls.lock`, `spec.timeouts.lock_ttl` and `mode`; where name and version lie it does not. Read
-//! are, whichever is there:
+//! The document shows `spec.controls.lock`, `spec.timeouts.lock_ttl` and `mode`; where name and version lie it does
+//! not. Read are, whichever is there:
 //!
 //! | | under |
 //! |---|---|
@@ -176,7 +176,7 @@ pub fn is_param(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// Whole seconds above 0, as far as a record of the seed has room for them.
+/// Whole seconds above 0, as far as the document's record has room for them.
 pub fn seconds(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = text.parse::<u64>().ok().filter(|_| is_number)?;

@@ -1,5 +1,5 @@
 //! What a claim on `tower:NAME` needs beyond any other claim: where its fields come from, whether it locks at all, and
-//! what it writes down (the tower-fleet seed).
+//! what it writes down (docs/protocols/tower.md).
 //!
 //! ```text
 //! yaml.rs      the scalars of one YAML document by their keys; follows no alias
@@ -11,7 +11,7 @@
 //! meant.rs     what a command line means that names a lock or an intent
 //! heartbeat.rs the thread that keeps a lock up; limits.rs: its times
 //! work.rs      the command under a named lock: who ends it with us, which step failed, what undoes it
-//! audit.rs     the events of the seed, one JSON line each
+//! audit.rs     the events of the document, one JSON line each
 //! ```
 
 pub mod audit;

@@ -1,4 +1,4 @@
-//! What an intent does to the world, and so whether it locks (section 9 of the seed).
+//! What an intent does to the world, and so whether it locks (section 9 in docs/protocols/tower.md#the-requirements).
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
 //! What a command under a named lock has besides: who ends it when beadlock is killed, where it says which step has failed,
-//! and what undoes it (section 8.2 of the seed).
+//! and what undoes it (section 8.2 in docs/protocols/tower.md#the-requirements).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Every witness that a verdict rests on, and what it amounts to for whoever looks (DESIGN 4 and 8).
+//! Every witness that a verdict rests on, and what it amounts to for whoever looks (docs/design.md#looking).
 //!
 //! [`Witnesses::lines`] has them for people, one fact a line; [`Witnesses::json`] the same facts for programs.
 

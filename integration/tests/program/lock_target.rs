@@ -64,7 +64,7 @@ fn check_and_status_answer_by_the_beads_rule() {
     assert_eq!(check(&["--json"]).expect(4, &[]).json()["data"][0]["reason"], "other_host");
 }
 
-/// The seed's wire format, with PID, age and path in the places of its example's.
+/// The wire format of docs/protocols/framework.md, with PID, age and path in the places of its example's.
 #[test]
 fn a_wait_that_ran_out_has_the_documents_words() {
     let (scene, lock) = scene();

@@ -94,7 +94,7 @@ impl Scene {
         Running::start(self.command(args)).finish()
     }
 
-    /// Writes a lock as the seed's shell recipe does.
+    /// Writes a lock as the shell recipe of the beads document does.
     pub fn write_lock(&self, holder: &str, pid: i64, host: &str) {
         fs::write(self.lock(), lock_text(holder, pid, host)).unwrap();
     }

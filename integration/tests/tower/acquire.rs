@@ -1,4 +1,4 @@
-//! Section 4: a free name is taken.
+//! Section 4 (docs/protocols/tower.md#the-requirements): a free name is taken.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -8,7 +8,7 @@ use crate::scene::{INTENT, TARGET, Tower};
 use crate::support::Running;
 
 #[test]
-fn the_default_is_the_seeds() {
+fn the_default_is_the_documents() {
     let tower = Tower::new();
     let json = tower.scene.run(&["status", TARGET, "--json"]).json();
     assert_eq!(json["data"][0]["path"], "/root/tower-fleet/logs/locks/app-prod.lock");

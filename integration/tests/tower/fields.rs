@@ -1,4 +1,4 @@
-//! Section 3.2: where the fields come from.
+//! Section 3.2 (docs/protocols/tower.md#the-requirements): where the fields come from.
 
 use crate::scene::{TARGET, Tower, parsed, seconds_ago};
 use crate::support::this_host;

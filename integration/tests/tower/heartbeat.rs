@@ -1,4 +1,5 @@
-//! Section 5: a holder says that it lives, and does not work where it cannot.
+//! Section 5 (docs/protocols/tower.md#the-requirements): a holder says that it lives, and does not work where it
+//! cannot.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Section 2.2: what a lock may be called.
+//! Section 2.2 (docs/protocols/tower.md#the-requirements): what a lock may be called.
 
 use crate::scene::{INTENT, Tower};
 

@@ -1,4 +1,4 @@
-//! Section 8: how a lock ends.
+//! Section 8 (docs/protocols/tower.md#the-requirements): how a lock ends.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,4 +1,4 @@
-//! Section 8.2: what undoes a failure.
+//! Section 8.2 (docs/protocols/tower.md#the-requirements): what undoes a failure.
 
 use nix::sys::signal::Signal;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Named;
 
-const HEAD: [&str; 5] = ["id", "seed", "says", "requirement", "tests"];
+const HEAD: [&str; 5] = ["id", "section", "says", "requirement", "tests"];
 
 /// The words of RFC 2119, and one for what a document states without any of them.
 const SAYS: [&str; 11] = [
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "# Locks\n\n<!-- protocol-check: at least 2 rows -->\n\n\
-        | id | seed | says | requirement | tests |\n|---|---|---|---|---|\n\
+        | id | section | says | requirement | tests |\n|---|---|---|---|---|\n\
         | A1 | 2.2 | MUST NOT | no `x`, no \\| | `beadlock tests/tower names::none` |\n\
         | A2 | 3 | states | the rest | `beadlock-checker lib a::tests::b`, `integration/shell/tests/a.bats: a b` |\n\n\
         | field | type |\n|---|---|\n| A1 | another table |\n";
@@ -166,7 +166,7 @@ mod tests {
             ("at least 2 rows", "at least 3 rows", "2 rows, and at least 3"),
             ("at least 2 rows", "at least 0 rows", "no line"),
             ("<!-- protocol-check", "<!-- ", "no line"),
-            ("| id | seed |", "| seed | id |", "0 rows, and at least 2"),
+            ("| id | section |", "| section | id |", "0 rows, and at least 2"),
             ("| A2 | 3", "\n| A2 | 3", "1 rows, and at least 2"),
         ];
         for (from, to, said) in mutants {

@@ -1,6 +1,7 @@
 //! What the documents say is so: the options that README types exist, the Python of docs/protocol.md joins the
 //! gate, the examples run, and the demo tells a claim from none.
 
+mod citations;
 mod performance;
 mod protocols;
 mod sessions;
@@ -79,6 +80,7 @@ fn every_option_in_the_documents_exists() {
         ("README.md", 12),
         ("docs/troubleshooting.md", 8),
         ("docs/protocol.md", 4),
+        ("docs/design.md", 8),
         ("docs/protocols/framework.md", 4),
         ("docs/protocols/file.md", 4),
     ] {

@@ -1,4 +1,4 @@
-//! The exit codes of DESIGN 8, each by the real program.
+//! The exit codes (docs/design.md#exit-codes), each by the real program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

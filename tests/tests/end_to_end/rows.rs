@@ -1,4 +1,5 @@
-//! The table of the beads dialect (DESIGN 4), row by row: what `beadlock check` and one cycle of the agent say.
+//! The table of the beads dialect (docs/design.md#the-beads-rule), row by row: what `beadlock check` and one cycle of
+//! the agent say.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -1,4 +1,5 @@
-//! A lock file that goes away while it is held: the seed allows to delete it at any time, and then it locks nobody out.
+//! A lock file that goes away while it is held: its document allows to delete it at any time, and then it locks nobody
+//! out.
 
 use std::time::{Duration, Instant};
 

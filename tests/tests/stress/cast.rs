@@ -1,4 +1,4 @@
-//! Who takes part in a round: drawn from the seed.
+//! Who takes part in a round: drawn by dice.
 
 use beadlock_tests::Dice;
 

@@ -1,4 +1,5 @@
-//! The rule of the beads dialect as a pure function: what a record amounts to, given the facts (DESIGN 4).
+//! The rule of the beads dialect as a pure function: what a record amounts to, given the facts
+//! (docs/design.md#the-beads-rule).
 //!
 //! Only ESRCH on the same host ever makes a lock stale. With `reap_proven_dead` four more proofs count, each
 //! whole or not at all: a boot that is over, a PID that is another process now, a PID namespace that is gone, a
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Every row of the table in DESIGN 4 that has a valid record.
+    /// Every row of the table in docs/design.md#the-beads-rule that has a valid record.
     #[test]
     fn the_table() {
         use Liveness::{Alive, Gone, NotAsked, NotPermitted, Unknown};

@@ -1,5 +1,5 @@
-//! Reading a record as Go's `encoding/json` does, because Go tools write these files (DESIGN 4): keys in any
-//! case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
+//! Reading a record as Go's `encoding/json` does, because Go tools write these files (docs/design.md#reading): keys in
+//! any case, the last duplicate wins, null keeps the earlier value, unknown keys may hold anything, what is not
 //! UTF-8 reads as U+FFFD. Where we are stricter it is on the safe side: nesting ends at 128.
 
 use super::super::json::{Kind, malformed, object, shown, text, unquoted};

@@ -34,7 +34,7 @@ const FAULTS: [(&str, &[&str]); 17] = [
     ("getdents64", &["EIO"]),
     ("ftruncate", &["EIO", "EROFS"]),
 ];
-/// What DESIGN 8 knows, without the command line's; 126: the command cannot be executed.
+/// What docs/design.md#exit-codes knows, without the command line's; 126: the command cannot be executed.
 const CODES: [i32; 7] = [0, 1, 4, 5, 9, 125, 126];
 /// What an error names, one of them.
 const CULPRITS: [&str; 14] = [
