@@ -76,10 +76,8 @@ pub enum Stepped {
 pub struct Counted {
     /// Those that were begun: before each of them it may be killed.
     pub begun: usize,
-    /// Those that came back, and the `execve` of the program: what `strace -f -c` counts.
+    /// Those that came back, and the `execve` of the program: what strace counts.
     pub returned: usize,
-    /// Of these the ones of the program's first thread: what `strace -c` counts.
-    pub alone: usize,
     /// Those that were begun before a program was executed for the last time: where there is one, the command.
     pub before_command: usize,
 }
@@ -193,7 +191,6 @@ impl Traced {
                     let begins = *inside;
                     if self.executed && !begins {
                         self.counted.returned += 1;
-                        self.counted.alone += usize::from(pid == program);
                     }
                     if self.executed && begins && self.counts(pid) {
                         self.counted.begun += 1;
