@@ -224,7 +224,7 @@ impl Claim {
 
     /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim nothing.
     pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
-        let Some(held) = self.to_release() else { return Ok(None) };
+        let Some(held) = self.take_ours() else { return Ok(None) };
         match release(held, self.target.dir(), patience, &mut Unattended) {
             Ok(release) => Ok(Some(release)),
             Err(failed) => {
@@ -236,14 +236,14 @@ impl Claim {
     }
 
     /// `None`: there is nothing that this process would have to release.
-    fn to_release(&mut self) -> Option<Held> {
+    fn take_ours(&mut self) -> Option<Held> {
         self.held.take().filter(|_| self.process == process_id())
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(held) = self.to_release() {
+        if let Some(held) = self.take_ours() {
             // Whoever wants to know calls `release`. The lock is stale when this process is gone.
             let _ = release(held, self.target.dir(), Duration::from_secs(1), &mut Unattended);
         }
