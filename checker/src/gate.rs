@@ -17,14 +17,17 @@ use nix::sys::stat::Mode;
 use crate::error::{Error, Result};
 use crate::gate_loss::{self, GateLoss};
 use crate::gates::{GateHolder, Gates};
-use crate::sys::{self, Flock, flock};
+use crate::sys::{self, Flock, flock, process_id};
 
-/// The gate of one database, held until this is dropped.
+/// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which opens
+/// nothing.
 #[derive(Debug)]
 #[must_use = "dropping the gate lets it go at once"]
 pub struct Gate {
     dir: OwnedFd,
     path: PathBuf,
+    /// The process that has taken it.
+    process: u32,
 }
 
 impl Gate {
@@ -35,7 +38,7 @@ impl Gate {
     pub fn try_take(dir: &Path) -> Result<Option<Self>> {
         let fd = open_dir(dir)?;
         let taken = try_lock(&fd, dir)?;
-        Ok(taken.then(|| Self { dir: fd, path: dir.to_owned() }))
+        Ok(taken.then(|| Self::taken(fd, dir.to_owned())))
     }
 
     /// The same for a directory that is open for reading already. It comes back where there can be no gate.
@@ -44,7 +47,7 @@ impl Gate {
         path: PathBuf,
     ) -> std::result::Result<Option<Self>, (Error, OwnedFd)> {
         match try_lock(&dir, &path) {
-            Ok(taken) => Ok(taken.then(|| Self { dir, path })),
+            Ok(taken) => Ok(taken.then(|| Self::taken(dir, path))),
             Err(error) => Err((error, dir)),
         }
     }
@@ -56,7 +59,12 @@ impl Gate {
     pub fn take_blocking(dir: &Path) -> Result<Self> {
         let fd = open_dir(dir)?;
         flock(&fd, Flock::Wait).map_err(|error| Error::new("lock the directory", dir, error))?;
-        Ok(Self { dir: fd, path: dir.to_owned() })
+        Ok(Self::taken(fd, dir.to_owned()))
+    }
+
+    /// Of a directory that this process has just locked.
+    fn taken(dir: OwnedFd, path: PathBuf) -> Self {
+        Self { dir, path, process: process_id() }
     }
 
     /// Tries for `patience`: for a check, which must not wait for a whole cycle.
@@ -137,9 +145,10 @@ pub struct PassedOn {
 }
 
 impl Drop for Gate {
-    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended.
+    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended. In a fork this is
+    /// a copy, and the cycle goes on in the process that has taken the gate: there the descriptor is closed alone.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if self.process == process_id() && !std::thread::panicking() {
             Self::unlock(&self.dir);
         }
     }
@@ -161,51 +170,6 @@ fn open_dir(dir: &Path) -> Result<OwnedFd> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_who_waits_and_not_who_has_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let gate = Gate::try_take(dir.path()).unwrap().unwrap();
-        assert_eq!(Gate::waiters(dir.path()), []);
-        let path = dir.path().to_owned();
-        let waiting = std::thread::spawn(move || Gate::take_blocking(&path).is_ok());
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while Gate::waiters(dir.path()).is_empty() {
-            assert!(Instant::now() < deadline, "nobody is seen to wait");
-            sleep(Duration::from_millis(2));
-        }
-        let me = std::process::id().cast_signed();
-        assert_eq!(Gate::waiters(dir.path()), [GateHolder::of(me)]);
-        drop(gate);
-        assert!(waiting.join().unwrap());
-    }
-
-    #[test]
-    fn excludes_names_its_holder_and_is_shared_by_descriptor() {
-        let dir = tempfile::tempdir().unwrap();
-        let gate = Gate::try_take(dir.path()).unwrap().unwrap();
-        assert!(Gate::try_take(dir.path()).unwrap().is_none(), "busy, also within one process");
-        let me = std::process::id().cast_signed();
-        assert_eq!(Gate::holders(dir.path()).iter().map(|holder| holder.pid).collect::<Vec<_>>(), [me]);
-        let shared = gate.share().unwrap();
-        // As a kill would end it: closed without LOCK_UN, so the other descriptor keeps it shut.
-        let killed = std::thread::spawn(move || {
-            let _gate = gate;
-            std::panic::resume_unwind(Box::new("killed"));
-        });
-        killed.join().unwrap_err();
-        assert!(Gate::try_take(dir.path()).unwrap().is_none(), "shut for as long as somebody shares it");
-        Gate::unlock(&shared);
-        assert!(Gate::try_take(dir.path()).unwrap().is_some(), "an unlock counts for all who share it");
-    }
-
-    #[test]
-    fn no_directory_is_an_error_and_not_busy() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = Gate::try_take(&dir.path().join("nowhere")).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-        assert!(error.to_string().contains("nowhere"), "{error}");
-    }
-}
+mod forked;
+#[cfg(test)]
+mod tests;

@@ -564,3 +564,18 @@ pub fn default_in_forks(signal: Signal, owner: &'static AtomicU32) -> io::Result
     unsafe { signal_hook::low_level::register(number, action) }?;
     Ok(())
 }
+
+/// What a program that uses this library may do at any time: forks in this thread; the child does `work` and ends, without the
+/// end of this process. True: it came to its end.
+#[cfg(test)]
+pub(crate) fn in_a_fork(work: impl FnOnce()) -> io::Result<bool> {
+    use nix::sys::wait::{WaitStatus, waitpid};
+    // SAFETY: of the other threads' locks `work` may find only those of the allocator taken, and the C library sees to these.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(waitpid(child, None)? == WaitStatus::Exited(child, 0)),
+        ForkResult::Child => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            exit_at_once(i32::from(done.is_err()))
+        }
+    }
+}

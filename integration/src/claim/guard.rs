@@ -8,6 +8,7 @@ use std::time::Duration;
 use beadlock_checker::Options;
 use beadlock_checker::database::Database;
 use beadlock_checker::facts::random_id;
+use beadlock_checker::sys::process_id;
 use beadlock_checker::take::{Held, Release};
 
 use super::asking::Asking;
@@ -158,22 +159,25 @@ impl Wish<'_> {
         let Self { target, holder, wait, drain, options } = self;
         nested::refuse_inside_a_cycle(&target, environment)?;
         if let Some(id) = nested::outer_claim(&target, environment) {
-            return Ok(Claim { held: None, id, target, patience: drain });
+            return Ok(Claim { held: None, process: process_id(), id, target, patience: drain });
         }
         let id = random_id();
-        let (pid, says) = (std::process::id(), Says::Beads { holder, id: &id });
+        let (pid, says) = (process_id(), Says::Beads { holder, id: &id });
         let claiming = Claiming { target: &target, pid, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
-        Ok(Claim { held: Some(held), id, target, patience: drain })
+        Ok(Claim { held: Some(held), process: pid, id, target, patience: drain })
     }
 }
 
-/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net.
+/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked meanwhile has a
+/// copy of it, which releases nothing.
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the lock at once"]
 pub struct Claim {
     /// None when nested, and once it is released.
     held: Option<Held>,
+    /// The process that holds it.
+    process: u32,
     id: String,
     target: Found,
     patience: Duration,
@@ -220,7 +224,7 @@ impl Claim {
 
     /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim nothing.
     pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
-        let Some(held) = self.held.take() else { return Ok(None) };
+        let Some(held) = self.take_ours() else { return Ok(None) };
         match release(held, self.target.dir(), patience, &mut Unattended) {
             Ok(release) => Ok(Some(release)),
             Err(failed) => {
@@ -230,11 +234,16 @@ impl Claim {
             }
         }
     }
+
+    /// `None`: there is nothing that this process would have to release.
+    fn take_ours(&mut self) -> Option<Held> {
+        self.held.take().filter(|_| self.process == process_id())
+    }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.take_ours() {
             // Whoever wants to know calls `release`. The lock is stale when this process is gone.
             let _ = release(held, self.target.dir(), Duration::from_secs(1), &mut Unattended);
         }

@@ -175,7 +175,7 @@ fn cycle(
     let pid = waiting.pid();
     let child = Child(pid);
     let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
-    let watch = watch.map_err(|error| no_watch(error, &target))?;
+    let watch = watch.map_err(|error| no_watch(&target, &error))?;
     let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
     let guardian = match cycle.gate() {
         Some(gate) => {
@@ -261,9 +261,9 @@ fn inside_itself(target: &Found) -> Error {
     Error::new(Code::DrainTimeout, message)
 }
 
-fn no_watch(error: io::Error, target: &Found) -> Error {
-    let why = words::of_no_process(&error);
-    Error::io(format!("failed to watch over the gate of {}: {why}", escaped_path(target.dir())), error.kind())
+fn no_watch(target: &Found, error: &io::Error) -> Error {
+    let (path, why) = (escaped_path(target.dir()), words::of_no_process(error));
+    Error::io(format!("failed to watch over the gate of {path}: {why}"), error.kind())
         .ending(Exit::NotStarted)
 }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use beadlock_checker::sys::process_id;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, Mode, fchmod};
 use nix::unistd::{Gid, Uid, fchown};
@@ -34,16 +35,21 @@ pub struct Stage<'e> {
     has_name: bool,
     is_synced: bool,
     given: Option<Given>,
+    process: u32,
 }
 
 impl<'e> Stage<'e> {
+    fn of(entry: &'e Entry, file: File, has_name: bool) -> Self {
+        Self { entry, file, has_name, is_synced: false, given: None, process: process_id() }
+    }
+
     /// One without a name, which needs no lock; `None` where there are none.
     ///
     /// # Errors
     /// What the system said.
     pub fn unnamed(entry: &'e Entry) -> Result<Option<Self>, Error> {
         let file = entry.create_unnamed()?;
-        Ok(file.map(|file| Self { entry, file, has_name: false, is_synced: false, given: None }))
+        Ok(file.map(|file| Self::of(entry, file, false)))
     }
 
     /// One called `PATH.tmp`. Only under the lock.
@@ -54,7 +60,7 @@ impl<'e> Stage<'e> {
         // Nobody is to read in it what the file's own mode keeps to itself.
         let mode = entry.look(Beside::Itself)?.map_or(0o666, |_| 0o600);
         let file = entry.create(Beside::Stage, mode)?;
-        Ok(Self { entry, file, has_name: true, is_synced: false, given: None })
+        Ok(Self::of(entry, file, true))
     }
 
     /// The best that there is. Only under the lock.
@@ -172,8 +178,9 @@ impl<'e> Stage<'e> {
 }
 
 impl Drop for Stage<'_> {
+    /// In a fork it is a copy, and its parent goes on with the file.
     fn drop(&mut self) {
-        if self.has_name {
+        if self.has_name && self.process == process_id() {
             // What cannot be removed now is removed by the next operation.
             let _ = self.entry.remove(Beside::Stage);
         }
@@ -191,5 +198,24 @@ impl io::Read for Reader<'_> {
         let count = self.file.read_at(bytes, self.at)?;
         self.at += count as u64;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_s_copy_of_a_stage_removes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = Entry::open(&dir.path().join("todo.json")).unwrap();
+        let stage = Stage::named(&entry).unwrap();
+        let path = dir.path().join("todo.json.tmp");
+        let file = stage.file.try_clone().unwrap();
+        let process = process_id() + 1;
+        drop(Stage { entry: &entry, file, has_name: true, is_synced: false, given: None, process });
+        assert!(path.exists(), "it was another process's");
+        drop(stage);
+        assert!(!path.exists());
     }
 }

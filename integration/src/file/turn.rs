@@ -5,7 +5,7 @@ use std::io;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use beadlock_checker::sys::{Flock, range_lock};
+use beadlock_checker::sys::{Flock, process_id, range_lock};
 
 use super::open::{LockFile, Patience, failed};
 use super::refused;
@@ -22,9 +22,12 @@ pub struct Turn<'l> {
     pub(super) _thread: MutexGuard<'l, ()>,
 }
 
-/// The bytes of a lock file, locked.
+/// The bytes of a lock file, locked. Dropped in a fork, it is closed alone.
 #[derive(Debug)]
-pub struct InTurn(LockFile);
+pub struct InTurn {
+    file: LockFile,
+    process: u32,
+}
 
 impl InTurn {
     /// Locks them, for which the file must be open for writing; the file comes back when they are.
@@ -36,14 +39,16 @@ impl InTurn {
             Patience::Try => Flock::Try,
             Patience::Blocked => Flock::Wait,
         };
-        Ok(if range_lock(&file, how)? { Ok(Self(file)) } else { Err(file) })
+        Ok(if range_lock(&file, how)? { Ok(Self { file, process: process_id() }) } else { Err(file) })
     }
 }
 
 impl Drop for InTurn {
-    /// A fork may have it open too.
+    /// Not left to the close: a fork may have it open too, and its copy of this ends no turn.
     fn drop(&mut self) {
-        let _ = range_lock(&self.0, Flock::Unlock);
+        if self.process == process_id() {
+            let _ = range_lock(&self.file, Flock::Unlock);
+        }
     }
 }
 
@@ -56,4 +61,38 @@ pub fn lost_meanwhile(target: &FileTarget) -> Error {
 pub fn not_writable(target: &FileTarget) -> Error {
     let error = failed(target, &nix::errno::Errno::EACCES.into());
     Error::new(Code::LockFailed, format!("{error}; under a lock of somebody else's it must be writable, too"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use beadlock_checker::sys::process_id;
+
+    use super::*;
+
+    fn open(path: &Path) -> LockFile {
+        LockFile::of(File::options().write(true).open(path).unwrap()).unwrap()
+    }
+
+    /// Asked of another open file: the lock on the bytes is the open file's.
+    fn is_taken(path: &Path) -> bool {
+        InTurn::take(open(path), Patience::Try).unwrap().is_err()
+    }
+
+    #[test]
+    fn a_fork_s_copy_of_a_turn_ends_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("todo.json.lock");
+        fs::write(&path, "").unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let in_a_fork = LockFile::of(file.try_clone().unwrap()).unwrap();
+        let turn = InTurn::take(LockFile::of(file).unwrap(), Patience::Try).unwrap().unwrap();
+        assert!(is_taken(&path));
+        drop(InTurn { file: in_a_fork, process: process_id() + 1 });
+        assert!(is_taken(&path), "it was another process's");
+        drop(turn);
+        assert!(!is_taken(&path));
+    }
 }

@@ -6,15 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use beadlock_checker::sys::process_id;
+
 use super::declaration::CommandLock;
 use super::guard::CommandGuard;
 use super::locks::Bell;
 use crate::failure::Error;
 use crate::words::of_no_process;
 
-/// The lock is on its way. Dropped, it is given up.
+/// The lock is on its way. Dropped, it is given up; a fork's copy gives nothing up, for the wait is its parent's.
 #[derive(Debug)]
 pub struct Acquiring {
+    process: u32,
     bell: Arc<Bell>,
     parcel: Arc<Mutex<Parcel>>,
 }
@@ -32,7 +35,7 @@ impl Acquiring {
     /// # Errors
     /// When the system has no thread or no descriptor to give.
     pub fn start(lock: CommandLock) -> Result<Self, Error> {
-        let this = Self { bell: Bell::new()?, parcel: Arc::default() };
+        let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
         let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
         let work = move || deliver(&parcel, lock.acquire_heeding(&bell));
         let spawned = thread::Builder::new().name("command-lock-wait".to_owned()).spawn(work);
@@ -74,6 +77,9 @@ impl Future for Acquiring {
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
+        if self.process != process_id() {
+            return;
+        }
         let come = {
             let mut parcel = self.parcel.lock().unwrap_or_else(PoisonError::into_inner);
             parcel.is_refused = true;
@@ -82,5 +88,26 @@ impl Drop for Acquiring {
         self.bell.withdraw();
         // Claimed just before: released.
         drop(come);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::attendant::Attendant;
+    use crate::claim::event::wait_for;
+    use crate::framework::locks::Waiting;
+
+    #[test]
+    fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
+        let bell = Bell::new().unwrap();
+        let rings = || wait_for([Waiting(&bell).signals()], Duration::ZERO) == [true];
+        let wait = |process| Acquiring { process, bell: Arc::clone(&bell), parcel: Arc::default() };
+        drop(wait(process_id() + 1));
+        assert!(!rings(), "it was another process's");
+        drop(wait(process_id()));
+        assert!(rings());
     }
 }

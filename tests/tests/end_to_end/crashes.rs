@@ -3,8 +3,10 @@
 //! Each command is killed before each of its system calls that changes something (`stepped`), and at moments that
 //! nobody chose, alone and together with all that it has started.
 
+mod claimed;
 mod every_call;
 mod faults;
+mod orphaned_keeper;
 mod power_cut;
 mod stepped;
 
@@ -22,6 +24,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use claimed::{recorded, still_claimed};
 use stepped::{Calls, Stepped, kill_at};
 
 /// Kills that come at a time, for each command.
@@ -254,37 +257,6 @@ fn beside<T>(again: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
 fn reap_holder(lock: &Path) {
     if let Some(pid) = recorded(lock).and_then(|pid| i32::try_from(pid).ok()) {
         let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
-    }
-}
-
-/// The answer of kill(pid, 0): a zombie lives.
-fn lives(pid: i64) -> bool {
-    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
-}
-
-/// Whom the record there names, if it is whole.
-fn recorded(path: &Path) -> Option<i64> {
-    let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    record["pid"].as_i64()
-}
-
-/// As long as the recorded process lives, its record is at the path, or aside until the next check has put it back; and
-/// a command that runs has one. `left` are the threads that stand still.
-fn still_claimed(kind: Kind, scene: &Scene, left: &[Pid], at: &str) {
-    let there = [kind.lock(scene), kind.aside(scene)].iter().find_map(|path| recorded(path));
-    let runs = |pid: &&Pid| {
-        let name = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        name.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("beadlock"))
-    };
-    // In a cycle it is the gate that keeps others out of a command's way.
-    let gate = scene.gate_is_free();
-    if let Some(command) = left.iter().find(runs).filter(|_| gate) {
-        assert!(there == Some(command.as_raw().into()), "{at}: {command} runs without a claim: {there:?}");
-    }
-    if let Some(pid) = there.filter(|pid| lives(*pid)) {
-        let ended = kind.run(scene, &["check", "-q"]);
-        assert_eq!(ended.code, 4, "{at}: {ended:?}");
-        assert_eq!(recorded(&kind.lock(scene)), Some(pid), "{at}: after a check beside {:?}", scene.names());
     }
 }
 

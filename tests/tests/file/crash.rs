@@ -4,6 +4,7 @@
 //! In `make test` before each call that changes something, and some of the failures; `make syscalls` takes every call and
 //! every failure.
 
+#[expect(dead_code, reason = "what a keeper does after the kill is for the other test alone")]
 #[path = "../end_to_end/crashes/stepped.rs"]
 mod stepped;
 

@@ -1,5 +1,6 @@
 //! REQ-F-033 on real processes: what a tool that embeds a lock, and `beadlock` on `lock:PATH`, answer and leave behind.
 
+mod forked;
 mod library;
 mod shell;
 

@@ -1,15 +1,15 @@
 //! Every command is killed before every system call, of the program, its threads and what it has forked; and every
 //! call to the file system fails once with each error ([`faults`](super::faults)).
 //!
-//! Each command has a PID namespace of its own, so its calls can be counted: our own stops and `strace -c` must count
-//! the same, and no call is overlooked. In `make test` some of the calls, another part each time; `make syscalls` takes
+//! Each command has a PID namespace of its own, so its calls can be counted: our own stops and strace must count the same
+//! ([`counted`]), and no call is overlooked. In `make test` some of the calls, another part each time; `make syscalls` takes
 //! each one. `SYSCALL_STRIDE` and `SYSCALL_SEED` repeat a run.
 
+mod counted;
 mod path;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::iter::Sum;
 use std::ops::Add;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,21 +18,19 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::alone::{Shard, shard, shards};
 use beadlock_tests::seed::Recipe;
-use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, run, skip, tool};
+use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, skip};
 
 use super::stepped::{Calls, Counted, Stepped, kill_at};
 use super::{
     ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED, HOLD_STALE,
     MEMORY_ACQUIRE, MEMORY_BREAK, MEMORY_CHECK, MEMORY_HOLD, MEMORY_REFRESH, MEMORY_REFUSED, MEMORY_RELEASE,
-    MEMORY_STALE, Part, RELEASE, script, still_claimed, words,
+    MEMORY_STALE, Part, RELEASE, still_claimed, words,
 };
 
 /// Processes that divide the work on a command.
 const SHARDS: usize = 2;
 /// Runs that end undisturbed before the last call counts as passed: not every run is equally long.
 const LAST: usize = 3;
-/// Runs in which both must have counted the same at least once: threads wait for each other now and then.
-const COUNTS: usize = 20;
 /// How long a shard of a command may take; every call of the longest takes a few minutes.
 const BOUND: Duration = Duration::from_secs(1800);
 
@@ -117,58 +115,6 @@ pub fn failures(what: impl FnOnce()) -> usize {
 }
 
 impl Case {
-    /// The calls of one run that nobody disturbs, by our own count; None where nobody may be traced.
-    fn count(&self) -> Option<Counted> {
-        let scene = Scene::new();
-        let others = (self.before)(&scene);
-        // It stands for strace, which a walk through /proc would see.
-        let _strace = script(&scene);
-        let command = self.command(&scene, &others, "kill -STOP $$;");
-        match kill_at(command, usize::MAX, Calls::All, |_| ()) {
-            Stepped::Ended(code, counted) if code == self.code => Some(counted),
-            Stepped::Impossible => None,
-            other => panic!("undisturbed: {other:?}"),
-        }
-    }
-
-    /// The same by strace; None where it is missing. It would wait for a keeper as well, so beside one it counts what
-    /// the program's first thread does.
-    fn count_of_strace(&self) -> Option<usize> {
-        let strace = tool("strace")?;
-        let scene = Scene::new();
-        let others = (self.before)(&scene);
-        let mut command = scene.command(strace);
-        command.args((!self.keeper).then_some("-f")).args(["-c", "-U", "calls,name", "-o", "counts"]);
-        command.arg((self.program)()).args((self.words)(&scene, &others));
-        // A shell looks where it is, and ours has been told.
-        command.env("PWD", scene.path());
-        let ended = Ended::from(run(command));
-        assert_eq!(ended.code, self.code, "{ended:?}");
-        let counts = fs::read_to_string(scene.path().join("counts")).expect("counts");
-        let total = counts.lines().find(|line| line.ends_with("total")).expect("a total");
-        total.split_whitespace().next().and_then(|word| word.parse().ok())
-    }
-
-    /// Our own count, and what strace counts of the calls that come back: 0 without it, which kills need not. They must agree,
-    /// but of a part: the case of the whole has shown that none is overlooked. None where nobody may be traced.
-    fn counted(&self) -> Option<(Counted, usize)> {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        loop {
-            let counted = self.count()?;
-            let Some(strace) = self.count_of_strace() else { return Some((counted, 0)) };
-            ours.push(counted);
-            theirs.push(strace);
-            let agrees = |ours: &&Counted| {
-                theirs.contains(if self.keeper { &ours.alone } else { &ours.returned })
-                    || self.part == Part::FromTheCommandOn
-            };
-            if let Some(both) = ours.iter().find(agrees) {
-                return Some((*both, if self.keeper { both.alone } else { both.returned }));
-            }
-            assert!(ours.len() < COUNTS, "we have counted {ours:?}, and strace -c {theirs:?}");
-        }
-    }
-
     /// How many kills there were, and how many of them left what must not be.
     fn killed_at_every_call(&self, counted: Counted, chosen: &Chosen) -> (usize, usize) {
         let (mut killed, mut failed, mut ended) = (0, 0, 0);
@@ -226,7 +172,7 @@ impl Case {
         HEAD.call_once(|| {
             eprintln!(
                 "SYSCALL_SEED={seed}\n{:<18} {:>7} {:>9} {:>9} {:>8} {:>8} {:>5}",
-                "command", "calls", "strace -c", "killed at", "injected", "failures", "s"
+                "command", "calls", "strace", "killed at", "injected", "failures", "s"
             );
         });
         let begun = Instant::now();

@@ -47,6 +47,17 @@ pub enum Calls {
     Changes,
     /// Every one.
     All,
+    /// Those that write to its standard output.
+    Output,
+}
+
+/// When what was started along with the program, and lives on, stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stands {
+    /// When the program has ended, wherever that finds it.
+    AtTheEnd,
+    /// When it is about to make this one of those of its calls after the kill that change something.
+    BeforeChange(usize),
 }
 
 /// What became of it.
@@ -65,10 +76,8 @@ pub enum Stepped {
 pub struct Counted {
     /// Those that were begun: before each of them it may be killed.
     pub begun: usize,
-    /// Those that came back, and the `execve` of the program: what `strace -f -c` counts.
+    /// Those that came back, and the `execve` of the program: what strace counts.
     pub returned: usize,
-    /// Of these the ones of the program's first thread: what `strace -c` counts.
-    pub alone: usize,
     /// Those that were begun before a program was executed for the last time: where there is one, the command.
     pub before_command: usize,
 }
@@ -76,8 +85,19 @@ pub struct Counted {
 /// Runs a shell that stops itself and becomes a program then. Of that and of all that it forks the `at`th call is not
 /// made: the process that is about to make it is killed. When the program has ended, what it has left behind stands
 /// still while `look` looks at it. Then it lives on, untraced: a kill of the program is none of its children.
+pub fn kill_at(command: Command, at: usize, calls: Calls, look: impl FnOnce(&[Pid])) -> Stepped {
+    kill_and_stop(command, at, calls, Stands::AtTheEnd, look)
+}
+
+/// [`kill_at`], and what is left behind goes on until it `stands`.
 #[expect(clippy::zombie_processes, reason = "waitpid has the end of it")]
-pub fn kill_at(mut command: Command, at: usize, calls: Calls, look: impl FnOnce(&[Pid])) -> Stepped {
+pub fn kill_and_stop(
+    mut command: Command,
+    at: usize,
+    calls: Calls,
+    stands: Stands,
+    look: impl FnOnce(&[Pid]),
+) -> Stepped {
     let child = command.spawn().expect("sh starts");
     let pid = Pid::from_raw(child.id().cast_signed());
     waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("it stops");
@@ -97,6 +117,9 @@ pub fn kill_at(mut command: Command, at: usize, calls: Calls, look: impl FnOnce(
         calls,
         at,
         counted: Counted::default(),
+        stands,
+        changes: 0,
+        still: None,
         killed: false,
         executed: false,
         inside: HashMap::new(),
@@ -116,6 +139,11 @@ struct Traced {
     calls: Calls,
     at: usize,
     counted: Counted,
+    stands: Stands,
+    /// What was changed since the kill.
+    changes: usize,
+    /// The thread that stands before the change that was asked for.
+    still: Option<Pid>,
     killed: bool,
     /// Until it executes the program it is a shell.
     executed: bool,
@@ -124,9 +152,15 @@ struct Traced {
 }
 
 impl Traced {
-    /// The code that the program ends with.
+    /// The code that the program ends with, once what it leaves behind stands where it is to stand, or has ended too.
     fn run_to_the_end_of(&mut self, program: Pid) -> i32 {
+        let mut ended = None;
         loop {
+            if let Some(code) = ended
+                && (self.is_where_it_stands() || self.inside.is_empty())
+            {
+                return code;
+            }
             // Of this thread's children alone: other tests run beside it.
             let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
             let status = waitpid(Pid::from_raw(-1), Some(flags)).expect("the program is ours");
@@ -135,10 +169,13 @@ impl Traced {
                 WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
                     self.inside.remove(&pid);
                     match status {
-                        WaitStatus::Exited(_, code) if pid == program => return code,
-                        WaitStatus::Signaled(_, signal, _) if pid == program => return 128 + signal as i32,
-                        _ => continue,
+                        WaitStatus::Exited(_, code) if pid == program => ended = Some(code),
+                        WaitStatus::Signaled(_, signal, _) if pid == program => {
+                            ended = Some(128 + signal as i32);
+                        }
+                        _ => {}
                     }
+                    continue;
                 }
                 WaitStatus::PtraceEvent(_, _, event) => {
                     if event == libc::PTRACE_EVENT_EXEC {
@@ -154,7 +191,6 @@ impl Traced {
                     let begins = *inside;
                     if self.executed && !begins {
                         self.counted.returned += 1;
-                        self.counted.alone += usize::from(pid == program);
                     }
                     if self.executed && begins && self.counts(pid) {
                         self.counted.begun += 1;
@@ -163,6 +199,9 @@ impl Traced {
                             kill(pid, Signal::SIGKILL).expect("it is ours");
                             continue;
                         }
+                    }
+                    if begins && self.stands_before_a_change(pid) {
+                        continue;
                     }
                     None
                 }
@@ -179,7 +218,24 @@ impl Traced {
         match self.calls {
             Calls::All => true,
             Calls::Changes => changes_something(pid),
+            Calls::Output => writes_to_stdout(pid),
         }
+    }
+
+    fn is_where_it_stands(&self) -> bool {
+        !self.killed || self.stands == Stands::AtTheEnd || self.still.is_some()
+    }
+
+    /// It is about to make the change before which it is to stand still: it goes no further.
+    fn stands_before_a_change(&mut self, pid: Pid) -> bool {
+        let Stands::BeforeChange(at) = self.stands else { return false };
+        if !self.killed || self.still.is_some() || !changes_something(pid) {
+            return false;
+        }
+        self.changes += 1;
+        let stands = self.changes > at;
+        self.still = stands.then_some(pid);
+        stands
     }
 
     /// The threads that live on, each of them stopped, and the signal that each is about to get.
@@ -187,7 +243,7 @@ impl Traced {
     /// `inside` does not know them all: whoever is killed while another thread of it forks does not tell of the child,
     /// which would stand still for as long as we live, with all that it has open. `/proc` has them.
     fn freeze(&mut self) -> Vec<(Pid, Option<Signal>)> {
-        let mut left: HashMap<Pid, Option<Signal>> = HashMap::new();
+        let mut left: HashMap<Pid, Option<Signal>> = self.still.iter().map(|pid| (*pid, None)).collect();
         let mut ended: HashSet<Pid> = HashSet::new();
         loop {
             let traced = traced_by(gettid());
@@ -232,13 +288,21 @@ fn traced_by(tracer: Pid) -> Vec<Pid> {
     threads.into_iter().map(|(_, thread)| Pid::from_raw(thread)).collect()
 }
 
-/// What it is about to call; `running` or nothing when `/proc` does not say.
-fn changes_something(pid: Pid) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+/// The number of the call that it is about to make, and the arguments; `None` when `/proc` does not say.
+fn call_of(pid: Pid) -> Option<(libc::c_long, Vec<u64>)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
     let mut words = text.split_ascii_whitespace();
-    let Some(number) = words.next().and_then(|word| word.parse::<libc::c_long>().ok()) else { return false };
-    let arguments: Vec<u64> =
-        words.filter_map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()).collect();
+    let number = words.next()?.parse().ok()?;
+    let argument = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    Some((number, words.filter_map(argument).collect()))
+}
+
+fn writes_to_stdout(pid: Pid) -> bool {
+    call_of(pid).is_some_and(|(number, arguments)| number == libc::SYS_write && arguments.first() == Some(&1))
+}
+
+fn changes_something(pid: Pid) -> bool {
+    let Some((number, arguments)) = call_of(pid) else { return false };
     let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
     let writes = (libc::O_CREAT | libc::O_TMPFILE | libc::O_WRONLY | libc::O_RDWR) as u64;
     CHANGES.contains(&number)
