@@ -16,6 +16,7 @@ trap 'exit 143' TERM
 seed=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 echo "make test SEED=$seed"
 export SYSCALL_SEED="${SYSCALL_SEED:-$seed}" STRESS_SEED="${STRESS_SEED:-$seed}" SOAK_SEED="${SOAK_SEED:-$seed}"
+export ROWS_SEED="${ROWS_SEED:-$seed}"
 
 cargo=${CARGO:-cargo}
 failed=
