@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod binaries;
 pub mod dice;
+pub mod executable;
 pub mod hostile;
 pub mod kind;
 pub mod over;
@@ -22,6 +23,7 @@ pub mod stepwise;
 pub mod wait;
 
 pub use dice::Dice;
+pub use executable::write_program;
 pub use kind::Kind;
 pub use over::OverAtLast;
 pub use process::{Running, become_subreaper, dead_pid, reap, reap_all, run, this_host};

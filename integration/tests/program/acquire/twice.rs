@@ -1,10 +1,10 @@
 //! A script that acquires twice, and one that a wrapper stands before.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use super::Sleeper;
+use crate::executable::write_program;
 use crate::support::{Ended, Running, Scene, apart, has_program, this_host};
 
 #[track_caller]
@@ -128,8 +128,7 @@ fn what_is_no_wrapper_any_more_is_not_warned_of() {
     let scene = Scene::new();
     let acquire =
         r#"exec "$BEADLOCK" release -q --id "$("$BEADLOCK" acquire -q | sed -n s/BEADLOCK_ID=//p)""#;
-    fs::write(scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n")).unwrap();
-    fs::set_permissions(scene.file("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n").as_bytes());
     fs::write(scene.file("script"), acquire).unwrap();
     for words in ["./timeout", "nice sh script", "env sh script", "nohup sh script", "timeout 60 sh script"] {
         if !has_program(words.split(' ').next().filter(|word| !word.starts_with('.')).unwrap_or("sh")) {
