@@ -31,4 +31,4 @@ pub use pulse::Pulse;
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};
 pub use spread::Spread;
-pub use wait::wait_until;
+pub use wait::{fastest, wait_until};
