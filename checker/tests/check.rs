@@ -17,6 +17,10 @@ use beadlock_checker::{
     Cycle, Entered, Gate, Options, Place, Reason, check, is_process_alive, look, should_skip_database,
 };
 
+#[path = "../../tests/src/executable.rs"]
+mod executable;
+use executable::write_program;
+
 fn hostname() -> String {
     nix::unistd::gethostname().unwrap().into_string().unwrap()
 }
@@ -110,7 +114,7 @@ fn a_process_of_another_user_is_alive() {
     let shared = database();
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = shared.path().join("check");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    write_program(&program, fs::File::open(std::env::current_exe().unwrap()).unwrap());
     let output = Command::new(program)
         .args(["--exact", "as_nobody", "--nocapture", "--skip"])
         .arg(format!("as_nobody_in={}", dir.path().display()))

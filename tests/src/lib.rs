@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod binaries;
 pub mod dice;
+pub mod executable;
 pub mod hostile;
 pub mod kind;
 pub mod over;
@@ -23,6 +24,7 @@ pub mod stepwise;
 pub mod wait;
 
 pub use dice::Dice;
+pub use executable::write_program;
 pub use kind::Kind;
 pub use over::OverAtLast;
 pub use part::part;
@@ -31,4 +33,4 @@ pub use pulse::Pulse;
 pub use scene::{Ended, Scene, lock_text};
 pub use skip::{may_be_root, root, shared, tool};
 pub use spread::Spread;
-pub use wait::wait_until;
+pub use wait::{fastest, wait_until};

@@ -8,7 +8,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::process::{Running, heed_signals, run, sweep};
-use crate::{binaries, skip, this_host, wait_until};
+use crate::{binaries, skip, this_host, wait_until, write_program};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
 pub struct Scene {
@@ -220,7 +220,8 @@ impl Scene {
         if !bin.is_dir() {
             fs::create_dir(&bin).expect("create bin");
             for program in [binaries::beadlock(), binaries::agent()] {
-                fs::copy(&program, bin.join(program.file_name().expect("a name"))).expect("copy a program");
+                let copy = bin.join(program.file_name().expect("a name"));
+                write_program(&copy, File::open(&program).expect("open a program"));
             }
         }
         for dir in [self.path(), &self.beads(), &bin] {

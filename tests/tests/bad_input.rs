@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use beadlock_tests::{Ended, Scene, lock_text, run, skip, this_host, tool};
+use beadlock_tests::{Ended, Scene, lock_text, run, skip, this_host, tool, write_program};
 
 fn chmod(path: &std::path::Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
@@ -275,8 +275,7 @@ fn a_command_with_a_strange_name() {
     let scene = Scene::new();
     let name = std::ffi::OsStr::from_bytes(b"od\xffd\nname");
     let program = scene.path().join(name);
-    fs::write(&program, "#!/bin/sh\ncat .beads/.exclusive-lock\n").expect("write a program");
-    chmod(&program, 0o755);
+    write_program(&program, &b"#!/bin/sh\ncat .beads/.exclusive-lock\n"[..]);
     let mut command = scene.beadlock(&["hold", "--"]);
     command.arg(&program);
     let ended = Ended::from(run(command));

@@ -1,6 +1,7 @@
 //! The daemon over time: when cycles start, and how it ends.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::scene::{Holder, Scene, count_in, read, wait_until};
@@ -39,13 +40,14 @@ fn skips_while_held_and_resumes_at_once() {
     assert!(log.last().unwrap().starts_with("Agent stopped: "), "{log:?}");
 }
 
+/// The debounce, or a clock that looks now and then, would show in the median. The control is a bare command of the same kind.
 #[test]
 fn a_lock_that_goes_away_starts_a_cycle_within_a_moment() {
     let scene = Scene::new();
     let _agent = scene.start(&with("date +%s%N >> ran"));
     wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
     let holder = Holder::alive();
-    let mut waits = Vec::new();
+    let (mut waits, mut controls) = (Vec::new(), Vec::new());
     for round in 2..12 {
         scene.lock("t", holder.pid());
         let begun = Instant::now();
@@ -53,9 +55,14 @@ fn a_lock_that_goes_away_starts_a_cycle_within_a_moment() {
         wait_until("a cycle", || read(&scene.file("ran")).lines().count() == round);
         waits.push(begun.elapsed());
         wait_until("its end", || scene.count("Sync cycle complete") == round);
+        let begun = Instant::now();
+        assert!(Command::new("sh").args(["-c", "date +%s%N"]).output().unwrap().status.success());
+        controls.push(begun.elapsed());
     }
     waits.sort();
-    assert!(waits[5] <= Duration::from_millis(100), "median: {waits:?}");
+    controls.sort();
+    let limit = Duration::from_millis(100).max(10 * controls[5]);
+    assert!(waits[5] <= limit, "median: {waits:?}, beside {controls:?}");
 }
 
 #[test]
@@ -129,9 +136,8 @@ fn a_busy_gate_is_tried_again_soon_and_said_once() {
     wait_until("a skip", || scene.count(busy) == 1);
     std::thread::sleep(Duration::from_millis(300));
     drop(gate);
-    let begun = Instant::now();
+    // The next interval would be ten minutes later.
     wait_until("a cycle", || scene.count("Sync cycle complete") == 1);
-    assert!(begun.elapsed() < Duration::from_secs(2));
     assert_eq!(scene.count(busy), 1, "once an interval");
     assert!(scene.log().iter().any(|line| line.starts_with("Resumed after 1 skips in ")));
     assert_eq!(agent.stop(), Some(0));
@@ -300,12 +306,12 @@ fn what_cannot_be_watched_any_more_has_its_cycles_by_the_clock() {
     let args: Vec<String> = dirs.iter().map(|dir| format!("--db {}", dir.display())).collect();
     let limited = "echo 3 > /proc/sys/user/max_inotify_watches && exec \"$AGENT\"";
     let script = format!("{limited} --interval 200ms --action none {}", args.join(" "));
-    let mut command = std::process::Command::new("unshare");
+    let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", &script]).current_dir(&scene.repo).env_clear();
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT", env!("CARGO_BIN_EXE_beadlock-agent"));
     command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let probe = "echo 3 > /proc/sys/user/max_inotify_watches";
-    let mut unshare = std::process::Command::new("unshare");
+    let mut unshare = Command::new("unshare");
     let probe = unshare.args(["--user", "--map-root-user", "sh", "-c", probe]).output();
     if !probe.is_ok_and(|probe| probe.status.success()) {
         eprintln!("skipped: a low limit of watches needs unshare and a user namespace");

@@ -45,22 +45,29 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
             std::thread::sleep(Duration::from_millis(5));
         }
     };
+    let ask = || {
+        let asked = Instant::now();
+        (healthz(connect()), asked.elapsed())
+    };
+    let median = |answers: &[(String, Duration)]| {
+        let mut took: Vec<_> = answers.iter().map(|(_, took)| *took).collect();
+        took.sort();
+        took[took.len() / 2]
+    };
+    let control = median(&[ask(), ask(), ask(), ask(), ask()]);
     std::thread::scope(|scope| {
         scope.spawn(crowd);
         wait_until("the crowd is there", || begun.load(Ordering::Relaxed) >= CLIENTS);
-        let answers: Vec<(String, Duration)> = (0..20)
-            .map(|_| {
-                let asked = Instant::now();
-                (healthz(connect()), asked.elapsed())
-            })
-            .collect();
+        let answers: Vec<(String, Duration)> = (0..20).map(|_| ask()).collect();
         stop.store(true, Ordering::Relaxed);
         let longest = answers.iter().map(|(_, took)| *took).max().unwrap_or_default();
         println!("{} half requests, the longest answer: {longest:?}", begun.load(Ordering::Relaxed));
-        for (answer, took) in answers {
+        let took = median(&answers);
+        for (answer, _) in answers {
             assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok\n"), "{answer}");
-            assert!(took < Duration::from_secs(2), "{took:?}");
         }
+        // A client that waited for its turn behind half requests would wait for seconds each time.
+        assert!(took < Duration::from_secs(2).max(20 * control), "median {took:?}, without them {control:?}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -111,7 +111,6 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
     wait_until("which one does not answer", is_said);
     // It is less than a second on a machine with nothing else to do; before, there was no first cycle at all.
     println!("the other had its first cycle after {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
     if !args.contains(&"--root") {
         let status = crate::outside::get(scene, "/status").1;
         let row =

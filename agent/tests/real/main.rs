@@ -9,6 +9,9 @@ mod daemon;
 #[cfg(test)]
 mod directory;
 #[cfg(test)]
+#[path = "../../../tests/src/executable.rs"]
+mod executable;
+#[cfg(test)]
 mod half_sent;
 #[cfg(test)]
 mod hang;

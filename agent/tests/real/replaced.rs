@@ -2,7 +2,6 @@
 //! new one's. That is seen, and the cycle is ended.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, has_ended, read, wait_until};
 use beadlock_checker::Gate;
@@ -22,10 +21,9 @@ fn with<'a>(exec: &'a str, log: &'a str) -> [&'a str; 6] {
 
 /// Waits for the end of the command, and for a line of the log that begins so.
 #[track_caller]
-fn ends(scene: &Scene, begun: Instant, command: i32, line: &str) {
+fn ends(scene: &Scene, command: i32, line: &str) {
+    // Within half a second on a machine that has nothing else to do. Unnoticed, it would end after two minutes.
     wait_until("the command's end", || has_ended(command));
-    // Within half a second on a machine that has nothing else to do.
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let log = || read(&scene.file("log"));
     let is_it = |logged: &str| logged.contains(line) && logged.ends_with(WHAT_NOW);
     wait_until("the line", || log().lines().any(is_it));
@@ -39,10 +37,9 @@ fn a_directory_renamed_and_made_anew_ends_the_cycle() {
     let log = scene.file("log").display().to_string();
     let agent = scene.start(&with(WORK, &log));
     let command = scene.pid_in("command");
-    let begun = Instant::now();
     fs::rename(&scene.dir, scene.file("old")).unwrap();
     fs::create_dir(&scene.dir).unwrap();
-    ends(&scene, begun, command, REPLACED);
+    ends(&scene, command, REPLACED);
     wait_until("the old gate", || Gate::try_take(&scene.file("old")).unwrap().is_some());
     assert_eq!(agent.stop(), Some(0));
 }
@@ -53,9 +50,8 @@ fn a_directory_that_is_gone_ends_the_cycle() {
     let log = scene.file("log").display().to_string();
     let agent = scene.start(&with(WORK, &log));
     let command = scene.pid_in("command");
-    let begun = Instant::now();
     fs::remove_dir_all(&scene.dir).unwrap();
-    ends(&scene, begun, command, VANISHED);
+    ends(&scene, command, VANISHED);
     assert_eq!(agent.stop(), Some(0));
 }
 

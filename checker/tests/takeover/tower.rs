@@ -230,32 +230,41 @@ fn a_heartbeat_that_comes_while_it_is_stolen_wins() {
     }
 }
 
-/// A holder that had opened its lock before the move writes into it while it is aside.
+/// A holder that had opened its lock before the move writes into it while it is aside. One that comes after the grace has lost
+/// it, so one round in time is enough.
 #[test]
 fn a_heartbeat_in_place_during_the_grace_wins() {
     for means in [Means::BEST, Means { leases: false, ..Means::BEST }, Means::PORTABLE] {
-        let locks = Locks::new();
-        fs::write(locks.path(), record("req_old", 1000).to_json()).unwrap();
-        let gate = locks.gate();
-        let mut beating = None;
-        let aside = locks.place.aside();
-        let hook = |at| {
-            if at == Step::MovedAside && beating.is_none() {
-                let (aside, json) = (aside.clone(), record("req_old", 0).to_json());
-                beating = Some(std::thread::spawn(move || {
-                    // By its side name: what an `open` whose lookup came before the move comes to.
-                    let file = fs::File::options().write(true).open(aside).unwrap();
-                    std::os::unix::fs::FileExt::write_all_at(&file, json.as_bytes(), 0).unwrap();
-                }));
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-        };
-        let attempt = locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
-        beating.unwrap().join().unwrap();
-        assert!(matches!(attempt, Attempt::Refused(..)), "{means:?}: {attempt:?}");
-        assert_eq!(locks.read().request_id, "req_old", "{means:?}");
-        assert_eq!(check(&locks.place, &Options::default()).reason(), Reason::HeartbeatFresh, "{means:?}");
+        assert!((0..5).any(|_| one_heartbeat_wins(means)), "{means:?}: no heartbeat is ever seen");
     }
+}
+
+fn one_heartbeat_wins(means: Means) -> bool {
+    let locks = Locks::new();
+    fs::write(locks.path(), record("req_old", 1000).to_json()).unwrap();
+    let gate = locks.gate();
+    let mut beating = None;
+    let aside = locks.place.aside();
+    let hook = |at| {
+        if at == Step::MovedAside && beating.is_none() {
+            let (aside, json) = (aside.clone(), record("req_old", 0).to_json());
+            beating = Some(std::thread::spawn(move || {
+                // By its side name: what an `open` whose lookup came before the move comes to.
+                let file = fs::File::options().write(true).open(aside)?;
+                std::os::unix::fs::FileExt::write_all_at(&file, json.as_bytes(), 0)
+            }));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let attempt = locks.site(&gate, means, &FORCE).with_hook(hook).claim(record("req_new", 0)).unwrap();
+    let beaten = beating.unwrap().join().unwrap();
+    if !matches!(attempt, Attempt::Refused(..)) {
+        return false;
+    }
+    assert!(beaten.is_ok(), "{means:?}: {beaten:?}");
+    assert_eq!(locks.read().request_id, "req_old", "{means:?}");
+    assert_eq!(check(&locks.place, &Options::default()).reason(), Reason::HeartbeatFresh, "{means:?}");
+    true
 }
 
 /// A stealer that dies leaves nothing that the next check does not put right, and the stale lock is not lost by a check.

@@ -104,6 +104,14 @@ mod tests {
 
     #[test]
     fn a_lock_file_that_is_deleted_is_noticed_within_a_second_and_a_touched_one_is_no_loss() {
+        // A machine that stands still for a moment spoils one round; a fault spoils all of them.
+        let took: Vec<Duration> =
+            (0..5).map(|_| one_that_is_deleted()).take_while(|took| took.as_secs() > 0).collect();
+        assert!(took.len() < 5, "{took:?}");
+    }
+
+    /// How long it takes until that is noticed.
+    fn one_that_is_deleted() -> Duration {
         let top = tempfile::tempdir().unwrap();
         let lock = FileLock::exclusive(top.path().join("todo.json")).unwrap();
         let mut watch = Watch::over(&lock);
@@ -123,6 +131,6 @@ mod tests {
         assert!(Command::new("rm").arg(lock.lock_path()).status().unwrap().success());
         let begun = Instant::now();
         assert_eq!(look(Duration::from_secs(20)), Some(Loss::Vanished));
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        begun.elapsed()
     }
 }

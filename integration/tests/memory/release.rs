@@ -46,8 +46,6 @@ fn the_same_process_is_let_in_again() {
 #[test]
 fn without_a_process_its_time_ends_it() {
     let memory = Memory::new();
-    memory
-        .run(&["acquire", TARGET, "--detach", "--max-hold", "300ms"])
-        .expect(0, &["kept for at most 300ms"]);
+    memory.run(&["acquire", TARGET, "--detach", "--max-hold", "3s"]).expect(0, &["kept for at most 3s"]);
     until("its time is over", || memory.names().is_empty());
 }

@@ -14,6 +14,7 @@ use beadlock_checker::process::{Stat, command_line};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::executable::write_program;
 use crate::support::{
     Running, Scene, as_nobody, children, dead_pid, ended, lives, lock_text, pid_in, reap, this_host, until,
 };
@@ -186,8 +187,7 @@ fn what_is_wrong_is_said_before_anything_is_touched() {
 fn a_command_that_fails_to_execute_leaves_nothing() {
     let scene = Scene::new();
     for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
-        fs::write(scene.file(name), format!("#!{interpreter}\n")).unwrap();
-        fs::set_permissions(scene.file(name), fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&scene.file(name), format!("#!{interpreter}\n").as_bytes());
         scene.run(&["cycle", "--", &format!("./{name}")]).expect(code, &[name]);
         assert!(gate_is_free(&scene));
     }

@@ -128,7 +128,8 @@ fn what_does_not_hear_the_term_is_killed_before_the_lock_is_released() {
 
 #[test]
 fn daemons_that_the_command_leaves_are_named_or_waited_for() {
-    let daemon = "(setsid sh -c 'echo > there; sleep 0.5; test -e .beads/.exclusive-lock && echo > locked; echo > done' \
+    let daemon = "(setsid sh -c 'echo > there; until test -e go; do sleep 0.01; done; \
+                  test -e .beads/.exclusive-lock && echo > locked; echo > done' \
                   > /dev/null 2>&1 &); until test -e there; do sleep 0.01; done; exit 5";
     let scene = Scene::new();
     let Some(container) = container(&scene, &["hold", "--", "sh", "-c", daemon]) else { return };
@@ -139,7 +140,9 @@ fn daemons_that_the_command_leaves_are_named_or_waited_for() {
     let Some(container) = self::container(&scene, &["hold", "--wait-group", "--", "sh", "-c", daemon]) else {
         return;
     };
-    container.finish().expect(5, &["waiting for PID ", "released"]);
+    until("it is waited for", || container.err().contains("waiting for PID "));
+    fs::write(scene.file("go"), "").unwrap();
+    container.finish().expect(5, &["released"]);
     assert!(scene.names().is_empty() && scene.file("done").exists() && scene.file("locked").exists());
 }
 

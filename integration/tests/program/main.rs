@@ -17,6 +17,9 @@ mod cycle;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
+#[path = "../../../tests/src/executable.rs"]
+mod executable;
+#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod hung_mount;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use crate::executable::write_program;
 use crate::support::{
     Running, Scene, as_nobody, children, dead_pid, has_program, lives, reap, this_host, until,
 };
@@ -69,13 +70,11 @@ fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
 fn a_command_that_fails_to_execute_leaves_no_lock() {
     let scene = Scene::new();
     for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
-        fs::write(scene.file(name), format!("#!{interpreter}\n")).unwrap();
-        fs::set_permissions(scene.file(name), fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&scene.file(name), format!("#!{interpreter}\n").as_bytes());
         scene.run(&["hold", "--", &format!("./{name}")]).expect(code, &["claimed .beads", "released .beads"]);
         assert!(scene.names().is_empty(), "{:?}", scene.names());
     }
-    fs::write(scene.file("script"), "exit 3\n").unwrap();
-    fs::set_permissions(scene.file("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&scene.file("script"), &b"exit 3\n"[..]);
     scene.run(&["hold", "--", "./script"]).expect(3, &[]);
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
+use crate::executable::write_program;
 use crate::support::{Running, Scene, as_nobody, children, lives, pid_in, this_host, until};
 use crate::terminal::state;
 
@@ -151,7 +152,7 @@ fn the_command_starts_with_the_mask_and_the_dispositions_of_any_other() {
 #[test]
 fn a_nameless_signal_is_known_also_of_a_command_that_is_somebody_elses() {
     let scene = Scene::new();
-    fs::copy("/bin/sh", scene.file("sh")).unwrap();
+    write_program(&scene.file("sh"), fs::File::open("/bin/sh").unwrap());
     // Set-user-ID: /proc then hides from us how it ended.
     fs::set_permissions(scene.file("sh"), std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
     for path in [scene.path(), &scene.beads()] {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::executable::write_program;
 use crate::support::{Running, Scene, apart, lock_text, this_host};
 
 /// PID 1 of the container starts the holder and goes on as `parent`, a copy of cat, which collects nothing and ends with the
@@ -17,7 +18,7 @@ until read -r line </proc/$1/stat && case $line in *") Z "*) true ;; *) false ;;
     );
     fs::write(scene.file("template"), lock_text("vc", 77, &this_host())).unwrap();
     fs::write(scene.file("work"), work).unwrap();
-    fs::copy("/bin/cat", scene.file(parent)).unwrap();
+    write_program(&scene.file(parent), fs::File::open("/bin/cat").unwrap());
     let mut command = apart(scene, &["--pid", "--fork", "--mount-proc"], script)?;
     command.env("PARENT", parent);
     let ended = Running::start(command).finish();

@@ -9,7 +9,7 @@ fn it_runs_under_the_lock_after_a_failure() {
     let tower = Tower::new();
     let undo = "test -e $LOCK && echo undo $BEADLOCK_FAILURE_STEP; cat $LOCK >during";
     let ended = tower.hold(
-        &["--ttl", "3", "--rollback", undo],
+        &["--ttl", "30", "--rollback", undo],
         "cat $LOCK >before; echo two >$BEADLOCK_RESULT_FILE; exit 7",
     );
     let ended = ended.expect(7, &["rolling back", "the rollback has ended", "released"]);
@@ -23,8 +23,9 @@ fn it_runs_under_the_lock_after_a_failure() {
 #[test]
 fn it_is_kept_up_meanwhile_and_runs_after_a_signal_too() {
     let tower = Tower::new();
-    let undo = "cp $LOCK first; sleep 2.5; cp $LOCK last";
-    let holder = tower.holding(&["--ttl", "1", "--rollback", undo], "exec sleep 60");
+    // Without a heartbeat it would never end.
+    let undo = "cp $LOCK first; cp $LOCK last; while cmp -s first last; do sleep 0.05; cp $LOCK last; done";
+    let holder = tower.holding(&["--ttl", "6", "--rollback", undo], "exec sleep 60");
     holder.signal(Signal::SIGTERM);
     holder.finish().expect(143, &["the rollback has ended"]);
     let beat = |file: &str| crate::scene::parsed(&tower.scene.read(file))["last_heartbeat_at"].clone();

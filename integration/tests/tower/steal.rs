@@ -12,7 +12,7 @@ use crate::support::{lives, until};
 #[test]
 fn a_killed_holders_lock_is_taken_once_it_is_stale() {
     let tower = Tower::new();
-    let holder = tower.holding(&["--ttl", "1", "--request-id", "req_old"], "exec sleep 60");
+    let holder = tower.holding(&["--ttl", "5", "--request-id", "req_old"], "exec sleep 60");
     holder.signal(Signal::SIGKILL);
     until("it is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
     tower.hold(&[], "true").expect(4, &["--force-lock"]);

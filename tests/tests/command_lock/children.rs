@@ -60,7 +60,8 @@ fn who_does_not_heed_it_is_killed_and_then_the_lock_is_released() {
     running.signal(Signal::SIGTERM);
     assert_eq!(running.wait(AT_ONCE).signal(), Some(Signal::SIGTERM as i32));
     let took = begun.elapsed();
-    assert!((Duration::from_millis(300)..Duration::from_secs(4)).contains(&took), "{took:?}");
+    // Without the option it would be ten seconds.
+    assert!((Duration::from_millis(300)..Duration::from_secs(10)).contains(&took), "{took:?}");
     bench.is_clean();
     wait_until(PATIENCE, "nobody is left", || marked_by(&bench.0).is_empty());
 }

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use beadlock_tests::{Running, skip};
+use beadlock_tests::{Running, skip, write_program};
 use serde_json::json;
 
 use crate::{AT_ONCE, Bench, EMBEDDED, LONG, answer};
@@ -50,7 +50,7 @@ fn a_directory_that_is_closed_to_this_user_is_refused_with_what_to_do() {
     let command = if skip::may_be_root() {
         let Some(setpriv) = skip::tool("setpriv") else { return };
         let tool = bench.0.open_to_others().join("embedded");
-        fs::copy(EMBEDDED, &tool).expect("copy the tool");
+        write_program(&tool, fs::File::open(EMBEDDED).expect("open the tool"));
         let mut command = bench.0.command(setpriv);
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
         command.arg(&tool).args([bench.dir().as_path(), Path::new("return")]);

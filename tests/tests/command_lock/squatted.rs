@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, may_be_root, run, wait_until};
+use beadlock_tests::{Ended, Running, Scene, may_be_root, run, wait_until, write_program};
 use serde_json::Value;
 
 /// A user who is not root; the squatter is.
@@ -27,11 +27,7 @@ impl Ground {
         let scene = Scene::new();
         mode(scene.path(), 0o755);
         let tool = scene.path().join("embedded");
-        // Not by this process: a fork of another thread would have the copy open for writing while it is executed.
-        let mut copy = scene.command("cp");
-        copy.args([Path::new(env!("CARGO_BIN_EXE_embedded")), &tool]);
-        assert!(run(copy).status.success(), "the tool cannot be copied");
-        mode(&tool, 0o755);
+        write_program(&tool, fs::File::open(env!("CARGO_BIN_EXE_embedded")).expect("open the tool"));
         fs::create_dir(scene.path().join("tmp")).expect("make TMPDIR");
         Some(Self { scene })
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Running, wait_until};
@@ -50,10 +50,9 @@ fn a_signal_ends_the_wait_with_nothing_claimed() {
             let waiter =
                 Running::start(bench.command(&[&["--timeout", LONG], executor, &["sleep"]].concat()));
             is_waiting(&waiter);
-            let begun = Instant::now();
             waiter.signal(signal);
+            // One that goes on to wait takes much longer.
             died_of(signal, &waiter.finish(AT_ONCE));
-            assert!(begun.elapsed() < Duration::from_secs(2), "it goes on to wait");
             bench.wait_for(holder.pid());
         }
     }

@@ -3,11 +3,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use beadlock_tests::skip::{checkout, tool};
-use beadlock_tests::{Ended, Scene, run, this_host};
+use beadlock_tests::{Ended, Scene, run, this_host, write_program};
 
 use super::{document, path_with_programs};
 
@@ -76,8 +75,7 @@ fn type_again(name: &str, turns: &[Turn]) {
         }
     }
     let deploy = scene.path().join("deploy.sh");
-    fs::write(&deploy, "#!/bin/sh\nsleep 0.1\necho deployed\n").expect("write a program");
-    fs::set_permissions(&deploy, fs::Permissions::from_mode(0o755)).expect("chmod");
+    write_program(&deploy, &b"#!/bin/sh\nsleep 0.1\necho deployed\n"[..]);
     let functions = checkout().join("integration/shell/file-ops.sh");
     fs::copy(functions, scene.path().join("file-ops.sh")).expect("copy what scripts source");
     let home = fs::canonicalize(scene.path()).expect("its path");

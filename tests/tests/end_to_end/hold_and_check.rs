@@ -1,9 +1,9 @@
 //! A claim seen from a second terminal, through the death of `beadlock` to the end of its command.
 
-use std::time::Duration;
-
-use beadlock_tests::{Scene, become_subreaper, reap};
-use nix::sys::signal::Signal;
+use beadlock_tests::wait::PATIENCE;
+use beadlock_tests::{Scene, become_subreaper, reap, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// The PID that the lock names.
 fn locked_pid(scene: &Scene) -> i32 {
@@ -12,11 +12,16 @@ fn locked_pid(scene: &Scene) -> i32 {
     i32::try_from(pid).expect("a PID is an i32")
 }
 
+/// Ends the command that is left alone.
+fn end(command: i32) {
+    kill(Pid::from_raw(command), Signal::SIGKILL).expect("it lives");
+}
+
 #[test]
 fn a_claim_outlives_beadlock_and_ends_with_its_command() {
     become_subreaper();
     let scene = Scene::new();
-    let mut hold = scene.hold(&["--", "sleep", "5"]);
+    let mut hold = scene.hold(&["--", "sleep", "1000"]);
     let command = locked_pid(&scene);
     assert_ne!(command, hold.pid(), "the lock names the command, not beadlock");
 
@@ -24,11 +29,12 @@ fn a_claim_outlives_beadlock_and_ends_with_its_command() {
     assert_eq!((held.out.as_str(), held.code), ("Skipping database (locked by sleep)\n", 4), "{held:?}");
 
     hold.signal(Signal::SIGKILL);
-    hold.wait(Duration::from_secs(10));
+    hold.wait(PATIENCE);
     let held = scene.run(&["check"]);
     assert_eq!((held.out.as_str(), held.code), ("Skipping database (locked by sleep)\n", 4), "{held:?}");
 
-    reap(command, Duration::from_secs(20));
+    end(command);
+    reap(command, PATIENCE);
     let stale = scene.run(&["check"]);
     let expected = ("Removed stale lock (sleep), proceeding with sync\n", 0);
     assert_eq!((stale.out.as_str(), stale.code), expected, "{stale:?}");
@@ -42,17 +48,18 @@ fn a_claim_outlives_beadlock_and_ends_with_its_command() {
 fn a_zombie_is_still_held() {
     become_subreaper();
     let scene = Scene::new();
-    let mut hold = scene.hold(&["--", "sleep", "0.5"]);
+    let mut hold = scene.hold(&["--", "sleep", "1000"]);
     let command = locked_pid(&scene);
     hold.signal(Signal::SIGKILL);
-    hold.wait(Duration::from_secs(10));
-    beadlock_tests::wait_until(Duration::from_secs(20), "the command is a zombie", || {
+    hold.wait(PATIENCE);
+    end(command);
+    wait_until(PATIENCE, "the command is a zombie", || {
         std::fs::read_to_string(format!("/proc/{command}/stat")).is_ok_and(|stat| stat.contains(") Z "))
     });
     assert_eq!(scene.run(&["check"]).code, 4);
     let proved = scene.run(&["check", "--dry-run", "--reap-proven-dead"]);
     let expected = ("Stale lock (sleep) would be removed, proceeding with sync\n", 0);
     assert_eq!((proved.out.as_str(), proved.code), expected, "unless every proof may count: {proved:?}");
-    reap(command, Duration::from_secs(5));
+    reap(command, PATIENCE);
     assert_eq!(scene.run(&["check"]).code, 0);
 }

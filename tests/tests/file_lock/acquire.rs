@@ -62,7 +62,7 @@ fn a_claim_for_a_process_ends_with_it_and_one_with_max_hold_by_itself() {
     drop(subject);
     wait_until(PATIENCE, "it ends with its process", || files.is_free());
     reap(claim["BEADLOCK_PID"].parse().expect("a PID"), PATIENCE);
-    let claim = acquired(&files, &["--detach", "--max-hold", "300ms"]);
+    let claim = acquired(&files, &["--detach", "--max-hold", "3s"]);
     wait_until(PATIENCE, "its time is over", || files.is_free());
     reap(claim["BEADLOCK_PID"].parse().expect("a PID"), PATIENCE);
 }
@@ -100,7 +100,7 @@ fn a_keeper_that_is_killed_leaves_a_free_lock_and_one_whose_lock_file_is_deleted
 #[test]
 fn a_hold_under_a_claim_that_ends_has_lost_its_lock() {
     let files = Files::new();
-    let claim = acquired(&files, &["--detach", "--max-hold", "500ms"]);
+    let claim = acquired(&files, &["--detach", "--max-hold", "3s"]);
     let ended = with(&files, &claim, &["hold", "--", "sleep", "600"]);
     assert_eq!(ended.code, 9, "{ended:?}");
     assert!(ended.err.contains("that this stands under has ended"), "{ended:?}");

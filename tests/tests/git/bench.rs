@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, Running, Scene, part, run, wait_until};
+use beadlock_tests::{Ended, Running, Scene, part, run, wait_until, write_program};
 use nix::sys::signal::Signal;
 
 use crate::snapshot::{Allowed, Snapshot};
@@ -364,11 +364,11 @@ pub fn write(path: &Path, text: impl AsRef<[u8]>) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Writes an executable shell script.
+/// Writes an executable shell script and the directories above it.
+#[track_caller]
 pub fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    write(path, format!("#!/bin/sh\n{text}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
+    fs::create_dir_all(path.parent().expect("a parent")).expect("create directories");
+    write_program(path, format!("#!/bin/sh\n{text}\n").as_bytes());
 }
 
 /// Runs a case for each row of a table that this run tries ([`part`]), and names all that fail instead of the first.

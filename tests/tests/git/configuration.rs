@@ -347,7 +347,7 @@ fn signing_that_hangs() {
     }
     bench.write(".beads/mine.jsonl", "{}\n");
     let before = bench.snapshot();
-    let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "2s"])).finish(PATIENCE);
+    let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "6s"])).finish(PATIENCE);
     let is_done = ended.status.code() == Some(0);
     bench.untouched_since(&before, if is_done { Allowed::Sync } else { Allowed::Fetch }, "gpg hangs");
     assert!(!bench.here().join(".git/index.lock").exists(), "harm: index.lock left behind\n{}", bench.log());

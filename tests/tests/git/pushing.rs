@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use beadlock_tests::write_program;
+
 use crate::bench::{Bench, each, is_naive, script};
 
 /// Commits of a person, and how many of them change something outside `.beads`.
@@ -118,7 +120,8 @@ fn somebody_was_faster() {
 fn a_remote_that_refuses() {
     let bench = Bench::new();
     let refuse = bench.trap("refuse", "echo 'no pushes on a Friday' >&2; exit 1");
-    fs::copy(&refuse, bench.remote().join("hooks/pre-receive")).expect("copy the hook");
+    let refuse = fs::File::open(refuse).expect("open the script");
+    write_program(&bench.remote().join("hooks/pre-receive"), refuse);
     bench.tempt_refused();
     let remote = bench.git(bench.remote(), &["for-each-ref"]);
     let told = bench.once();

@@ -177,7 +177,7 @@ fn each_calls_the_others_too_old_in_the_same_words() {
                lock.lock_path.write_text(json.dumps(old))";
     for (host, age, ours_at_once, start, end) in [
         ("old['hostname']", "41.2", false, "lock is 4", "s old (>30s)"),
-        ("'elsewhere'", "12", true, "cross-machine lock from elsewhere, 12.", "s old"),
+        ("'elsewhere'", "12", true, "cross-machine lock from elsewhere, 1", "s old"),
     ] {
         // A process that lives. Its document believes the age at the first look, and beadlock at the second.
         let written = workspace.it(&old.replace("HOST", host).replace("AGE", age));

@@ -41,7 +41,7 @@ fn it_sees_ours_as_held() {
 #[test]
 fn it_sees_ours_as_stale() {
     let Some(street) = Street::new() else { return };
-    let holder = street.holder(&["--ttl", "1"]);
+    let holder = street.holder(&["--ttl", "5"]);
     assert_eq!(street.it("is_lock_stale \"$LOCK\"").code, 1, "active");
     holder.signal(Signal::SIGKILL);
     wait_until(PATIENCE, "its judgement that ours is stale", || {

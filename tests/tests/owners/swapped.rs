@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::process::Running;
 use beadlock_tests::scene::Scene;
-use beadlock_tests::{skip, wait_until};
+use beadlock_tests::{skip, wait_until, write_program};
 use nix::sys::signal::Signal;
 
 use super::SOMEBODY;
@@ -32,12 +32,12 @@ impl Home {
         let home = Self { scene: Scene::new(), setpriv };
         let top = fs::canonicalize(home.scene.path()).unwrap();
         fs::set_permissions(&top, Permissions::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_swapped"), top.join("swapped")).unwrap();
+        write_program(&top.join("swapped"), fs::File::open(env!("CARGO_BIN_EXE_swapped")).unwrap());
         for (name, whose, owner) in [("clone", "own", 0), ("mine", "foreign", SOMEBODY)] {
             let dir = top.join("home").join(name);
             fs::create_dir_all(dir.join(".beads")).unwrap();
             let script = dir.join("sync.sh");
-            fs::write(&script, format!("#!/bin/sh\nid -u >> {}/{whose}\n", top.display())).unwrap();
+            write_program(&script, format!("#!/bin/sh\nid -u >> {}/{whose}\n", top.display()).as_bytes());
             for path in [&dir, &dir.join(".beads"), &script] {
                 fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
                 chown(path, Some(owner), Some(owner)).unwrap();
@@ -118,8 +118,7 @@ fn the_control_asks_the_path_and_runs_another_users_script() {
 fn an_agent_refuses_the_database_once_and_serves_the_other_in_its_rhythm() {
     let Some(home) = Home::new() else { return };
     let other = home.scene.beads();
-    fs::write(home.top().join("sync.sh"), "#!/bin/sh\necho >> ticks\n").unwrap();
-    fs::set_permissions(home.top().join("sync.sh"), Permissions::from_mode(0o755)).unwrap();
+    write_program(&home.top().join("sync.sh"), &b"#!/bin/sh\necho >> ticks\n"[..]);
     let ticks = || fs::read_to_string(home.top().join("ticks")).unwrap_or_default().lines().count();
     let serve = |databases: &[&Path]| {
         let mut agent = home.scene.agent(&["--exec", "./sync.sh", "--interval", "20ms"]);

@@ -15,11 +15,13 @@
 //! hold.rs       `beadlock hold`, stopped before its fork, the gate, the link and so on
 //! point.rs      where it can be stopped: before a system call
 //! drain.rs      a claim that waits for a running cycle
+//! executable.rs a program that a test writes, executed at once
 //! ```
 
 mod actor;
 mod course;
 mod drain;
+mod executable;
 mod grace;
 mod hold;
 mod intruder;

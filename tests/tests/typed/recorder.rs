@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use beadlock_checker::escape::is_harmless;
-use beadlock_tests::run;
+use beadlock_tests::{run, write_program};
 use tempfile::TempDir;
 
 /// A program and its arguments.
@@ -47,7 +47,8 @@ pub const PROGRAMS: [&str; 26] = [
 const KILL: &str = "command_kill";
 
 const RECORDER: &str = r#"#!/bin/sh
-printf '%s\0' "${0##*/}" "$#" "$@" >>"$RECORD""#;
+printf '%s\0' "${0##*/}" "$#" "$@" >>"$RECORD"
+"#;
 
 /// A directory with the recorders, and what they have written.
 pub struct Recorder {
@@ -60,11 +61,10 @@ impl Recorder {
         let bin = top.path().join("bin");
         fs::create_dir_all(&bin).expect("make bin");
         fs::create_dir_all(top.path().join("here")).expect("make here");
-        // Not by this process: a fork of another thread would have them open for writing while they are executed.
-        let mut make = Command::new("/bin/sh");
-        let script = r#"for it; do printf '%s\n' "$SCRIPT" >"$it" && chmod 755 "$it" || exit; done"#;
-        make.args(["-c", script, "sh"]).args(PROGRAMS).arg(KILL).current_dir(&bin).env("SCRIPT", RECORDER);
-        assert!(run(make).status.success(), "no recorders");
+        write_program(&bin.join(KILL), RECORDER.as_bytes());
+        for name in PROGRAMS {
+            fs::hard_link(bin.join(KILL), bin.join(name)).expect("link a recorder");
+        }
         Self { top }
     }
 

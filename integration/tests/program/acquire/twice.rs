@@ -1,10 +1,10 @@
 //! A script that acquires twice, and one that a wrapper stands before.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use super::Sleeper;
+use crate::executable::write_program;
 use crate::support::{Ended, Running, Scene, apart, has_program, this_host};
 
 #[track_caller]
@@ -28,7 +28,8 @@ fn the_second_claim_is_refused_at_once_and_says_what_to_export() {
                 r#"eval "$("$BEADLOCK" acquire {target})"; "$BEADLOCK" acquire {target} --json; echo "exit $? $BEADLOCK_ID""#
             ),
         );
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        // It would wait for half a minute.
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         let (json, last) = ended.out.trim_end().rsplit_once('\n').unwrap();
         let id = last.strip_prefix("exit 4 ").unwrap();
         let words = format!("; this process holds it already: export BEADLOCK_ID={id}\n");
@@ -128,8 +129,7 @@ fn what_is_no_wrapper_any_more_is_not_warned_of() {
     let scene = Scene::new();
     let acquire =
         r#"exec "$BEADLOCK" release -q --id "$("$BEADLOCK" acquire -q | sed -n s/BEADLOCK_ID=//p)""#;
-    fs::write(scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n")).unwrap();
-    fs::set_permissions(scene.file("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n").as_bytes());
     fs::write(scene.file("script"), acquire).unwrap();
     for words in ["./timeout", "nice sh script", "env sh script", "nohup sh script", "timeout 60 sh script"] {
         if !has_program(words.split(' ').next().filter(|word| !word.starts_with('.')).unwrap_or("sh")) {
@@ -140,6 +140,6 @@ fn what_is_no_wrapper_any_more_is_not_warned_of() {
     }
     let ended = script(&scene, r#"timeout 60 "$BEADLOCK" acquire --for $$"#);
     assert!(ended.code == 0 && !ended.err.contains("warning"), "{ended:?}");
-    let ended = script(&scene, r#"timeout 60 "$BEADLOCK" acquire lock:x --detach --max-hold 100ms"#);
+    let ended = script(&scene, r#"timeout 60 "$BEADLOCK" acquire lock:x --detach --max-hold 3s"#);
     assert!(ended.code == 0 && !ended.err.contains("warning"), "{ended:?}");
 }

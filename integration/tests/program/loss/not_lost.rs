@@ -61,8 +61,10 @@ fn a_lock_that_was_put_back_at_once_is_not_lost() {
         fs::rename(scene.lock(), scene.file("elsewhere")).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         fs::rename(scene.file("elsewhere"), scene.lock()).unwrap();
-        slow += usize::from(begun.elapsed() > Duration::from_millis(90));
+        let away = begun.elapsed();
         std::thread::sleep(Duration::from_millis(150));
+        // A holder that stands still may miss it twice too, in two rounds.
+        slow += usize::from(away > Duration::from_millis(90) || begun.elapsed() > Duration::from_millis(300));
     }
     fs::write(scene.file("go"), "").unwrap();
     let ended = running.finish();
