@@ -29,6 +29,8 @@ mod redirected;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod renamed;
+#[cfg(test)]
 mod replaced;
 #[cfg(test)]
 mod root;
