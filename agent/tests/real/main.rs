@@ -39,4 +39,6 @@ mod runner;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod watching;
+#[cfg(test)]
 mod zombie;
