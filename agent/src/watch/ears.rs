@@ -30,8 +30,8 @@ use super::wrong::Wrong;
 const REST: Duration = Duration::from_millis(1);
 /// What the watcher tells without such a pause was read together.
 const TOGETHER: Duration = Duration::from_micros(20);
-/// So many watches at once are not taken back one by one.
-const MANY: usize = 100;
+/// How many watches may be looked at, in all, to take some back one by one: a quarter of a second's work.
+const EFFORT: usize = 2_000_000;
 /// A helper that takes longer for what has come hangs in a file system, and another one goes on.
 const HANGS: Duration = Duration::from_secs(1);
 /// How often a directory is watched anew that is replaced just then.
@@ -97,7 +97,9 @@ impl Ears {
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`. The directories that could be are watched.
     pub(super) fn watch(self: &Arc<Self>, number: usize, database: &Path) -> io::Result<()> {
-        self.unwatch(&[number]);
+        // One by one, however many: if this brought a new watcher, the cycles of two databases that replace their directories
+        // would start each other for ever.
+        self.take_back(&[number], usize::MAX);
         let owner = Owner { number, database: database.into() };
         self.known().begin(&owner);
         self.add(&owner.database, &owner)
@@ -160,12 +162,18 @@ impl Ears {
 
     /// Watches databases no longer.
     pub(super) fn unwatch(&self, numbers: &[usize]) {
+        self.take_back(numbers, EFFORT);
+    }
+
+    /// Takes watches back one by one, where that is no more than this effort.
+    pub(super) fn take_back(&self, numbers: &[usize], effort: usize) {
         let mut watcher = self.asked();
-        let directories: Vec<_> = {
+        let (directories, all) = {
             let mut known = self.known();
-            numbers.iter().flat_map(|number| known.end(*number)).collect()
+            let all = known.count();
+            (numbers.iter().flat_map(|number| known.end(*number)).collect::<Vec<_>>(), all)
         };
-        if directories.len() > MANY {
+        if directories.len().saturating_mul(all) > effort {
             self.begin_anew(&mut watcher);
         } else if let Some(watcher) = &mut *watcher {
             directories.iter().for_each(|dir| watcher.unwatch(dir));
@@ -325,4 +333,10 @@ impl std::ops::DerefMut for Asked<'_> {
 /// Nothing of this name is there, or no directory.
 pub(super) fn has_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOENT | Errno::ENOTDIR))
+}
+
+/// There is no watcher just now: a limit of the process or the machine is reached that has nothing to do with a directory.
+pub(super) fn is_without_watcher(error: &io::Error) -> bool {
+    let error = error.raw_os_error().map(Errno::from_raw);
+    matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::EAGAIN))
 }

@@ -61,6 +61,11 @@ impl Known {
         self.directories.get(dir)
     }
 
+    /// How many are watched.
+    pub(super) fn count(&self) -> usize {
+        self.directories.len()
+    }
+
     /// A directory is watched no longer.
     pub(super) fn forget(&mut self, dir: &Path) {
         self.directories.remove(dir);

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use self::classify::is_own_file;
-use self::ears::{Ears, has_gone};
+use self::ears::{Ears, has_gone, is_without_watcher};
 pub(crate) use self::state::{Marks, News};
 use self::state::{NOWHERE, Seen, Shared};
 pub(crate) use self::wrong::Wrong;
@@ -79,7 +79,12 @@ impl Watch {
             Ok(()) => {}
             // It went away meanwhile: again at the next cycle.
             Err(error) if has_gone(&error) => self.shared.lock().forget(number),
-            Err(error) => self.shared.is_wrong(Wrong::new(Some(number), &error)),
+            Err(error) => {
+                if is_without_watcher(&error) {
+                    self.shared.lock().forget(number);
+                }
+                self.shared.is_wrong(Wrong::new(Some(number), &error));
+            }
         }
     }
 
@@ -88,7 +93,9 @@ impl Watch {
         let Some(ears) = &self.ears else { return };
         {
             let mut state = self.shared.lock();
-            numbers.iter().for_each(|number| drop(state.databases.remove(number)));
+            for number in numbers {
+                state.databases.remove(number);
+            }
         }
         ears.unwatch(numbers);
     }

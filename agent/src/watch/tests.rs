@@ -199,7 +199,7 @@ fn what_was_missed_is_a_change_of_everything_that_is_not_at_work() {
 }
 
 #[test]
-fn the_end_of_many_is_a_change_of_all_others_and_that_of_few_is_not() {
+fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
     let root = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(root.path()).unwrap();
     let watch = Watch::new().unwrap();
@@ -211,13 +211,14 @@ fn the_end_of_many_is_a_change_of_all_others_and_that_of_few_is_not() {
     watch.unwatch(&(0..10).collect::<Vec<_>>());
     assert_eq!(marks(&watch, 299), NOTHING);
     watch.mute(298);
-    watch.unwatch(&(10..200).collect::<Vec<_>>());
+    watch.ears.as_ref().unwrap().take_back(&(10..200).collect::<Vec<_>>(), 0);
     assert_eq!((marks(&watch, 299), marks(&watch, 298)), (CHANGED, GONE));
     assert_eq!(watch.shared.lock().news.resyncs, 1);
     for (number, dir) in dirs.iter().enumerate() {
         if number >= 200 {
             watch.ensure(number, dir);
         }
+        watch.take(number);
         fs::write(dir.join("sub/file"), "x").unwrap();
     }
     watch.drain();
