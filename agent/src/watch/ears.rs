@@ -4,12 +4,13 @@
 //! to take back one watch costs a look at all others. What happens between the two is heard by neither, so it counts as a
 //! change of every database, and each is watched anew before its next cycle.
 //!
-//! # Who waits for whom
-//! `watcher` is locked before `known`. Who asks the watcher something has locked `watcher`, and waits for its thread. That
-//! thread locks `known` and the marks alone, and leaves to others what must be asked.
+//! # What waits for what
+//! A question has the turn at the desk, and waits for the watcher's thread. That thread locks `known` and the marks alone,
+//! and leaves to others what must be asked. So `known` is never locked during a question.
 
 use std::fs;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::database::is_own_name;
 use nix::errno::Errno;
 
+use super::desk::{Asked, Desk};
 use super::heard::{Fate, Heard, heard};
 use super::known::{Entered, Known, Owner};
 use super::state::{Shared, lock};
@@ -39,7 +41,7 @@ const TRIES: usize = 5;
 
 /// Every directory that is watched, and who has to know now.
 pub(super) struct Ears {
-    watcher: Mutex<Option<Watcher>>,
+    desk: Desk,
     known: Mutex<Known>,
     shared: Arc<Shared>,
     /// Somebody waits for the watcher's thread: it does not rest.
@@ -62,16 +64,17 @@ impl Ears {
     ///
     /// # Errors
     /// EMFILE at `fs.inotify.max_user_instances`.
-    pub(super) fn new(shared: Arc<Shared>) -> io::Result<Arc<Self>> {
+    pub(super) fn new(shared: Arc<Shared>, patience: Duration) -> io::Result<Arc<Self>> {
         let ears = Arc::new(Self {
-            watcher: Mutex::default(),
+            desk: Desk::new(patience),
             known: Mutex::default(),
             shared,
             asking: AtomicUsize::new(0),
             are_deaf: AtomicBool::new(false),
             arrivals: Mutex::default(),
         });
-        *lock(&ears.watcher) = Some(ears.another()?);
+        let watcher = ears.another()?;
+        **ears.asked() = Some(watcher);
         Ok(ears)
     }
 
@@ -134,25 +137,31 @@ impl Ears {
         if !fs::symlink_metadata(&dir)?.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        let mut watcher = self.asked();
+        let mut asked = self.asked();
+        let number = self.known().watcher;
+        let watcher = match &mut **asked {
+            Some(watcher) => watcher,
+            none => none.insert(self.another()?),
+        };
         for _ in 0..TRIES {
-            let watcher = match &mut *watcher {
-                Some(watcher) => watcher,
-                none => none.insert(self.another()?),
+            let Some(entered) = self.known_to(number).map(|mut known| known.enter(&dir, owner)) else {
+                break;
             };
-            let entered = self.known().enter(&dir, owner);
             match entered {
                 Entered::New => {}
                 Entered::Again => watcher.unwatch(&dir),
-                Entered::Inner | Entered::Nobodys => return Ok(()),
+                Entered::Inner | Entered::Nobodys => break,
             }
-            if let Err(error) = watcher.watch(&dir) {
-                self.known().forget(&dir);
-                return Err(error);
+            let watched = watcher.watch(&dir);
+            let Some(mut known) = self.known_to(number) else { break };
+            if watched.is_err() {
+                known.forget(&dir);
+                return watched;
             }
-            if self.known().owner(&dir).is_some() {
+            if known.owner(&dir).is_some() {
                 break;
             }
+            drop(known);
             // The end of an earlier directory under this name was told meanwhile: perhaps before this one was watched,
             // perhaps after.
             watcher.unwatch(&dir);
@@ -175,7 +184,7 @@ impl Ears {
         };
         if directories.len().saturating_mul(all) > effort {
             self.begin_anew(&mut watcher);
-        } else if let Some(watcher) = &mut *watcher {
+        } else if let Some(watcher) = &mut **watcher {
             directories.iter().for_each(|dir| watcher.unwatch(dir));
         }
     }
@@ -183,7 +192,7 @@ impl Ears {
     /// Everything that has happened so far is marked when it returns. Blocks.
     pub(super) fn drain(&self) {
         let mut watcher = self.asked();
-        if let Some(watcher) = &mut *watcher {
+        if let Some(watcher) = &mut **watcher {
             watcher.catch_up();
         }
         if self.are_deaf.load(Ordering::Relaxed) {
@@ -192,21 +201,32 @@ impl Ears {
     }
 
     /// The end of the watcher; the next one comes with the next directory.
-    fn begin_anew(&self, watcher: &mut Option<Watcher>) {
-        self.known().begin_anew();
-        *watcher = None;
+    fn begin_anew(&self, asked: &mut Asked<'_>) {
+        if !asked.unless_given_up(|| self.known().begin_anew()) {
+            return;
+        }
+        **asked = None;
         self.are_deaf.store(false, Ordering::Relaxed);
         self.shared.resync();
     }
 
     /// To ask the watcher something. Its thread does not rest meanwhile.
-    fn asked(&self) -> Asked<'_> {
+    pub(super) fn asked(&self) -> Asking<'_> {
         self.asking.fetch_add(1, Ordering::Relaxed);
-        Asked { watcher: lock(&self.watcher), asking: &self.asking }
+        let mut asked = Asking { asked: self.desk.ask(), asking: &self.asking };
+        if asked.was_given_up {
+            self.begin_anew(&mut asked);
+        }
+        asked
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
+    }
+
+    /// The same, unless this watcher was given up.
+    fn known_to(&self, number: u64) -> Option<MutexGuard<'_, Known>> {
+        Some(self.known()).filter(|known| known.watcher == number)
     }
 
     /// Marks what one of the watchers has told. In its thread.
@@ -229,10 +249,7 @@ impl Ears {
     }
 
     fn happened(self: &Arc<Self>, number: u64, path: PathBuf, fate: Fate) {
-        let mut known = self.known();
-        if known.watcher != number {
-            return;
-        }
+        let Some(mut known) = self.known_to(number) else { return };
         let is_gone = matches!(fate, Fate::Gone | Fate::MovedWithItsWatch);
         let parent = path.parent().and_then(|parent| known.owner(parent));
         // The agent writes the log of each database that it serves, which is most of what happens in many that are idle.
@@ -305,28 +322,29 @@ impl Ears {
     }
 }
 
-/// The watcher, asked by one thread at a time.
-struct Asked<'a> {
-    watcher: MutexGuard<'a, Option<Watcher>>,
+/// The watcher, which does not rest while this is there.
+pub(super) struct Asking<'a> {
+    asked: Asked<'a>,
     asking: &'a AtomicUsize,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
         self.asking.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl std::ops::Deref for Asked<'_> {
-    type Target = Option<Watcher>;
+impl<'a> Deref for Asking<'a> {
+    type Target = Asked<'a>;
+
     fn deref(&self) -> &Self::Target {
-        &self.watcher
+        &self.asked
     }
 }
 
-impl std::ops::DerefMut for Asked<'_> {
+impl DerefMut for Asking<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.watcher
+        &mut self.asked
     }
 }
 

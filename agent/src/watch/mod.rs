@@ -9,6 +9,7 @@
 //! is in inotify's queue at once, so it is enough that the watcher reads the queue to its end.
 
 mod classify;
+mod desk;
 mod ears;
 mod heard;
 mod known;
@@ -21,12 +22,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use self::classify::is_own_file;
 use self::ears::{Ears, has_gone, is_without_watcher};
 pub(crate) use self::state::{Marks, News};
 use self::state::{NOWHERE, Seen, Shared};
 pub(crate) use self::wrong::Wrong;
+
+/// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands of watched
+/// directories may take it seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Watches databases, each by its number in the settings. Without ears nothing is ever marked.
 pub(crate) struct Watch {
@@ -46,7 +52,7 @@ impl Watch {
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
     pub(crate) fn new() -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let ears = Ears::new(Arc::clone(&shared))?;
+        let ears = Ears::new(Arc::clone(&shared), PATIENCE)?;
         Ok(Self { ears: Some(ears), shared })
     }
 

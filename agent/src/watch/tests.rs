@@ -4,9 +4,9 @@ use nix::errno::Errno;
 use notify::Event;
 use notify::event::{EventKind, Flag};
 use std::fs::File;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(30);
 
 const CHANGED: Marks = Marks { changed: true, lock_gone: false };
 const GONE: Marks = Marks { changed: false, lock_gone: true };
@@ -124,7 +124,7 @@ fn a_directory_that_comes_later_is_watched_too_and_one_that_goes_elsewhere_no_lo
     let (root, dir, watch) = scene();
     let is_heard = |file: PathBuf| {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < BOUND {
             fs::write(&file, "x").unwrap();
             if marks(&watch, 0) == CHANGED {
                 return true;
@@ -286,4 +286,22 @@ fn a_name_that_is_no_text_is_as_good_as_any() {
     watch.ensure(0, &dir);
     fs::write(dir.join(odd).join(odd), "x").unwrap();
     assert_eq!(marks(&watch, 0), CHANGED);
+}
+
+#[test]
+fn a_watcher_that_does_not_answer_is_given_up() {
+    let (_root, dir, mut watch) = scene();
+    let ears = Ears::new(Arc::clone(&watch.shared), Duration::from_millis(200)).unwrap();
+    watch.ears = Some(Arc::clone(&ears));
+    // Its turn never ends.
+    let hung = ears.asked();
+    watch.forget_lock_gone(0);
+    assert_eq!(watch.take(0), CHANGED, "what it would have told counts as a change");
+    watch.ensure(0, &dir);
+    fs::write(dir.join("file"), "x").unwrap();
+    assert_eq!(marks(&watch, 0), CHANGED, "another one hears");
+    drop(hung);
+    fs::write(dir.join("file"), "y").unwrap();
+    assert_eq!(marks(&watch, 0), CHANGED, "and stays, when the first one is back");
+    assert_eq!(watch.shared.lock().news.resyncs, 1);
 }
