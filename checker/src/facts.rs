@@ -1,7 +1,9 @@
 //! Facts: all that a judgement may know, gathered here and passed in (docs/design.md#pure-rules). The only clock of the
 //! project.
 
+use std::ffi::OsString;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use std::{fs, io, iter};
@@ -9,7 +11,7 @@ use std::{fs, io, iter};
 use sha2::{Digest, Sha256};
 
 use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use crate::{dialect, filesystem, namespace, process};
+use crate::{dialect, filesystem, namespace, process, sys};
 
 /// Whether a process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,16 +93,37 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// This machine's host name; `None` when it cannot be read, is empty or is not UTF-8.
 pub fn hostname() -> Option<Arc<str>> {
-    /// Asked for each time, since it may change; copied only when it has.
-    static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
-    let system = nix::sys::utsname::uname().ok()?;
-    let name = system.nodename().to_str().filter(|name| !name.is_empty())?;
-    // Not waited for: whoever has it in another thread may be forked away from it.
-    let Ok(mut last) = LAST.try_lock() else { return Some(Arc::from(name)) };
-    if last.as_deref() != Some(name) {
-        *last = Some(Arc::from(name));
+    /// Since it may change, the system is asked for it each time, without allocating; it is copied only when it has.
+    static LAST: Mutex<Option<HostName>> = Mutex::new(None);
+    let mut buffer = [0; HOST_NAME_MAX + 1];
+    let current = sys::host_name(&mut buffer).ok()?;
+    // Not waited for: a thread that has it may be forked away from it.
+    let Ok(mut last) = LAST.try_lock() else { return fit(current).map(Arc::from) };
+    if last.as_ref().is_none_or(|last| last.bytes.as_bytes() != current) {
+        *last = Some(HostName::new(hostname::get().ok()?));
     }
-    last.clone()
+    last.as_ref()?.fit.clone()
+}
+
+/// The longest host name that POSIX knows.
+const HOST_NAME_MAX: usize = 255;
+
+/// A host name as the system has it, and as a record may have it.
+struct HostName {
+    bytes: OsString,
+    fit: Option<Arc<str>>,
+}
+
+impl HostName {
+    fn new(bytes: OsString) -> Self {
+        let fit = fit(bytes.as_bytes()).map(Arc::from);
+        Self { bytes, fit }
+    }
+}
+
+/// The name, where a record may have it.
+fn fit(name: &[u8]) -> Option<&str> {
+    str::from_utf8(name).ok().filter(|name| !name.is_empty())
 }
 
 /// The wall clock. It may jump; nothing but ages for people and the time-judged dialects hang on it.

@@ -57,6 +57,17 @@ pub fn flock(fd: impl AsFd, how: Flock) -> io::Result<bool> {
     }
 }
 
+/// This machine's host name, without its NUL, in the caller's buffer: nothing is allocated.
+///
+/// # Errors
+/// ENAMETOOLONG where the buffer is too short.
+pub(crate) fn host_name(buffer: &mut [u8]) -> nix::Result<&[u8]> {
+    // SAFETY: no more is written than the buffer is long, and nothing of it is kept.
+    Errno::result(unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len()) })?;
+    let end = buffer.iter().position(|byte| *byte == 0);
+    Ok(&buffer[..end.unwrap_or(buffer.len())])
+}
+
 /// Whether an open file has a POSIX ACL beyond its mode (Linux). False too where its file system knows none.
 ///
 /// # Errors

@@ -286,19 +286,14 @@ impl Scheduler {
         self.forgotten.push(number);
     }
 
-    /// Watches no longer what was forgotten. Beside, for it may have to wait for the watcher; and one after the other,
-    /// not each in a thread.
+    /// Watches no longer what was forgotten. Beside, for it may have to wait for the watcher.
     pub(super) fn unwatch_forgotten(&mut self) {
         let forgotten = std::mem::take(&mut self.forgotten);
         if forgotten.is_empty() {
             return;
         }
         let work = Arc::clone(&self.work);
-        spawn_blocking(move || {
-            for number in forgotten {
-                work.watch.unwatch(number);
-            }
-        });
+        spawn_blocking(move || work.watch.unwatch(&forgotten));
     }
 }
 

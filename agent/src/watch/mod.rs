@@ -6,49 +6,38 @@
 //!
 //! # The end of the mute
 //! What the command wrote must have been seen before the mute ends, or it would start the next cycle. What has happened
-//! is in inotify's queue at once, so it is enough to read the queue to its end.
+//! is in inotify's queue at once, so it is enough that the watcher reads the queue to its end.
 
 mod classify;
+mod desk;
+mod ears;
+mod heard;
+mod known;
 mod state;
-mod tree;
+mod watcher;
 mod wrong;
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 pub(crate) use self::classify::is_own_file;
+use self::ears::{Ears, has_gone, is_without_watcher};
 pub(crate) use self::state::{Marks, News};
-use self::state::{NOWHERE, Seen, Shared, lock};
-use self::tree::{Directory, Tree};
+use self::state::{NOWHERE, Seen, Shared};
 pub(crate) use self::wrong::Wrong;
 
-/// What happens within this time after something has happened is heard together: the agent's own logs, for one, which
-/// are written in all databases that are due.
-const REST: Duration = Duration::from_millis(1);
+/// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands of watched
+/// directories may take it seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Watches databases, each by its number in the settings. Without ears nothing is ever marked.
 pub(crate) struct Watch {
     ears: Option<Arc<Ears>>,
     shared: Arc<Shared>,
-}
-
-/// What hears: the thread of the watcher, and whoever has to know now.
-struct Ears {
-    tree: Tree,
-    shared: Arc<Shared>,
-    /// One at a time: who has heard to the end knows that all of it is marked.
-    hearing: Mutex<()>,
-    are_shut: AtomicBool,
 }
 
 impl Watch {
@@ -63,15 +52,7 @@ impl Watch {
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
     pub(crate) fn new() -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let ears = Ears {
-            tree: Tree::new()?,
-            shared: Arc::clone(&shared),
-            hearing: Mutex::default(),
-            are_shut: AtomicBool::new(false),
-        };
-        let ears = Arc::new(ears);
-        let listening = Arc::clone(&ears);
-        thread::Builder::new().name("watch".to_owned()).spawn(move || listening.listen())?;
+        let ears = Ears::new(Arc::clone(&shared), PATIENCE)?;
         Ok(Self { ears: Some(ears), shared })
     }
 
@@ -100,19 +81,29 @@ impl Watch {
                 return;
             }
         }
-        match ears.tree.watch(number, dir) {
+        match ears.watch(number, dir) {
             Ok(()) => {}
             // It went away meanwhile: again at the next cycle.
-            Err(Errno::ENOENT | Errno::ENOTDIR) => self.shared.lock().forget(number),
-            Err(error) => self.shared.is_wrong(Wrong::new(Some(number), &error.into())),
+            Err(error) if has_gone(&error) => self.shared.lock().forget(number),
+            Err(error) => {
+                if is_without_watcher(&error) {
+                    self.shared.lock().forget(number);
+                }
+                self.shared.is_wrong(Wrong::new(Some(number), &error));
+            }
         }
     }
 
-    /// Watches a database no longer.
-    pub(crate) fn unwatch(&self, number: usize) {
+    /// Watches databases no longer. Blocks. When they are many, all others count as changed.
+    pub(crate) fn unwatch(&self, numbers: &[usize]) {
         let Some(ears) = &self.ears else { return };
-        self.shared.lock().databases.remove(&number);
-        ears.tree.unwatch(number);
+        {
+            let mut state = self.shared.lock();
+            for number in numbers {
+                state.databases.remove(number);
+            }
+        }
+        ears.unwatch(numbers);
     }
 
     /// From here on changes are the cycle's own. What was marked so far, the cycle is going to see.
@@ -143,8 +134,7 @@ impl Watch {
 
     fn drain(&self) {
         if let Some(ears) = &self.ears {
-            // Its thread says what is wrong.
-            let _ = ears.hear();
+            ears.drain();
         }
     }
 
@@ -162,52 +152,6 @@ impl Watch {
             .get_mut(&number)
             .map(|seen| std::mem::take(&mut seen.marks))
             .unwrap_or_default()
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if let Some(ears) = &self.ears {
-            ears.are_shut.store(true, Ordering::Relaxed);
-            ears.tree.poke();
-        }
-    }
-}
-
-impl Ears {
-    fn listen(self: Arc<Self>) {
-        while !self.are_shut.load(Ordering::Relaxed) {
-            let _ = poll(&mut [PollFd::new(self.tree.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
-            if let Err(error) = self.hear() {
-                self.shared.lock().resync();
-                return self.shared.is_wrong(Wrong::new(None, &error.into()));
-            }
-            thread::sleep(REST);
-        }
-    }
-
-    /// Marks everything that has happened so far.
-    fn hear(self: &Arc<Self>) -> nix::Result<()> {
-        let new = {
-            let _alone = lock(&self.hearing);
-            self.tree.read(|report| self.shared.take(&report))?
-        };
-        if !new.is_empty() {
-            // In a thread of its own, for a file system can hang. Without one they are watched from the next resync on.
-            let ears = Arc::clone(self);
-            let _ = thread::Builder::new().spawn(move || ears.watch(new));
-        }
-        Ok(())
-    }
-
-    /// Watches directories that have come into databases.
-    fn watch(&self, new: Vec<Directory>) {
-        for directory in new {
-            match self.tree.add(directory) {
-                Ok(()) | Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-                Err(error) => return self.shared.is_wrong(Wrong::new(None, &error.into())),
-            }
-        }
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::classify::{What, classify};
-use super::tree::Report;
 use super::wrong::Wrong;
 
 /// What became of a database since it was last asked for.
@@ -58,20 +57,17 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Marks what has happened.
-    pub(super) fn take(&self, report: &Report) {
-        let mut state = self.lock();
-        let is_news = match report {
-            Report::Lost => {
-                state.resync();
-                true
-            }
-            Report::At { number, database, path, is_gone } => state.mark(*number, database, path, *is_gone),
-        };
-        drop(state);
-        if is_news {
+    /// Marks a database for something at this path in it.
+    pub(super) fn mark(&self, number: usize, database: &Path, path: &Path, is_gone: bool) {
+        if self.lock().mark(number, database, path, is_gone) {
             self.wake.notify_one();
         }
+    }
+
+    /// Reports were lost.
+    pub(super) fn resync(&self) {
+        self.lock().resync();
+        self.wake.notify_one();
     }
 
     /// Something is wrong with the watcher.
@@ -84,7 +80,7 @@ impl Shared {
 impl State {
     /// Reports were lost, perhaps of new directories: everything may have changed, and is to be watched anew. The
     /// muted may have lost the end of a claim, which nothing would ever repeat.
-    pub(super) fn resync(&mut self) {
+    fn resync(&mut self) {
         self.news.resyncs += 1;
         for seen in self.databases.values_mut() {
             seen.inode = NOWHERE;

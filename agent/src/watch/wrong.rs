@@ -13,7 +13,7 @@ pub(crate) struct Wrong {
 impl Wrong {
     /// From an error that came up with a database, or with none. A limit that is reached is everyone's.
     pub(crate) fn new(database: Option<usize>, error: &io::Error) -> Self {
-        let is_limit = error.raw_os_error() == Some(nix::libc::ENOSPC);
+        let is_limit = matches!(error.raw_os_error(), Some(nix::libc::ENOSPC | nix::libc::EMFILE));
         Self { database: database.filter(|_| !is_limit), why: why(error) }
     }
 }

@@ -32,6 +32,8 @@ mod redirected;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod renamed;
+#[cfg(test)]
 mod replaced;
 #[cfg(test)]
 mod root;
@@ -39,5 +41,7 @@ mod root;
 mod runner;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod watching;
 #[cfg(test)]
 mod zombie;

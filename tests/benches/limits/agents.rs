@@ -26,12 +26,16 @@ const PARTS: u32 = 5;
 const PLACES: usize = 20;
 /// Starts that are measured.
 const STARTS: usize = 7;
+/// How often some are removed, and one in so many is.
+const REMOVALS: usize = 3;
+const OF: usize = 10;
 /// The shell goes through so many only.
 const SHELL: usize = 500;
 
-const CPU_PERCENT: f64 = 0.5;
+const CPU_PERCENT: f64 = 0.55;
 const MEMORY: f64 = 60.0 * 1024.0 * 1024.0;
 const START_SECONDS: f64 = 2.0;
+const REMOVAL_SECONDS: f64 = 5.0;
 /// Beside the processors.
 const THREADS: usize = 4;
 
@@ -40,6 +44,7 @@ pub fn measure(table: &mut Table) {
     let ground = Ground::new(count);
     idle(table, &ground);
     start(table, &ground);
+    removal(table, &ground);
 }
 
 /// How long, and what the rows say when that is not long enough.
@@ -200,4 +205,29 @@ fn start(table: &mut Table, ground: &Ground) {
     }));
     let figure = format!("agent, {} databases, start to the first cycle of the last", ground.dirs().len());
     table.value(&figure, Unit::Seconds, Some(START_SECONDS), seconds.median(), Some(&seconds));
+}
+
+/// Some go at once, by a move of what they lie in or by their deletion. Settled is an agent that watches the others alone
+/// and rests again.
+fn removal(table: &mut Table, ground: &Ground) {
+    let runs = if table.is_short { 1 } else { REMOVALS };
+    let [all, gone] = [ground.dirs().len(), ground.dirs().len() / OF];
+    for (how, remove) in
+        [("moved away", Ground::move_away as fn(&Ground, usize)), ("deleted", Ground::delete)]
+    {
+        let seconds = Spread::of((0..runs).map(|_| {
+            let agent = ground.serve(INTERVAL, &["--no-spread"]);
+            agent.cycles_each(1);
+            let watches = agent.pulse().watches;
+            let begun = Instant::now();
+            remove(ground, OF);
+            agent.look_again();
+            let settled = agent.rests_with(watches - gone);
+            agent.end();
+            ground.bring_back();
+            settled.duration_since(begun).as_secs_f64()
+        }));
+        let figure = format!("agent, {all} databases, {gone} {how} at once, until it rests");
+        table.value(&figure, Unit::Seconds, Some(REMOVAL_SECONDS), seconds.median(), Some(&seconds));
+    }
 }

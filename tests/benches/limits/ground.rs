@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Pulse, Running, Scene, wait_until};
@@ -12,6 +12,9 @@ use nix::unistd::Pid;
 
 /// The log has a line with this for each cycle.
 const COMPLETE: &str = "Sync cycle complete";
+
+/// They lie in so many directories, an equal number in each.
+const GROUPS: usize = 100;
 
 /// How long a sweep may take on a machine that is busy with other things.
 const BOUND: Duration = Duration::from_secs(600);
@@ -37,7 +40,7 @@ impl Ground {
     /// So many, each with nothing in it.
     pub fn new(count: usize) -> Self {
         let scene = Scene::new();
-        let dir = |number: usize| scene.path().join(format!("ground/{:02}/{number}/.beads", number % 100));
+        let dir = |number: usize| scene.path().join(format!("ground/{:02}/{number}/.beads", number % GROUPS));
         let dirs: Vec<PathBuf> = (0..count).map(dir).collect();
         dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a database"));
         Self { scene, dirs }
@@ -49,6 +52,35 @@ impl Ground {
 
     pub fn scene(&self) -> &Scene {
         &self.scene
+    }
+
+    /// Moves one in so many out of the ground, with what they lie in.
+    pub fn move_away(&self, of: usize) {
+        fs::create_dir_all(self.scene.path().join("away")).expect("a place for them");
+        for (here, away) in self.groups(of) {
+            fs::rename(here, away).expect("move a group of databases");
+        }
+    }
+
+    /// Deletes as many.
+    pub fn delete(&self, of: usize) {
+        self.groups(of).for_each(|(here, _)| fs::remove_dir_all(here).expect("delete a group of databases"));
+    }
+
+    /// All are there again.
+    pub fn bring_back(&self) {
+        for (here, away) in self.groups(1) {
+            // Those that were deleted are nowhere.
+            let _ = fs::rename(away, here);
+        }
+        self.dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("a database"));
+    }
+
+    /// The directories that have one in so many of the databases, and where each may be meanwhile.
+    fn groups(&self, of: usize) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let [ground, away] = ["ground", "away"].map(|name| self.scene.path().join(name));
+        let numbers = (0..GROUPS).step_by(of).map(|number| format!("{number:02}"));
+        numbers.map(move |name| (ground.join(&name), away.join(name)))
     }
 
     /// Starts an agent that finds all of them, with logs that are not there yet.
@@ -107,6 +139,23 @@ impl Agent<'_> {
 
     pub fn pulse(&self) -> Pulse {
         Pulse::of(self.process.pid())
+    }
+
+    /// Has it look below its root now.
+    pub fn look_again(&self) {
+        self.process.signal(Signal::SIGHUP);
+    }
+
+    /// Waits until it has so many watches and is at rest. Since when.
+    pub fn rests_with(&self, watches: usize) -> Instant {
+        let mut since = Instant::now();
+        wait_until(BOUND, &format!("{watches} watches"), || {
+            let before = self.cpu();
+            since = Instant::now();
+            std::thread::sleep(MOMENT);
+            self.cpu() - before < REST && self.pulse().watches == watches
+        });
+        since
     }
 
     /// Ends it as a service manager does.

@@ -1,0 +1,93 @@
+//! Where the watcher is asked, by one at a time.
+//!
+//! A call to the watcher can hang, in a file system that stops to answer at that very moment, and with it everybody's watcher.
+//! So a wait for the turn ends: the watcher that does not answer is given up, and another one comes.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::state::lock;
+use super::watcher::Watcher;
+
+pub(super) struct Desk {
+    turn: Mutex<Turn>,
+    free: Condvar,
+    /// How long a turn may take.
+    patience: Duration,
+}
+
+struct Turn {
+    /// Nobody's, where somebody has the turn.
+    watcher: Option<Watcher>,
+    /// Since when somebody has it.
+    taken: Option<Instant>,
+    /// How many watchers were given up.
+    given_up: u64,
+}
+
+/// The watcher, for as long as this is there. `None`: there is none yet.
+pub(super) struct Asked<'a> {
+    watcher: Option<Watcher>,
+    /// The one before did not come back.
+    pub(super) was_given_up: bool,
+    given_up: u64,
+    desk: &'a Desk,
+}
+
+impl Desk {
+    pub(super) fn new(patience: Duration) -> Self {
+        let turn = Turn { watcher: None, taken: None, given_up: 0 };
+        Self { turn: Mutex::new(turn), free: Condvar::new(), patience }
+    }
+
+    /// Waits for its turn.
+    pub(super) fn ask(&self) -> Asked<'_> {
+        let mut turn = lock(&self.turn);
+        while let Some(rest) = turn.taken.and_then(|since| self.patience.checked_sub(since.elapsed())) {
+            let waited = self.free.wait_timeout(turn, rest);
+            (turn, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let was_given_up = turn.taken.replace(Instant::now()).is_some();
+        turn.given_up += u64::from(was_given_up);
+        Asked { watcher: turn.watcher.take(), was_given_up, given_up: turn.given_up, desk: self }
+    }
+}
+
+impl Asked<'_> {
+    /// Does something unless this one was given up meanwhile, which it is not before that is done. False: it was.
+    pub(super) fn unless_given_up(&self, act: impl FnOnce()) -> bool {
+        let turn = lock(&self.desk.turn);
+        let is_ours = turn.given_up == self.given_up;
+        if is_ours {
+            act();
+        }
+        is_ours
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut turn = lock(&self.desk.turn);
+        if turn.given_up == self.given_up {
+            turn.watcher = self.watcher.take();
+            turn.taken = None;
+            self.desk.free.notify_one();
+        }
+        // Else it was given up meanwhile: another one is there.
+    }
+}
+
+impl Deref for Asked<'_> {
+    type Target = Option<Watcher>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.watcher
+    }
+}
+
+impl DerefMut for Asked<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.watcher
+    }
+}
