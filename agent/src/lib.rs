@@ -29,6 +29,7 @@ mod command;
 mod config;
 mod cycle;
 mod database;
+mod diagnostics;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod git;
@@ -53,6 +54,7 @@ use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
 use crate::cli::Typed;
+use crate::diagnostics::Diagnostics;
 use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
 use crate::settings::{Failure, Mode, Settings};
@@ -117,7 +119,26 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
     }
 }
 
+/// The agent's own diagnostics are on their way until the end, also of a start that fails.
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
+    let _diagnostics = Diagnostics::open(settings.log_level)?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        databases = settings.named.len(),
+        roots = settings.roots.len(),
+        jobs = settings.jobs,
+        "agent starts"
+    );
+    let ended = serve(typed, settings);
+    match &ended {
+        Ok(code) => tracing::info!(code, "agent stops"),
+        Err(error) => tracing::info!(%error, "agent cannot start"),
+    }
+    ended
+}
+
+fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
