@@ -252,7 +252,7 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cy
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(number, &end);
-    tracing::debug!(%end, took = ?begun.elapsed(), "worked");
+    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), "work ended");
     cycle.leave();
     // Killed until now, this process leaves it to the runner to let the gate go.
     if let Some(runner) = runner {
