@@ -135,7 +135,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            log::lines(number, &told.streak.skipped(&decision, now, policy.interval, Zombie::holder_of));
+            log::lines(number, told.streak.skipped(&decision, now, policy.interval, Zombie::holder_of));
             let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
                 && told.streak.is_news(&decision, now, patience)
@@ -169,7 +169,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     }
     let mut lines = begin(told);
     lines.push((&End::Complete).into());
-    log::lines(number, &lines);
+    log::lines(number, lines);
     cycle.leave();
     Checked::Ended(Outcome::Complete)
 }
@@ -239,7 +239,7 @@ fn begin(told: &mut Told) -> Vec<Line> {
 /// The second half: the work, under the gate that the check has taken.
 pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
     let number = subject.number;
-    log::lines(number, &begin(told));
+    log::lines(number, begin(told));
     let begun = Instant::now();
     let Worked { end, runner, is_whole } = match &subject.policy.action {
         Action::None => Worked::without_runner(End::Complete),

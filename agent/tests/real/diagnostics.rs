@@ -89,8 +89,7 @@ fn a_cycle_says_which_it_is_why_it_runs_and_who_holds_its_lock() {
 #[test]
 fn a_cycle_that_takes_longer_than_its_interval_is_named() {
     let scene = Scene::new();
-    let (code, stderr) =
-        scene.once(&["--interval", "10ms", "--exec", "sleep 0.1", "--log-level", "info"]);
+    let (code, stderr) = scene.once(&["--interval", "10ms", "--exec", "sleep 0.1", "--log-level", "info"]);
     assert_eq!(code, 0);
     let line = stderr.lines().find(|line| line.contains("slow: it took longer than its interval"));
     let line = line.unwrap_or_else(|| panic!("{stderr}"));
@@ -138,7 +137,8 @@ fn what_is_on_its_way_is_written_at_the_end() {
         agent.signal(signal);
         let (code, stderr) = agent.end();
         assert_eq!(code, Some(0));
-        let (cycles, ended) = (scene.count("Sync cycle complete"), stderr.matches(": ended outcome=").count());
+        let (cycles, ended) =
+            (scene.count("Sync cycle complete"), stderr.matches(": ended outcome=").count());
         assert_eq!(cycles, ended, "{stderr}");
         let last: Vec<&str> = stderr.lines().rev().take(2).collect();
         assert!(last[1].contains(&format!(" INFO told to end signal=\"{}\"", signal.as_str())), "{last:?}");
@@ -155,7 +155,10 @@ fn a_start_that_fails_has_its_lines_before_the_reason() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<&str> = stderr.lines().collect();
     assert_eq!((output.status.code(), output.stdout.as_slice(), lines.len()), (Some(1), &[][..], 3));
-    assert!(lines[0].contains(" INFO agent starts version=") && lines[1].contains(" INFO agent cannot start error="));
+    assert!(
+        lines[0].contains(" INFO agent starts version=")
+            && lines[1].contains(" INFO agent cannot start error=")
+    );
     assert!(lines[2].starts_with("beadlock-agent: cannot start: "), "{stderr}");
 }
 
@@ -174,11 +177,16 @@ fn stuck(is_socket: bool) -> (OwnedFd, OwnedFd) {
     (reader, writer)
 }
 
-/// So many cycles are some 6,000 lines: more than there is room for.
-const MANY: usize = 1_500;
+/// So many cycles of so many databases are some 8,000 lines: more than there is room for.
+const MANY: usize = 50;
+const DATABASES: usize = 40;
 
 fn many_cycles(scene: &Scene, stderr: OwnedFd, level: &str) -> (Duration, Agent) {
-    let mut agent = scene.agent(&["--interval", "1ms", "--action", "none", "--log-level", level]);
+    let mut agent =
+        scene.agent(&["--interval", "5ms", "--action", "none", "--log-level", level, "--db", ".beads"]);
+    for number in 1..DATABASES {
+        agent.arg("--db").arg(scene.database(&number.to_string()));
+    }
     agent.stderr(stderr);
     let begun = Instant::now();
     let agent = scene.start_command(agent);
@@ -314,7 +322,11 @@ fn a_reload_changes_the_level() {
     level("debug");
     agent.signal(Signal::SIGHUP);
     wait_until("diagnostics", || said(&scene).contains(": ended outcome="));
-    assert!(said(&scene).lines().next().unwrap().contains(" INFO reloaded databases=1 roots=0 "), "{}", said(&scene));
+    assert!(
+        said(&scene).lines().next().unwrap().contains(" INFO reloaded databases=1 roots=0 "),
+        "{}",
+        said(&scene)
+    );
     level("off");
     agent.signal(Signal::SIGHUP);
     let reloads = "Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed";
