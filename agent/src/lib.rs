@@ -6,7 +6,7 @@
 //!
 //! One task owns all state ([`scheduler`]). Checks are made beside it, by as many threads as there are processors, and
 //! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch, no
-//! thread and no open file. With those of the scheduler, the log and the watcher an idle agent has at most four
+//! thread and no open file. With those of the scheduler, the log, the diagnostics and the watcher an idle agent has at most four
 //! threads more than there are processors; with `--listen` five.
 //!
 //! # Limits

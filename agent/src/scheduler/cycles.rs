@@ -105,7 +105,7 @@ impl Scheduler {
                 self.tasks.insert(task.id(), number);
             }
             Checked::Free(cycle) => {
-                debug!(parent: &entry.span, "free, and no job is: waits for its turn");
+                debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
                 cycle.leave();
                 entry.told = told;
                 if self.is_ending {
