@@ -341,33 +341,35 @@ fn a_reload_changes_the_level() {
     assert_eq!(said(&scene).len(), after);
 }
 
-/// How often the worker of the diagnostics has gone to sleep.
-fn sleeps(agent: &Agent) -> u64 {
+/// How often the worker of the diagnostics has gone to sleep; nothing before it has its name and did so once.
+fn sleeps(agent: &Agent) -> Option<u64> {
     let is_worker = |task: &Path| read(&task.join("comm")).trim() == "diagnostics";
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.pid())).unwrap();
-    let mut tasks = tasks.map(|task| task.unwrap().path());
-    let task = tasks.find(|task| is_worker(task)).expect("the worker");
+    let task = tasks.map(|task| task.unwrap().path()).find(|task| is_worker(task))?;
     let status = read(&task.join("status"));
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-    line.trim().parse().unwrap()
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok().filter(|sleeps| *sleeps > 0)
 }
 
 /// Nobody asked for diagnostics: cycles wake nothing for them.
 #[test]
 fn at_the_default_level_cycles_do_not_wake_the_worker() {
     let scene = Scene::new();
-    let cycles = |dir: &Path| count_in(dir, "Sync cycle complete");
+    let cycles = || count_in(&scene.dir, "Sync cycle complete");
     let woken = |level: &[&str]| {
         let agent = start(&scene, &[&["--interval", "5ms", "--action", "none"], level].concat());
-        let begun = cycles(&scene.dir);
-        wait_until("first cycles", || cycles(&scene.dir) >= begun + 5);
-        let before = sleeps(&agent);
-        wait_until("cycles", || cycles(&scene.dir) >= begun + 105);
-        let after = sleeps(&agent);
+        let begun = cycles();
+        wait_until("first cycles", || cycles() >= begun + 5);
+        wait_until("the worker", || sleeps(&agent).is_some());
+        let (before, begun) = (sleeps(&agent).unwrap(), cycles());
+        wait_until("cycles", || cycles() >= begun + 100);
+        let after = sleeps(&agent).unwrap();
         assert_eq!(agent.stop(), Some(0));
         after - before
     };
-    assert_eq!(woken(&[]), 0);
+    // A slow machine may have seen the end of its start.
+    let asleep = woken(&[]);
+    assert!(asleep <= 2, "{asleep}");
     let control = woken(&["--log-level", "debug"]);
     assert!(control > 10, "the figure sees what it should: {control}");
 }
