@@ -73,8 +73,8 @@ struct Cli {
     /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied [default: 3]
     #[arg(long, value_name = "N", value_parser = log::parse_keep, env = "BEADLOCK_AGENT_LOG_KEEP")]
     log_keep: Option<u32>,
-    /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the databases
-    /// stay as they are [default: warn]
+    /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the
+    /// databases stay as they are [default: warn]
     #[arg(long, value_name = "LEVEL", value_enum, env = "BEADLOCK_AGENT_LOG_LEVEL")]
     log_level: Option<LogLevel>,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line

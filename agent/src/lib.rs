@@ -5,9 +5,9 @@
 //! what is claimed is left alone, and the log says so.
 //!
 //! One task owns all state ([`scheduler`]). Checks are made beside it, by as many threads as there are processors, and
-//! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch, no
-//! thread and no open file. With those of the scheduler, the log, the diagnostics and the watcher an idle agent has at most five
-//! threads more than there are processors; with `--listen` six.
+//! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch,
+//! no thread and no open file. With those of the scheduler, the log, the diagnostics and the watcher an idle agent has
+//! at most five threads more than there are processors; with `--listen` six.
 //!
 //! # Limits
 //! - What changes below a database while its own cycle is at work is taken for the cycle's: the tick is the net.

@@ -1,5 +1,5 @@
-//! What a cycle tells people who look for a fault. Names from files are values in quotes, so that none can speak for the
-//! agent; they are cut as in every line.
+//! What a cycle tells people who look for a fault. Names from files are values in quotes, so that none can speak for
+//! the agent; they are cut as in every line.
 
 use std::path::Path;
 use std::time::Duration;

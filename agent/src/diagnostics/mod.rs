@@ -1,12 +1,12 @@
 //! The agent's own diagnostics (`--log-level`): what it does and why, for people who look for a fault.
 //!
-//! They are apart from the log of the databases ([`crate::log`]): that one is a contract, is always written, and loses
-//! nothing. Diagnostics go to standard error, where journald keeps them, and may get lost. An event costs the caller a line
-//! in memory. The worker of tracing-appender writes it ([`stderr`]). When standard error is not read, new lines are
-//! dropped and counted, and no cycle waits.
+//! They are apart from the log of the databases ([`crate::log`]): that one is a contract, is always written, and
+//! loses nothing. Diagnostics go to standard error, where journald keeps them, and may get lost. An event costs the
+//! caller a line in memory. The worker of tracing-appender writes it ([`stderr`]). When standard error is not read, new
+//! lines are dropped and counted, and no cycle waits.
 //!
 //! ```text
-//! 2026-01-01T10:00:00.123456Z DEBUG cycle{db="/srv/a/.beads" action="git" n=3}: decided decision="skip" reason="pid_alive"
+//! 2026-01-01T10:00:00.123456Z DEBUG cycle{db="/srv/a/.beads" action="git" n=3}: checked decision="skip" …
 //! ```
 
 pub(crate) mod events;
@@ -98,8 +98,8 @@ impl Diagnostics {
 
 impl Drop for Diagnostics {
     fn drop(&mut self) {
-        // With a reader the queue empties by itself. Without one the writer gives up after a second, and the queue empties at
-        // once. So the worker always takes the order to end, within the time that its guard gives it.
+        // With a reader the queue empties by itself. Without one the writer gives up after a second, and the queue
+        // empties at once. So the worker always takes the order to end, within the time that its guard gives it.
         self.ending.begin();
         drop(self.worker.take());
     }

@@ -1,9 +1,9 @@
 //! The log (DESIGN 8): what goes to `DIR/daemon.log`, and how.
 //!
 //! What is to be said is a [`Line`], pure data, made in [`own`]. It goes with its time, and whose it is ([`message`]),
-//! through a bounded queue to one thread, and there to the files it belongs to ([`router`], [`file`], [`rotate`]). Nothing is
-//! dropped: a caller that logs faster than the disk writes has to wait. What a command prints is told from the agent's
-//! own words ([`own`]).
+//! through a bounded queue to one thread, and there to the files it belongs to ([`router`], [`file`], [`rotate`]).
+//! Nothing is dropped: a caller that logs faster than the disk writes has to wait. What a command prints is told from
+//! the agent's own words ([`own`]).
 //!
 //! The agent's own diagnostics are apart from it ([`crate::diagnostics`]). The worker of tracing-appender is theirs: it
 //! takes bytes, and here the thread needs to know whose a line is.

@@ -139,7 +139,8 @@ impl Scheduler {
     fn faulted(&mut self, number: usize) {
         log::line(number, own::fault());
         if let Some(entry) = self.databases.get(&number) {
-            error!(parent: &entry.span, db = ?entry.subject.database.dir, "a fault in beadlock-agent itself; please report it");
+            let db = &entry.subject.database.dir;
+            error!(parent: &entry.span, ?db, "a fault in beadlock-agent itself; please report it");
         }
         self.ended(number, Outcome::Failed);
     }
