@@ -14,6 +14,7 @@ use clap::builder::{BoolishValueParser, OsStringValueParser, Resettable, TypedVa
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
+use crate::diagnostics::LogLevel;
 use crate::layer::{AgentLayer, PolicyLayer};
 use crate::log::{self, complain};
 use crate::settings::{Action, Mode};
@@ -73,6 +74,10 @@ struct Cli {
     /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied [default: 3]
     #[arg(long, value_name = "N", value_parser = log::parse_keep, env = "BEADLOCK_AGENT_LOG_KEEP")]
     log_keep: Option<u32>,
+    /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the
+    /// databases stay as they are [default: warn]
+    #[arg(long, value_name = "LEVEL", value_enum, env = "BEADLOCK_AGENT_LOG_LEVEL")]
+    log_level: Option<LogLevel>,
     /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT")]
     audit: Option<PathBuf>,
@@ -177,6 +182,7 @@ fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {
             log_format: cli.log_format,
             log_size: cli.log_size,
             log_keep: cli.log_keep,
+            log_level: cli.log_level,
             audit: cli.audit,
             listen: cli.listen,
             listen_anywhere: flag("listen_anywhere", cli.listen_anywhere),

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::database::Told;
+use crate::diagnostics::events;
 use crate::git::{self, Word};
 use crate::log::{self, Line, own};
 use crate::outside::Metrics;
@@ -123,12 +124,18 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     {
         work.watch.ensure_seen(number, &database.dir, inode);
     }
+    let begun = Instant::now();
     let entered = work.metrics.check(|| Cycle::enter_opened(opened, &policy.check()));
+    let decision = match &entered {
+        Entered::Cycle(cycle) => cycle.decision(),
+        Entered::Skipped(decision) => decision,
+    };
+    events::decided(decision, begun.elapsed());
     let cycle = match entered {
         Entered::Cycle(cycle) => cycle,
         Entered::Skipped(decision) => {
             let now = Instant::now();
-            log::lines(number, &told.streak.skipped(&decision, now, policy.interval, Zombie::holder_of));
+            log::lines(number, told.streak.skipped(&decision, now, policy.interval, Zombie::holder_of));
             let patience = if work.audits_at_once { Duration::ZERO } else { policy.interval };
             if let Decision::Skip(skip) = &decision
                 && told.streak.is_news(&decision, now, patience)
@@ -162,7 +169,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
     }
     let mut lines = begin(told);
     lines.push((&End::Complete).into());
-    log::lines(number, &lines);
+    log::lines(number, lines);
     cycle.leave();
     Checked::Ended(Outcome::Complete)
 }
@@ -232,7 +239,8 @@ fn begin(told: &mut Told) -> Vec<Line> {
 /// The second half: the work, under the gate that the check has taken.
 pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
     let number = subject.number;
-    log::lines(number, &begin(told));
+    log::lines(number, begin(told));
+    let begun = Instant::now();
     let Worked { end, runner, is_whole } = match &subject.policy.action {
         Action::None => Worked::without_runner(End::Complete),
         Action::Exec(command) => {
@@ -244,6 +252,7 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cy
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(number, &end);
+    tracing::debug!(end = end.to_string(), took = ?begun.elapsed(), "work ended");
     cycle.leave();
     // Killed until now, this process leaves it to the runner to let the gate go.
     if let Some(runner) = runner {
@@ -279,11 +288,16 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
     let mut order = git::Order::new(dir, policy.allow_worktree, common.owners, network, timeout);
     order.own_files.clone_from(&common.own_files);
     order.looked = told.looked();
+    order.steps =
+        if tracing::enabled!(tracing::Level::DEBUG) { git::Steps::Told } else { git::Steps::Untold };
     let mut words = Vec::new();
     let on_line = |line: &str| match Word::parse(line) {
         Word::Output(text) => log::output(*number, &text),
         Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
             log::line(*number, own::of_sync(&text));
+        }
+        Word::Step { name, millis } => {
+            tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
         }
         word => words.push(word),
     };

@@ -37,6 +37,17 @@ impl Due {
         [self.change, self.retry].into_iter().flatten().fold(self.tick, Instant::min)
     }
 
+    /// The reason that has made it due.
+    pub(crate) fn why(&self, now: Instant) -> &'static str {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        match self {
+            _ if is_due(self.retry) && self.retries > 0 => "retry",
+            _ if is_due(self.retry) => "lock went away",
+            _ if is_due(self.change) => "change",
+            _ => "interval",
+        }
+    }
+
     /// Something happened while it was waiting. A lock that went away is due at once, and so is the next look
     /// when its releaser still has the gate; a change when nothing more has changed for `debounce`.
     pub(crate) fn marked(&mut self, marks: Marks, now: Instant, debounce: Duration) {

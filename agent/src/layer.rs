@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 
+use crate::diagnostics::LogLevel;
 use crate::log;
 use crate::settings::{Action, Policy};
 
@@ -64,6 +65,7 @@ pub(crate) struct AgentLayer {
     pub(crate) log_format: Option<log::Format>,
     pub(crate) log_size: Option<u64>,
     pub(crate) log_keep: Option<u32>,
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) audit: Option<PathBuf>,
     /// A relative path in it begins in the directory of the file, or in the one that the agent is started in.
     pub(crate) listen: Option<Address>,
@@ -81,6 +83,7 @@ impl AgentLayer {
             log_format: self.log_format.or(below.log_format),
             log_size: self.log_size.or(below.log_size),
             log_keep: self.log_keep.or(below.log_keep),
+            log_level: self.log_level.or(below.log_level),
             audit: self.audit.or(below.audit),
             listen: self.listen.or(below.listen),
             listen_anywhere: self.listen_anywhere.or(below.listen_anywhere),

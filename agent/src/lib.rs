@@ -5,9 +5,9 @@
 //! what is claimed is left alone, and the log says so.
 //!
 //! One task owns all state ([`scheduler`]). Checks are made beside it, by as many threads as there are processors, and
-//! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch, no
-//! thread and no open file. With those of the scheduler, the log and the watcher an idle agent has at most four
-//! threads more than there are processors; with `--listen` five.
+//! never wait for anybody's work; of that there is `--jobs` at once. A database that waits costs a timer and a watch,
+//! no thread and no open file. With those of the scheduler, the log, the diagnostics and the watcher an idle agent has
+//! at most five threads more than there are processors; with `--listen` six.
 //!
 //! # Limits
 //! - What changes below a database while its own cycle is at work is taken for the cycle's: the tick is the net.
@@ -29,6 +29,7 @@ mod command;
 mod config;
 mod cycle;
 mod database;
+mod diagnostics;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod git;
@@ -53,6 +54,7 @@ use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
 use crate::cli::Typed;
+use crate::diagnostics::Diagnostics;
 use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
 use crate::settings::{Failure, Mode, Settings};
@@ -117,7 +119,26 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
     }
 }
 
+/// The agent's own diagnostics are on their way until the end, also of a start that fails.
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
+    let _diagnostics = Diagnostics::open(settings.log_level)?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        databases = settings.named.len(),
+        roots = settings.roots.len(),
+        jobs = settings.jobs,
+        "agent starts"
+    );
+    let ended = serve(typed, settings);
+    match &ended {
+        Ok(code) => tracing::info!(code, "agent stops"),
+        Err(error) => tracing::info!(%error, "agent cannot start"),
+    }
+    ended
+}
+
+fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::beside;
 use crate::cli::Typed;
 use crate::config::File;
+use crate::diagnostics::LogLevel;
 use crate::log::{self, shown};
 use crate::named::{Arrived, Awaited, Databases, Named};
 use crate::owner::Owners;
@@ -95,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) spreads: bool,
     pub(crate) jobs: NonZeroUsize,
     pub(crate) log: log::Settings,
+    /// Which of the agent's own diagnostics are written.
+    pub(crate) log_level: LogLevel,
     pub(crate) audit: Option<PathBuf>,
     /// Where it answers who asks how it fares; a path in it is absolute.
     pub(crate) listen: Option<Address>,
@@ -166,6 +169,7 @@ impl Settings {
             spreads: typed.spreads,
             jobs: agent.jobs.unwrap_or_else(processors),
             log: log::Settings { may_become_several, ..agent.log() },
+            log_level: agent.log_level.unwrap_or_default(),
             audit,
             listen,
             listen_anywhere,

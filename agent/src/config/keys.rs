@@ -30,12 +30,13 @@ pub(super) const OF_DATABASE: [&str; 8] = [
 ];
 
 /// The keys of the agent: at the top alone.
-pub(super) const OF_AGENT: [&str; 11] = [
+pub(super) const OF_AGENT: [&str; 12] = [
     "jobs",
     "log-file",
     "log-format",
     "log-size",
     "log-keep",
+    "log-level",
     "audit",
     "listen",
     "listen-anywhere",

@@ -109,6 +109,7 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
         log_format: keys.take("log-format", keys::named)?,
         log_size: keys.take("log-size", |value| keys::typed(value, log::parse_size))?,
         log_keep: keys.take("log-keep", |value| keys::typed(value, log::parse_keep))?,
+        log_level: keys.take("log-level", keys::named)?,
         audit: keys.take("audit", |value| keys::path(value, base))?,
         listen: keys.take("listen", |value| keys::address(value, base))?,
         listen_anywhere: keys.take("listen-anywhere", keys::boolean)?,

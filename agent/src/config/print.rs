@@ -28,6 +28,7 @@ struct Printed<'a> {
     log_format: String,
     log_size: String,
     log_keep: u32,
+    log_level: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,6 +82,7 @@ pub(crate) fn print(settings: &Settings, cwd: &Path, below: &Look) -> Result<Str
         log_format: name(&settings.log.format),
         log_size: size(settings.log.size),
         log_keep: settings.log.keep,
+        log_level: name(&settings.log_level),
         audit: settings.audit.as_ref().map(absolute).transpose()?,
         listen: settings.listen.as_ref().map(listen).transpose()?,
         listen_anywhere: settings.listen_anywhere,

@@ -80,6 +80,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
         log-format = "json"
         log-size = "1MiB"
         log-keep = 7
+        log-level = "debug"
         audit = "/var/audit"
         listen = "unix:../agent.sock"
         listen-anywhere = true
@@ -93,6 +94,7 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     "#;
     let file = parse_text(text).unwrap();
     let agent = "--jobs 16 --log-file /etc/beadlock/logs/all.log --log-format json --log-size 1048576 --log-keep 7 \
+                 --log-level debug \
                  --audit /var/audit --listen /etc/beadlock/../agent.sock --listen-anywhere --allow-foreign-owner \
                  --any-directory";
     let policy = "--interval 3 --debounce 1.5 --cycle-timeout 1h30m --skip-warn 2h --reap-proven-dead --allow-worktree";
@@ -149,6 +151,8 @@ fn a_mistake_is_said_with_its_place_and_what_to_write() {
         ("log-format = 'xml'", "1:14: log-format: must be \"text\" or \"json\""),
         ("log-size = 1", "1:12: log-size: must be at least 4KiB"),
         ("log-keep = 1001", "1:12: log-keep: 1001 is not in 0..=1000"),
+        ("log-level = 'loud'", "1:13: log-level: must be \"off\" or \"error\" or \"warn\" or \"info\" or "),
+        ("log-level = 3", "1:13: log-level: must be \"off\""),
         ("exec = ''", "1:8: exec: has no command; write exec = './sync.sh'"),
         ("exec = ['a']", "1:8: exec: must be a command, in quotes"),
         ("exec = \"a\\u0000\"", "1:8: exec: no command has a NUL in it"),
@@ -310,7 +314,7 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
     scene.database(&format!("{odd}/.beads"));
     let quoted = toml::Value::String(format!("{odd}/.beads")).to_string();
     let top = "interval = 0.0000015\ndebounce = 0\nexec = '''\nfirst \"x\"\n\\second\n'''\njobs = 3\n\
-               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\naudit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
+               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\nlog-level = 'trace'\naudit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
     let text = format!(
         "{top}[[database]]\ndir = {quoted}\naction = 'none'\ndebounce = '2h 3m 4s 5ms 6us'\n\
          [[database]]\ndir = 'b/.beads'\nreap-proven-dead = true\nallow-worktree = true\ncycle-timeout = 1\n"

@@ -68,6 +68,9 @@ pub const ARGUMENT: &str = "__sync-git";
 /// On a sync's command line: repositories of others are synced, too.
 const ANY_OWNER: &str = "any-owner";
 
+/// On a sync's command line: it says how long each call of git has taken.
+const STEPS: &str = "steps";
+
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
 
@@ -79,6 +82,13 @@ pub(crate) enum Network {
     UseQuietly,
     /// It is not its turn yet.
     Leave,
+}
+
+/// Whether a sync says how long each call of git has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steps {
+    Told,
+    Untold,
 }
 
 /// One sync.
@@ -96,6 +106,7 @@ pub(crate) struct Order {
     pub(crate) own_files: Vec<PathBuf>,
     /// The index in which every tracked file was looked at.
     pub(crate) looked: Option<String>,
+    pub(crate) steps: Steps,
     begun: Option<Instant>,
 }
 
@@ -107,8 +118,8 @@ impl Order {
         network: Network,
         timeout: Duration,
     ) -> Self {
-        let own_files = Vec::new();
-        Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, begun: None }
+        let (own_files, steps) = (Vec::new(), Steps::Untold);
+        Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, steps, begun: None }
     }
 
     /// The command of a cycle that does it.
@@ -124,7 +135,8 @@ impl Order {
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).to_string();
         let mut command =
             vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), owners.into()];
-        command.extend([looked.into(), millis.into()]);
+        let steps = if self.steps == Steps::Told { STEPS } else { "quiet" };
+        command.extend([looked.into(), millis.into(), steps.into()]);
         command.push(self.dir.clone().into());
         command.extend(self.own_files.iter().map(OsString::from));
         command
@@ -142,10 +154,11 @@ impl Order {
         let owners = Owners::of_this_user(args.next()? == ANY_OWNER);
         let looked = args.next()?.into_string().ok().filter(|looked| !looked.is_empty());
         let timeout = Duration::from_millis(args.next()?.to_str()?.parse().ok()?);
+        let steps = if args.next()? == STEPS { Steps::Told } else { Steps::Untold };
         let dir = args.next()?.into();
         let own_files = args.map(PathBuf::from).collect();
         let begun = Some(Instant::now());
-        Some(Self { dir, allow_worktree, owners, network, timeout, own_files, looked, begun })
+        Some(Self { dir, allow_worktree, owners, network, timeout, own_files, looked, steps, begun })
     }
 
     /// How long one talk with the remote may take: the rest is for what comes after it.
@@ -192,6 +205,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     program::end_in_order();
+    program::tell_steps(order.steps);
     let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&order) } else { Err(stop) };
     match sync(&order).or_else(once_more) {
         Ok(()) => {}
@@ -311,6 +325,7 @@ mod tests {
             let (dir, timeout) = ("/x y/.beads".into(), Duration::from_secs(7));
             let mut order = Order::new(dir, network == Network::Use, owners, network, timeout);
             order.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
+            order.steps = if network == Network::Use { Steps::Told } else { Steps::Untold };
             order.own_files = vec!["/x y/.beads/sync.log".into()];
             let command = order.command();
             assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::escape::escaped;
 use beadlock_checker::git::MISLEADING;
@@ -18,8 +18,9 @@ use beadlock_checker::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
-use super::Stop;
 use super::conversation::{Answer, Kept, converse};
+use super::word::{Word, say};
+use super::{Steps, Stop};
 
 /// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -29,6 +30,14 @@ pub(super) fn end_in_order() {
     let ending = ENDING.get_or_init(Arc::default);
     // Without it SIGTERM ends the sync as it stands, and the next one clears up.
     let _ = signal_hook::flag::register(Signal::SIGTERM as i32, Arc::clone(ending));
+}
+
+/// Each call of git is told with its duration.
+static STEPS: OnceLock<Steps> = OnceLock::new();
+
+/// Says before the first call whether calls are told.
+pub(super) fn tell_steps(steps: Steps) {
+    let _ = STEPS.set(steps);
 }
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
@@ -63,6 +72,8 @@ pub(super) struct Git {
 pub(super) struct Call {
     command: Command,
     name: String,
+    /// What it does: the first of its words that is not an option.
+    step: Option<String>,
     stdin: Vec<u8>,
     bound: Option<Duration>,
     kept: Kept,
@@ -132,13 +143,18 @@ impl Git {
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }
-        let mut name = String::from("git");
+        let (mut name, mut step) = (String::from("git"), None);
         for arg in args {
             let arg = arg.as_ref();
+            let text = arg.to_string_lossy();
+            // A setting (`-c name=value`) is not a command.
+            if step.is_none() && !text.starts_with('-') && !text.contains('=') {
+                step = Some(escaped(&text).to_string());
+            }
             command.arg(arg);
-            name = format!("{name} {}", escaped(&arg.to_string_lossy()));
+            name = format!("{name} {}", escaped(&text));
         }
-        Call { command, name, stdin: Vec::new(), bound: None, kept: Kept::All }
+        Call { command, name, step, stdin: Vec::new(), bound: None, kept: Kept::All }
     }
 
     /// What a call prints that must succeed, without its last newline.
@@ -188,6 +204,7 @@ impl Call {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A git that worked on without its sync would do so without the gate.
         sys::end_with_this_thread(&mut self.command);
+        let begun = Instant::now();
         let failed = |error: io::Error| Stop::Refused(format!("{}: {}", self.name, system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
@@ -200,6 +217,10 @@ impl Call {
         if answer.is_err() {
             let _ = child.kill();
             let _ = child.wait();
+        }
+        if STEPS.get() == Some(&Steps::Told) {
+            let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            say(&Word::Step { name: self.step.take().unwrap_or_default(), millis });
         }
         answer
     }
@@ -239,8 +260,6 @@ pub(super) fn nul_separated(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use nix::sys::signal::kill;
     use nix::unistd::Pid;
 

@@ -28,6 +28,8 @@ pub(crate) enum Word {
     Reached,
     /// It does not, or refuses what it is given: to be tried again later.
     Unreachable(String),
+    /// A call of git has ended. It is for the diagnostics alone.
+    Step { name: String, millis: u64 },
     /// The sync ended early: it must not, or could not.
     Refused(String),
     /// The last word. Without it the sync was killed, or has a fault.
@@ -76,7 +78,7 @@ pub(super) fn say(word: &Word) {
         Word::Notice(text) => put(&Word::Notice(cut(text))),
         Word::Unreachable(text) => put(&Word::Unreachable(cut(text))),
         Word::Refused(text) => put(&Word::Refused(cut(text))),
-        Word::Looked(_) | Word::Reached | Word::Done => put(word),
+        Word::Looked(_) | Word::Reached | Word::Step { .. } | Word::Done => put(word),
     }
 }
 

@@ -6,10 +6,10 @@ use beadlock_checker::Reason;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::escape::is_harmless;
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What a line is about: a closed list, its words those of `event` in a JSON line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Event {
     /// The first line of each file.
@@ -59,7 +59,7 @@ pub(crate) enum Event {
 }
 
 /// How much it matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     Info,
@@ -80,23 +80,18 @@ pub(crate) enum Format {
 }
 
 /// What one line says. Its time and its database come to it when it is logged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) event: Event,
     pub(crate) level: Level,
     pub(crate) message: String,
     /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<String>,
     /// When the lock was acquired, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
     /// A word of the closed list.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
 

@@ -1,18 +1,16 @@
-//! What the worker is told: lines, when they were said and whose they are, and what has changed about the databases.
-
-use serde::{Deserialize, Serialize};
+//! What the thread of the log is told: lines, when they were said and whose they are, and what has changed about the databases.
 
 use super::line::Line;
 
-/// What the worker is told, in the order in which it happened. It takes bytes only: a message is JSON on its way.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Message<L = Vec<Line>> {
+/// What the thread of the log is told, in the order in which it happened.
+#[derive(Debug)]
+pub(super) enum Message {
     /// What was said together is written together.
     Lines {
         to: To,
         /// Unix time.
         seconds: i64,
-        lines: L,
+        lines: Vec<Line>,
     },
     /// The database with this number has come or gone.
     Turned(u32),
@@ -23,7 +21,7 @@ pub(super) enum Message<L = Vec<Line>> {
 }
 
 /// Whose a line is.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq)]
 pub(super) enum To {
     One(u32),
     /// Everyone's: of those that were served when it was said.

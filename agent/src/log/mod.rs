@@ -1,8 +1,12 @@
 //! The log (docs/design.md#the-log): what goes to `DIR/daemon.log`, and how.
 //!
-//! What is to be said is a [`Line`], pure data, made in [`own`]. It goes with its time, and whose it is ([`message`]), to
-//! the one non-blocking worker of the process, and there to the files it belongs to ([`router`], [`file`], [`rotate`]). Nothing is dropped: who logs faster than the disk writes, waits. What a
-//! command prints is told from the agent's own words ([`own`]).
+//! What is to be said is a [`Line`], pure data, made in [`own`]. It goes with its time, and whose it is ([`message`]),
+//! through a bounded queue to one thread, and there to the files it belongs to ([`router`], [`file`], [`rotate`]).
+//! Nothing is dropped: a caller that logs faster than the disk writes has to wait. What a command prints is told from
+//! the agent's own words ([`own`]).
+//!
+//! The agent's own diagnostics are apart from it ([`crate::diagnostics`]). The worker of tracing-appender is theirs: it
+//! takes bytes, and here the thread needs to know whose a line is.
 //!
 //! Databases come and go ([`serve`], [`unserve`]), and so do settings ([`configure`]); the worker is told of both in
 //! the same order as of the lines, so that a line goes where it belonged when it was said.
@@ -21,14 +25,13 @@ mod terminal;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::facts;
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 
 use message::{Message, To};
 use served::Served;
@@ -48,7 +51,7 @@ static LOG: OnceLock<Desk> = OnceLock::new();
 /// What whoever logs needs of it.
 #[derive(Clone)]
 struct Desk {
-    out: NonBlocking,
+    out: SyncSender<Message>,
     served: Arc<Served>,
 }
 
@@ -56,15 +59,14 @@ struct Desk {
 #[must_use = "dropped, it is closed"]
 pub(crate) struct Log {
     desk: Desk,
-    worker: WorkerGuard,
     ended: Receiver<()>,
 }
 
 impl Log {
-    /// Starts the worker. Files are opened when there is a first line for them; so far no database is served.
+    /// Starts the thread. Files are opened when there is a first line for them; so far no database is served.
     ///
     /// # Errors
-    /// When the shared log cannot be written; when this process has a log already.
+    /// When the shared log cannot be written; when there is no thread to be had; when this process has a log already.
     pub(crate) fn open(settings: Settings) -> io::Result<Self> {
         let log = Self::start(settings)?;
         let is_first = LOG.set(log.desk.clone()).is_ok();
@@ -76,38 +78,38 @@ impl Log {
         let (ending, ended) = mpsc::channel();
         let served = Arc::new(Served::new(settings));
         let router = router::Router::new(Arc::clone(&served), ending);
-        let builder = NonBlockingBuilder::default().lossy(false).buffered_lines_limit(IN_FLIGHT);
-        let (out, worker) = builder.thread_name("log").finish(router);
-        Ok(Self { desk: Desk { out, served }, worker, ended })
+        let (out, messages) = sync_channel(IN_FLIGHT);
+        let thread = thread::Builder::new().name("log".to_owned());
+        thread.spawn(move || router.run(&messages)).map_err(crate::no_events)?;
+        Ok(Self { desk: Desk { out, served }, ended })
     }
 
     /// Writes what is still in flight.
     pub(crate) fn close(self) {
         let desk = self.desk;
-        // Beside, for it waits for its place; and the worker itself would be waited for a second only.
-        let ending = thread::Builder::new().spawn(move || desk.send(&Message::End));
+        // Beside, for it waits for its place.
+        let ending = thread::Builder::new().spawn(move || desk.send(Message::End));
         if ending.is_ok() && self.ended.recv_timeout(LAST_LINES).is_err() {
             complain("the end of the log is not written: the disk is too slow");
         }
-        drop(self.worker);
     }
 }
 
 impl Desk {
     fn serve(&self, number: u32, dir: &Path) {
         self.served.serve(number, dir);
-        self.send(&Message::Turned(number));
+        self.send(Message::Turned(number));
     }
 
     fn unserve(&self, number: u32) {
         self.served.unserve(number);
-        self.send(&Message::Turned(number));
+        self.send(Message::Turned(number));
     }
 
     fn configure(&self, settings: Settings) -> io::Result<()> {
         settings.check()?;
         self.served.configure(settings);
-        self.send(&Message::Configured);
+        self.send(Message::Configured);
         Ok(())
     }
 
@@ -117,20 +119,18 @@ impl Desk {
     }
 
     /// Lines of the database with this number, or everyone's, on their way.
-    fn put(&self, database: Option<usize>, lines: &[Line]) {
+    fn put(&self, database: Option<usize>, lines: Vec<Line>) {
         let to = match database.map(u32::try_from) {
             Some(Ok(number)) => To::One(number),
             Some(Err(_)) => return,
             None => To::All(self.served.now()),
         };
-        self.send(&Message::Lines { to, seconds: facts::now().0.as_secs(), lines });
+        self.send(Message::Lines { to, seconds: facts::now().0.as_secs(), lines });
     }
 
-    fn send(&self, message: &Message<&[Line]>) {
-        use io::Write;
-        let bytes = serde_json::to_vec(message).unwrap_or_default();
-        // It fails when the worker is gone, and with it the log.
-        let _ = self.out.clone().write_all(&bytes);
+    fn send(&self, message: Message) {
+        // It fails when the thread is gone, and with it the log.
+        let _ = self.out.send(message);
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn configure(settings: Settings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
 }
 
-fn put(database: Option<usize>, lines: &[Line]) {
+fn put(database: Option<usize>, lines: Vec<Line>) {
     if let Some(desk) = LOG.get() {
         desk.put(database, lines);
     }
@@ -166,11 +166,11 @@ fn put(database: Option<usize>, lines: &[Line]) {
 
 /// One line of the agent's own in the log of a database, by its number.
 pub(crate) fn line(database: usize, line: impl Into<Line>) {
-    put(Some(database), &[line.into()]);
+    put(Some(database), vec![line.into()]);
 }
 
 /// Lines of the agent's own in the log of a database, of one moment and in this order: written at once.
-pub(crate) fn lines(database: usize, lines: &[Line]) {
+pub(crate) fn lines(database: usize, lines: Vec<Line>) {
     if !lines.is_empty() {
         put(Some(database), lines);
     }
@@ -178,7 +178,7 @@ pub(crate) fn lines(database: usize, lines: &[Line]) {
 
 /// One line of the agent's own in the log of every database that is served.
 pub(crate) fn line_to_all(line: impl Into<Line>) {
-    put(None, &[line.into()]);
+    put(None, vec![line.into()]);
 }
 
 /// One line of the agent's own for whoever is there to read it: in every log, and on stderr, where a terminal sees the
@@ -195,7 +195,7 @@ pub(crate) fn announce(line: Line) {
 
 /// One line of what a cycle's command prints, in the log of a database; never to be taken for the agent's.
 pub(crate) fn output(database: usize, text: &str) {
-    put(Some(database), &[own::output(text)]);
+    put(Some(database), vec![own::output(text)]);
 }
 
 /// Version, PID and host.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use super::{complain, named, own};
 /// Files kept open at once: a database that has nothing to say has no open file.
 const OPEN: usize = 32;
 
-/// What is said within this time after the last line is written together: to wake the worker for each costs more than
+/// What is said within this time after the last line is written together: to wake the thread for each costs more than
 /// to write it.
 const REST: Duration = Duration::from_millis(1);
 
 /// A file by the number of its database; `None`: the one that all share.
 type Key = Option<u32>;
 
-/// The writer behind the worker. It never fails: what cannot be written is complained of once, on stderr.
+/// The thread of the log. It never fails: what cannot be written is complained of once, on stderr.
 pub(super) struct Router {
     served: Arc<Served>,
     settings: Settings,
@@ -52,6 +52,22 @@ impl Router {
             open: VecDeque::new(),
             terminal,
             ended,
+        }
+    }
+
+    /// Takes messages until the last one, or until nobody can send any more.
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+        while let Ok(first) = messages.recv() {
+            let mut next = Some(first);
+            while let Some(message) = next {
+                let is_last = matches!(message, Message::End);
+                self.take(message);
+                if is_last {
+                    return;
+                }
+                next = messages.try_recv().ok();
+            }
+            sleep(REST);
         }
     }
 
@@ -152,22 +168,6 @@ impl Router {
     fn forget(&mut self, key: Key) {
         self.files.remove(&key);
         self.open.retain(|open| *open != key);
-    }
-}
-
-impl Write for Router {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Nothing else sends anything here.
-        if let Ok(message) = serde_json::from_slice(bytes) {
-            self.take(message);
-        }
-        Ok(bytes.len())
-    }
-
-    /// All that there was is written.
-    fn flush(&mut self) -> io::Result<()> {
-        sleep(REST);
-        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
+use tracing::debug;
 
 /// How long a check may wait before another thread helps, and in its turn keep a job from others.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -120,6 +121,7 @@ impl<T: Send + 'static> Checks<T> {
                     let mut queue = self.shared.lock();
                     if queue.helping < HELP || self.ended.elapsed() >= PATIENCE {
                         queue.helping += 1;
+                        debug!(helping = queue.helping, "a check has waited for 500 ms: one more thread helps");
                         self.shared.start(&mut queue);
                     }
                 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use beadlock_checker::{Reason, Verdict, facts};
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
+use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
 use super::{Scheduler, State};
-use crate::cycle::{self, Checked, Outcome};
+use crate::cycle::{self, Checked, Outcome, Subject};
 use crate::database::Told;
+use crate::diagnostics::events;
 use crate::log::{self, own};
 use crate::outside::Last;
 use crate::settings::Mode;
@@ -52,13 +54,20 @@ impl Scheduler {
         // What happened while it was in the queue, this cycle serves.
         entry.take_marks(&self.work);
         entry.begun = Instant::now();
+        entry.cycles += 1;
+        let Subject { database, policy, .. } = &entry.subject;
+        entry.span = events::cycle(&database.dir, &policy.action, entry.cycles);
+        let is_its_turn = self.turns.contains_key(&number);
+        let why = || if is_its_turn { "turn" } else { entry.due.why(entry.begun) };
+        debug!(parent: &entry.span, why = why(), "begins");
         entry.due.begun(entry.begun, entry.subject.policy.interval);
         let now = Instant::now();
         entry.checked_since = Some(now);
         self.checking.push_back((now, number));
         let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
+        let span = entry.span.clone();
         let mut told = std::mem::take(&mut entry.told);
-        self.checks.put(number, move || (cycle::check(&work, &subject, &mut told), told));
+        self.checks.put(number, move || (span.in_scope(|| cycle::check(&work, &subject, &mut told)), told));
     }
 
     pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
@@ -67,8 +76,7 @@ impl Scheduler {
             entry.answered();
         }
         let Some((checked, told)) = answer else {
-            log::line(number, own::fault());
-            return self.ended(number, Outcome::Failed);
+            return self.faulted(number);
         };
         // One that had missed its turn may find the job taken.
         let is_a_job_free = self.working.len() < self.settings.jobs.get();
@@ -89,13 +97,15 @@ impl Scheduler {
             Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
-                let task = self.working.spawn(async move {
+                let work = async move {
                     let outcome = cycle::run(&work, &subject, &mut told, cycle).await;
                     (outcome, told)
-                });
+                };
+                let task = self.working.spawn(work.instrument(entry.span.clone()));
                 self.tasks.insert(task.id(), number);
             }
             Checked::Free(cycle) => {
+                debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
                 cycle.leave();
                 entry.told = told;
                 if self.is_ending {
@@ -121,11 +131,18 @@ impl Scheduler {
                 }
                 self.ended(number, outcome);
             }
-            None => {
-                log::line(number, own::fault());
-                self.ended(number, Outcome::Failed);
-            }
+            None => self.faulted(number),
         }
+    }
+
+    /// A cycle ended in a panic, which has spoken on standard error itself.
+    fn faulted(&mut self, number: usize) {
+        log::line(number, own::fault());
+        if let Some(entry) = self.databases.get(&number) {
+            let db = &entry.subject.database.dir;
+            error!(parent: &entry.span, ?db, "a fault in beadlock-agent itself; please report it");
+        }
+        self.ended(number, Outcome::Failed);
     }
 
     pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
@@ -134,7 +151,14 @@ impl Scheduler {
         }
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
         if let Some(entry) = self.databases.get_mut(&number) {
-            self.work.metrics.ended(&outcome, entry.begun.elapsed());
+            let took = entry.begun.elapsed();
+            self.work.metrics.ended(&outcome, took);
+            let span = std::mem::replace(&mut entry.span, Span::none());
+            debug!(parent: &span, outcome = outcome.as_str(), ?took, "ended");
+            let interval = entry.subject.policy.interval;
+            if took > interval {
+                info!(parent: &span, ?took, ?interval, "slow: it took longer than its interval");
+            }
             // A streak goes on in the log when a check failed in between; but nobody is being skipped then.
             let is_skipped = matches!(outcome, Outcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);

@@ -29,6 +29,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
+use tracing::{Span, debug, info, trace};
 
 use self::checks::Checks;
 use self::reload::Reload;
@@ -100,6 +101,9 @@ struct Entry {
     silent: Option<String>,
     /// It has gone, and its last cycle has not ended yet.
     is_leaving: bool,
+    /// How many cycles it had, and the span of the last one.
+    cycles: u64,
+    span: Span,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -204,6 +208,9 @@ impl Scheduler {
 
     fn heard(&mut self, news: News) {
         self.work.metrics.resynced(news.resyncs);
+        if news.resyncs > 0 {
+            debug!(times = news.resyncs, "the watcher lost events: every database counts as changed");
+        }
         for wrong in news.wrong {
             say(&mut self.said, wrong);
         }
@@ -215,6 +222,8 @@ impl Scheduler {
             let Some(entry) = self.databases.get_mut(&number) else { continue };
             if matches!(entry.state, State::Waiting(_)) {
                 let marks = entry.take_marks(&self.work);
+                let db = &entry.subject.database.dir;
+                trace!(?db, changed = marks.changed, lock_gone = marks.lock_gone, "the watcher has seen");
                 entry.due.marked(marks, now, entry.subject.policy.debounce);
                 self.wait(number);
             }
@@ -253,6 +262,7 @@ impl Scheduler {
         self.turns.clear();
         self.timers.clear();
         log::line_to_all(own::ending(signal, self.working.len()));
+        info!(signal, running = self.working.len(), "told to end");
         if self.settings.mode != Mode::Once {
             notify::stopping(self.working.len());
         }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use beadlock_checker::address::Address;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tracing::info;
 
 use super::Scheduler;
 use super::serving::Changes;
 use crate::cli::Typed;
 use crate::cycle::Common;
+use crate::diagnostics;
 use crate::log::{self, own};
 use crate::notify;
 use crate::settings::{Failure, Settings};
@@ -86,6 +88,13 @@ impl Scheduler {
         match read {
             Err(failure) => log::announce(own::not_reloaded(&failure.message)),
             Ok(Read { settings, common, kept }) => {
+                diagnostics::set_level(settings.log_level);
+                info!(
+                    databases = settings.named.len(),
+                    roots = settings.roots.len(),
+                    jobs = settings.jobs,
+                    "reloaded"
+                );
                 self.work.watch.mind(&common.own_files);
                 self.common = Arc::new(common);
                 self.settings = settings;

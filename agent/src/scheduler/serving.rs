@@ -9,6 +9,7 @@ use std::time::Duration;
 use beadlock_checker::database::Database;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tracing::{Span, debug, info};
 
 use super::{Entry, Scheduler, State};
 use crate::cycle::{self, Outcome, Subject};
@@ -118,6 +119,10 @@ impl Scheduler {
         self.spread(&added);
         changes.new.extend(added);
         changes.gone.sort_unstable();
+        let [new, gone, changed] = [changes.new.len(), changes.gone.len(), changes.changed];
+        if new + gone + changed > 0 {
+            info!(new, gone, changed, served = self.served(), "databases");
+        }
         self.unwatch_forgotten();
         changes
     }
@@ -206,6 +211,7 @@ impl Scheduler {
         let number = self.next_number;
         self.next_number += 1;
         log::serve(number, &database.dir);
+        debug!(db = ?database.dir, "database comes");
         let subject =
             Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
         let entry = Entry {
@@ -219,6 +225,8 @@ impl Scheduler {
             checked_since: None,
             silent: None,
             is_leaving: false,
+            cycles: 0,
+            span: Span::none(),
         };
         self.databases.insert(number, entry);
         number
@@ -266,6 +274,9 @@ impl Scheduler {
     fn leave(&mut self, number: usize) -> bool {
         let Some(entry) = self.databases.get_mut(&number) else { return false };
         let is_news = !std::mem::replace(&mut entry.is_leaving, true);
+        if is_news {
+            debug!(db = ?entry.subject.database.dir, "database goes");
+        }
         if entry.state != State::Running {
             self.forget(number);
         }

@@ -7,6 +7,8 @@ mod config;
 #[cfg(test)]
 mod daemon;
 #[cfg(test)]
+mod diagnostics;
+#[cfg(test)]
 mod directory;
 #[cfg(test)]
 #[path = "../../../tests/src/executable.rs"]

@@ -173,10 +173,14 @@ fn the_end_comes_after_everything() {
     router.ended = ended;
     router.say(0, "last");
     assert!(has_ended.try_recv().is_err());
-    let end = serde_json::to_vec(&Message::<Vec<Line>>::End).unwrap();
-    assert_eq!(Write::write(&mut router, &end).unwrap(), end.len());
+    let (out, messages) = mpsc::sync_channel(4);
+    let lines = |text| Message::Lines { to: To::One(0), seconds: 0, lines: vec![own::output(text)] };
+    for message in [lines("in the queue"), Message::End, lines("after the end")] {
+        out.send(message).unwrap();
+    }
+    router.run(&messages);
     has_ended.try_recv().unwrap();
-    assert_eq!(log(&dirs[0]), ["last"]);
+    assert_eq!(log(&dirs[0]), ["last", "in the queue"]);
 }
 
 #[test]

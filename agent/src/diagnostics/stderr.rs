@@ -1,0 +1,198 @@
+//! Standard error behind the worker. It may be a pipe that nobody reads: the worker then waits for room, and the lines
+//! that do not fit into its queue meanwhile are counted. At the end it waits for a second at most.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::escape::is_harmless;
+use beadlock_checker::facts;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tracing_appender::non_blocking::ErrorCounter;
+
+/// A pipe with room takes so much at once, and whole.
+const PIECE: usize = 4096;
+
+/// How long the last lines may wait for room.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How often a writer that waits for room looks whether the agent ends, in milliseconds.
+const SLICE: u16 = 20;
+
+/// The writer behind the worker. It never fails: a line that cannot be written is counted.
+pub(super) struct Stderr {
+    file: File,
+    ending: Arc<Ending>,
+    /// Lines that were taken from the queue and could not be written.
+    discarded: usize,
+    /// As many lost lines were named so far.
+    named: usize,
+}
+
+/// What the writer and the end of the agent know of each other.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Until when the writer waits for room.
+    deadline: OnceLock<Instant>,
+    is_waiting: AtomicBool,
+    /// Lines that found no place in the queue.
+    lost: OnceLock<ErrorCounter>,
+}
+
+impl Ending {
+    /// Names the counter of the worker, which is there after the writer.
+    pub(super) fn count(&self, lost: ErrorCounter) {
+        let _ = self.lost.set(lost);
+    }
+
+    /// The agent ends. Returns when the writer has room or has given up.
+    pub(super) fn begin(&self) {
+        let deadline = *self.deadline.get_or_init(|| Instant::now() + LAST_LINES);
+        let given_up = deadline + Duration::from_millis(u64::from(SLICE));
+        while self.is_waiting.load(Ordering::Acquire) && Instant::now() < given_up {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.get().is_some_and(|deadline| *deadline <= Instant::now())
+    }
+}
+
+impl Stderr {
+    /// The standard error of this process.
+    ///
+    /// # Errors
+    /// When there is no descriptor for it.
+    pub(super) fn open() -> io::Result<Self> {
+        let stderr = io::stderr();
+        let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::no_events)?);
+        let is_pipe = shared.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+        if !(is_pipe || stderr.is_terminal()) {
+            // A file has room. A socket is not to be opened anew; it says when it has room for a piece.
+            return Ok(Self::new(shared));
+        }
+        // Opened anew it can be told not to block. The others who share stderr would not expect that of it.
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let anew = OpenOptions::new().write(true).custom_flags(flags.bits()).open("/proc/self/fd/2");
+        Ok(Self::new(anew.unwrap_or(shared)))
+    }
+
+    pub(super) fn new(file: File) -> Self {
+        Self { file, ending: Arc::default(), discarded: 0, named: 0 }
+    }
+
+    pub(super) fn ending(&self) -> Arc<Ending> {
+        Arc::clone(&self.ending)
+    }
+
+    /// Writes a whole line. False: there was no room until the end.
+    fn put(&mut self, line: &str) -> bool {
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            if !self.has_room() {
+                return false;
+            }
+            match self.file.write(&rest[..rest.len().min(PIECE)]) {
+                Ok(0) => return false,
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Another writer was faster.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    thread::sleep(Duration::from_millis(u64::from(SLICE)));
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Waits for room. False: the agent ends, and there is none.
+    fn has_room(&self) -> bool {
+        let has_room = |wait: PollTimeout| {
+            let mut streams = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut streams, wait).is_ok_and(|ready| ready > 0)
+        };
+        if has_room(PollTimeout::ZERO) {
+            return true;
+        }
+        self.ending.is_waiting.store(true, Ordering::Release);
+        let came = loop {
+            if self.ending.is_over() {
+                break false;
+            }
+            if has_room(PollTimeout::from(SLICE)) {
+                break true;
+            }
+        };
+        self.ending.is_waiting.store(false, Ordering::Release);
+        came
+    }
+
+    /// Says how many lines were lost, where that is news. It stands where they are missing: the queue is empty.
+    fn name_lost(&mut self) {
+        let dropped = || self.ending.lost.get().map_or(0, ErrorCounter::dropped_lines);
+        if dropped() + self.discarded == self.named || !self.has_room() {
+            return;
+        }
+        let lost = dropped() + self.discarded;
+        let time = jiff::Timestamp::from_duration(facts::now().0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let line = format!(
+            "{time:.6} {:>5} standard error was not read in time: {} lines of diagnostics are lost\n",
+            "WARN",
+            lost - self.named
+        );
+        if self.put(&line) {
+            self.named = lost;
+        }
+    }
+}
+
+impl Write for Stderr {
+    /// One event: one line, whatever is in its names.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        if !self.put(&one_line(&String::from_utf8_lossy(event))) {
+            self.discarded += 1;
+        }
+        Ok(event.len())
+    }
+
+    /// The queue is empty.
+    fn flush(&mut self) -> io::Result<()> {
+        self.name_lost();
+        Ok(())
+    }
+}
+
+/// The line of an event with its end. Control characters and the like in it are escaped.
+fn one_line(event: &str) -> String {
+    let event = event.strip_suffix('\n').unwrap_or(event);
+    let mut line = String::with_capacity(event.len() + 1);
+    for c in event.chars() {
+        if is_harmless(c) {
+            line.push(c);
+        } else {
+            let _ = write!(line, "{}", c.escape_default());
+        }
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_that_moves_no_cursor() {
+        let line = one_line("x\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{202e}\u{9b}\n");
+        assert_eq!(line, "x\\n2026-01-01T00:00:00Z ERROR forged\\r\\u{1b}[2J\\u{202e}\\u{9b}\n");
+    }
+}
