@@ -65,6 +65,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match recovered {
             Recovered::Released => return Ok(Some(Release::Released)),
             Recovered::Removed(..) | Recovered::Again | Recovered::Exchanged => return Ok(None),
+            // Somebody has it open for writing, so it could not be deleted just now.
+            Recovered::Left if self.lies_aside(held) => return Ok(None),
             Recovered::Clean | Recovered::Left => {}
         }
         self.at(Step::Recovered);
@@ -88,6 +90,14 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.at(Step::Judged);
         let removal = self.remove(&file, wanted)?;
         Ok(matches!(removal, Removal::Removed(..)).then_some(Release::Released))
+    }
+
+    /// The lock to release was exchanged with the claim that lay aside.
+    fn lies_aside(&self, held: &Held) -> bool {
+        match read::open(self.dir, self.names.aside()) {
+            Sight::File(side) => side.read().is_ok_and(|bytes| held.is(&side, &bytes)),
+            Sight::Absent | Sight::Unreadable(_) => false,
+        }
     }
 
     /// What is there cannot be read just now: ours still, or somebody else's, by its number.

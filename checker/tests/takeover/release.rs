@@ -82,6 +82,23 @@ fn a_release_brings_back_what_lies_aside() {
     assert!(locked_by("naive")(&database.next_check()));
 }
 
+/// The same while somebody has ours open for writing. A child that another thread starts has it open between its fork and its
+/// exec, and then no lease is granted on it.
+#[test]
+fn a_release_brings_back_what_lies_aside_also_while_ours_is_open_for_writing() {
+    let database = Database::new();
+    let gate = database.gate();
+    let held = claimed(&gate, Means::BEST, &Record::new("ours", "").unwrap());
+    fs::write(database.aside(), live("naive")).unwrap();
+    let writer = fs::OpenOptions::new().write(true).open(database.lock()).unwrap();
+    let released = site(&gate, Means::BEST).release(&held).unwrap();
+    assert_eq!((released, database.holder().as_str()), (Release::Released, "naive"));
+    assert_eq!(database.names(), [".exclusive-lock"], "ours is not left aside");
+    drop(writer);
+    drop(gate);
+    assert!(locked_by("naive")(&database.next_check()));
+}
+
 /// A reader never stands in the way, neither of a removal nor of a release.
 #[test]
 fn readers_are_not_noticed() {
