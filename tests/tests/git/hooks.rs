@@ -88,7 +88,8 @@ fn a_hook_that_hangs_is_ended() {
             bench.write(".beads/mine.jsonl", "{}\n");
             let before = bench.snapshot();
             let begun = Instant::now();
-            let agent = Running::start(bench.agent(&["--once", "--cycle-timeout", "1500ms"]));
+            // Time enough to reach the hook, also where the machine stands still for a moment.
+            let agent = Running::start(bench.agent(&["--once", "--cycle-timeout", "4s"]));
             let ended = agent.finish(PATIENCE);
             let left = bench.here().join(".git/index.lock");
             if *name == "reference-transaction" && left.exists() {
@@ -104,7 +105,7 @@ fn a_hook_that_hangs_is_ended() {
             if is_naive() {
                 return;
             }
-            assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+            assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
             if !pid.exists() {
                 // A hook that the daemon does not run cannot hang.
                 assert!(!name.starts_with("pre-"), "the hook was gone around\n{}", bench.log());

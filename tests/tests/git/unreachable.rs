@@ -95,12 +95,12 @@ fn remotes_that_never_answer() {
         bench.write(".beads/mine.jsonl", "{}\n");
         let before = bench.snapshot();
         let begun = Instant::now();
-        let mut agent = bench.agent(&["--once", "--cycle-timeout", "2s"]);
+        let mut agent = bench.agent(&["--once", "--cycle-timeout", "5s"]);
         agent.stdin(std::process::Stdio::null());
         let ended = Running::start(agent).finish(PATIENCE);
         let took = begun.elapsed();
         bench.untouched_since(&before, Allowed::Sync, name);
-        assert!(took < SHORT + Duration::from_secs(13), "{took:?}");
+        assert!(took < SHORT + Duration::from_secs(25), "{took:?}");
         assert!(!bench.here().join(".git/index.lock").exists(), "harm: index.lock left behind");
         let committed = bench.git(bench.here(), &["show", "--format=", "--name-only", "HEAD"]);
         assert!(is_naive() || committed == ".beads/mine.jsonl", "not committed\n{}", bench.log());
@@ -144,7 +144,7 @@ fn nobody_is_asked_for_a_password() {
     bench.environment.push(("DISPLAY".to_owned(), ":0".to_owned()));
     bench.environment.push(("SSH_ASKPASS_REQUIRE".to_owned(), "force".to_owned()));
     bench.write(".beads/mine.jsonl", "{}\n");
-    let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "3s"])).finish(PATIENCE);
+    let ended = Running::start(bench.agent(&["--once", "--cycle-timeout", "15s"])).finish(PATIENCE);
     assert_eq!(bench.called("ask"), 0, "harm: somebody was asked\n{}", bench.log());
     assert!(is_naive() || ended.status.code() == Some(1), "{}", bench.log());
     assert!(is_naive() || bench.log().contains("Cannot reach origin"), "{}", bench.log());
