@@ -215,7 +215,7 @@ fn links_and_headings_are_read_as_they_are_written() {
 fn the_page_of_the_model_names_only_files_and_tests_that_exist() {
     let page = crate::document("docs/model.md");
     let mut sources = String::new();
-    for folder in ["tests/tests/model", "checker/tests/takeover"] {
+    for folder in ["tests/model", "checker/tests/takeover"] {
         crate::read_all(&checkout().join(folder), &mut sources);
     }
     let (mut files, mut tests) = (0, 0);
