@@ -109,7 +109,10 @@ fn git_switch_away_and_back_is_a_loss() {
         "touch claimed; until test -e go; do sleep 0.01; done",
     ]));
     until("the claim has the new gate", || scene.file("claimed").exists());
-    running.finish().expect(9, &[" is another directory now; `git switch` "]);
+    let ended = running.finish().expect(9, &["; `git switch` "]);
+    let is_named =
+        [" is another directory now; ", " is gone; "].iter().any(|words| ended.err.contains(words));
+    assert!(is_named, "as it was at that moment: {ended:?}");
     assert!(!lives(command), "the cycle has ended, and the claim goes on alone");
     fs::write(scene.file("go"), "").unwrap();
     claim.finish().expect(0, &[]);
