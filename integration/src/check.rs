@@ -18,7 +18,7 @@ use crate::memory::options::Ages;
 use crate::next;
 use crate::settings::audit;
 use crate::talk::Talk;
-use crate::target::Found;
+use crate::target::{Found, unresolved};
 use crate::trail::Trail;
 use crate::witnesses::Witnesses;
 
@@ -61,7 +61,7 @@ fn failed(
     answers: &mut Answers,
 ) {
     let unresolved = match error.code() {
-        Code::LockUnreadable => environment.remote().unresolved(target.map(OsString::as_os_str), environment),
+        Code::LockUnreadable => unresolved(target.map(OsString::as_os_str), environment),
         _ => None,
     };
     let Some(unresolved) = unresolved else { return answers.failed(error) };

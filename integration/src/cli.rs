@@ -20,11 +20,14 @@ use crate::log;
 use crate::memory;
 use crate::release;
 use crate::talk::Color;
+use crate::target::NAMED_IS_NOT_REAPED;
 use crate::tower;
 use crate::waiting;
 use beadlock_checker::address::Address;
 use beadlock_checker::database::Directories;
 use beadlock_checker::duration;
+
+pub mod patience;
 
 /// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
 ///
@@ -170,7 +173,7 @@ pub fn not_for_named(holder: Option<&String>, claim: &Claim) -> Option<(&'static
     if holder.is_some() {
         return Some(("--holder", "it has an actor: --actor NAME"));
     }
-    claim.reap_proven_dead.then_some(("--reap-proven-dead", tower::options::NOTHING_TO_REAP))
+    claim.reap_proven_dead.then_some(("--reap-proven-dead", NAMED_IS_NOT_REAPED))
 }
 
 /// `beadlock hold [TARGET] -- CMD [ARG…]`

@@ -1,11 +1,16 @@
 //! The environment, read once: what is empty counts as unset, and the command line beats it (DESIGN 8).
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::failure::Error;
 use crate::remote::Remote;
+use crate::talk::Terminal;
+
+/// The variable that names the directory of named locks.
+pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";
 
 /// The variables that mean something to us.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +31,7 @@ impl Environment {
     pub fn with_lock_dir(self, dir: Option<&OsStr>) -> Self {
         let Some(dir) = dir else { return self };
         let absolute = self.of_database().cwd.join(dir).into_os_string();
-        let variables = self.with(&[(crate::tower::dir::VARIABLE, absolute)]);
+        let variables = self.with(&[(LOCK_DIR, absolute)]);
         Self { variables, typed_lock_dir: Some(dir.to_owned()), ..self }
     }
 
@@ -43,6 +48,12 @@ impl Environment {
     /// The lock directory as it was typed.
     pub fn typed_lock_dir(&self) -> Option<&OsStr> {
         self.typed_lock_dir.as_deref()
+    }
+
+    /// What it says of the terminal.
+    pub fn terminal(&self) -> Terminal {
+        let is_dumb = self.get("TERM").is_none_or(|term| term == "dumb");
+        Terminal { is_dumb, no_color: self.get("NO_COLOR").is_some() }
     }
 
     /// The variable `name`; empty is unset.
@@ -86,6 +97,18 @@ impl Environment {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         Self { variables, ..Self::default() }
     }
+}
+
+/// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
+/// is typed as `"$BEADLOCK_TARGET"`.
+pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
+    let is_ours = ["beads:", "lock:", "memory:", "file:"].iter().any(|scheme| {
+        let quoted = text.as_bytes();
+        let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
+        let inner = quotes.iter().find_map(|quote| quoted.strip_prefix(*quote));
+        inner.is_some_and(|inner| inner.starts_with(scheme.as_bytes()))
+    });
+    if is_ours { unquoted(text).into() } else { text.into() }
 }
 
 /// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a file

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::environment::Environment;
 use crate::log::{self, Log};
-use crate::talk::{Color, Talk};
+use crate::talk::Talk;
 
 /// The file at `path` as `beadlock log` sums it up: for people without colours, in JSON, and what was wrong with it.
 pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {
     let environment = Environment::default();
-    let talk = Talk::new(true, false, Color::Never, &environment);
+    let talk = Talk::silent();
     let answers = log::run(&Log::of(path), &environment, &talk);
     (answers.text, answers.data, answers.errors.iter().map(ToString::to_string).collect())
 }

@@ -32,7 +32,7 @@ use crate::memory;
 use crate::outputs::{self, Output};
 use crate::settings::{Common, Hold};
 use crate::talk::{Talk, print};
-use crate::tower;
+use crate::target::lock_dir;
 use crate::tower::meant::Meant;
 use crate::tower::work::Work;
 use crate::trail::Trail;
@@ -56,7 +56,7 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
             (end, Some(error))
         }
     };
-    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // Whoever cannot read it has the exit code.
@@ -113,7 +113,7 @@ fn hold(
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
-        tower::dir::make(target.dir())?;
+        lock_dir::make(target.dir())?;
         target.warn(talk);
     }
     let outer = nested::outer_claim(&target, environment);

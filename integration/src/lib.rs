@@ -59,13 +59,14 @@ mod talk;
 mod target;
 mod tower;
 mod trail;
+mod wait;
 mod waiting;
 mod witnesses;
 mod words;
 
 pub use claim::guard::{Claim, Hold, NotReleased};
-pub use claim::wait::Wait;
 pub use envelope::{Envelope, Request};
 pub use exit::End;
 pub use failure::{Code, Error};
 pub use holder::Holder;
+pub use wait::Wait;

@@ -49,7 +49,7 @@ pub fn refuse_report(
     }
     match Found::resolve(target, environment) {
         // Its file system does not answer: that is said elsewhere, too.
-        Err(_) if !environment.remote().may_touch(path, environment) => Ok(()),
+        Err(_) if !environment.remote().may_touch(path) => Ok(()),
         Ok(found) => refuse(Output::Report, file, &[&found.path()]),
         Err(_) => refuse(Output::Report, file, &[]),
     }

@@ -7,12 +7,12 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::answers::{conclude, not_printed};
-use crate::cli::{self, Cli, Command};
+use crate::cli::{self, Cli, Command, patience};
 use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
 use crate::exit::{End, Exit, Replaced};
 use crate::failure::Error;
-use crate::remote::{self, Remote};
+use crate::remote;
 use crate::settings::Common;
 use crate::talk::print;
 use crate::{
@@ -59,7 +59,7 @@ pub fn run() -> End {
             return misused(error, own, &Common::unresolved(json, &environment), &request);
         }
     };
-    let remote = Remote::of(cli.command.as_ref(), &environment);
+    let remote = patience::guard(cli.command.as_ref(), &environment);
     let environment = environment.with_remote(remote);
     match cli.command {
         Some(Command::Hold(typed)) if typed.command.is_empty() => {

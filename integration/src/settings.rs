@@ -8,11 +8,11 @@ use beadlock_checker::Options;
 use clap::ValueEnum;
 
 use crate::claim::loss::OnLoss;
-use crate::claim::wait::Wait;
 use crate::cli;
 use crate::environment::{Environment, boolean};
 use crate::failure::Error;
 use crate::talk::{Color, Talk};
+use crate::wait::Wait;
 use beadlock_checker::duration;
 
 /// What every command heeds.
@@ -39,13 +39,13 @@ impl Common {
             Some(color) => color,
             None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
         };
-        let talk = Talk::new(quiet, typed.verbose, color, environment);
+        let talk = Talk::new(quiet, typed.verbose, color, environment.terminal());
         Ok(Self { json: json.unwrap_or(false), talk })
     }
 
     /// Before the command line is understood.
     pub fn unresolved(json: bool, environment: &Environment) -> Self {
-        Self { json, talk: Talk::new(false, false, Color::Auto, environment) }
+        Self { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()) }
     }
 }
 

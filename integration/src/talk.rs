@@ -8,8 +8,6 @@ use clap::ValueEnum;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::terminal_size_of;
 
-use crate::environment::Environment;
-
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -19,6 +17,15 @@ pub enum Color {
     Always,
     /// Never.
     Never,
+}
+
+/// What the environment says of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// It cannot rewrite a line.
+    pub is_dumb: bool,
+    /// `NO_COLOR` is set.
+    pub no_color: bool,
 }
 
 /// How much is said, and how.
@@ -38,18 +45,22 @@ pub struct Talk {
 
 impl Talk {
     /// As the user wants it.
-    pub fn new(quiet: bool, verbose: bool, color: Color, environment: &Environment) -> Self {
-        let dumb = environment.get("TERM").is_none_or(|term| term == "dumb");
-        let no_color = environment.get("NO_COLOR").is_some();
+    pub fn new(quiet: bool, verbose: bool, color: Color, terminal: Terminal) -> Self {
+        let Terminal { is_dumb, no_color } = terminal;
         Self {
             quiet,
             verbose,
             color,
             no_color,
-            live: io::stderr().is_terminal() && !dumb,
+            live: io::stderr().is_terminal() && !is_dumb,
             is_dirty: Cell::new(false),
             warnings: RefCell::default(),
         }
+    }
+
+    /// For a process that nobody watches: it only warns, and without colours.
+    pub fn silent() -> Self {
+        Self::new(true, false, Color::Never, Terminal { is_dumb: true, no_color: false })
     }
 
     /// One line, unless `-q`.

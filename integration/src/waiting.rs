@@ -15,7 +15,6 @@ use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::gate;
 use crate::claim::patience::Patience;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Wait;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Replaced};
@@ -27,6 +26,7 @@ use crate::settings::{Common, audit, either};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::wait::Wait;
 use crate::words;
 
 /// What the help says after the options.

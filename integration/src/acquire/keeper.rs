@@ -37,14 +37,14 @@ use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss};
 use crate::claim::signals::Signals;
 use crate::claim::tree;
-use crate::claim::wait::Deadline;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::{Code, Error};
-use crate::talk::{Color, Talk};
+use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::wait::Deadline;
 use crate::words;
 
 /// The hidden first argument.
@@ -194,7 +194,7 @@ pub fn main(args: &[OsString]) -> End {
     let Ok(target) = Found::exact(target, given) else { return failed };
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let request = Request::called(request);
-    let talk = Talk::new(true, false, Color::Never, &Environment::default());
+    let talk = Talk::silent();
     let Ok(ready) = io::stdout().as_fd().try_clone_to_owned() else { return failed };
     let Ok(mut signals) = Signals::block() else { return failed };
     let Some(held) = adopt(&target, id) else { return failed };

@@ -41,7 +41,7 @@ use crate::memory;
 use crate::outputs::{self, Output};
 use crate::settings::{Claim, Common};
 use crate::talk::Talk;
-use crate::tower::dir;
+use crate::target::lock_dir;
 use crate::tower::meant::Meant;
 use crate::trail::Trail;
 use crate::words::quoted;
@@ -103,7 +103,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
             (end, Some(error))
         }
     };
-    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file, &report, error.as_ref());
     if typed.claim.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
@@ -164,7 +164,7 @@ fn acquire(
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
-        dir::make(target.dir())?;
+        lock_dir::make(target.dir())?;
         target.warn(talk);
     }
     let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());

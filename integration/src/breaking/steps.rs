@@ -19,7 +19,6 @@ use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::patience::not_seen;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Deadline;
 use crate::claim::{gate, nested};
 use crate::envelope::Request;
 use crate::environment::Environment;
@@ -31,6 +30,7 @@ use crate::status::Seen as Shown;
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::trail::Trail;
+use crate::wait::Deadline;
 use crate::witnesses::{Witnesses, kind_words};
 use crate::words::{self, Part, to_type};
 

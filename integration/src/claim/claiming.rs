@@ -10,12 +10,12 @@ use beadlock_checker::{Gate, Options, Removed, facts};
 use super::attendant::{Attendant, Stopped};
 use super::gate;
 use super::patience::Patience;
-use super::wait::Wait;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
 use crate::target::Found;
 use crate::tower::fields::Fields;
 use crate::trail::Trail;
+use crate::wait::Wait;
 use crate::words;
 
 /// What a record says beside its process.

@@ -14,13 +14,13 @@ use super::asking::Asking;
 use super::attendant::{Attendant, Stopped, Unattended};
 use super::claiming::{Claiming, Says};
 use super::loss::{self, Loss};
-use super::wait::Wait;
 use super::{gate, nested};
 use crate::environment::Environment;
 #[cfg(any(doc, test))]
 use crate::failure::Code;
 use crate::failure::Error;
 use crate::target::{self, Found};
+use crate::wait::Wait;
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use clap::ValueEnum;
 use nix::sys::inotify::AddWatchFlags;
 
 use super::event::Watcher;
-use super::wait::Deadline;
 use crate::failure::{Code, Error};
 use crate::target::Found;
+use crate::wait::Deadline;
 use crate::words::to_type;
 
 /// The pause between the two looks.

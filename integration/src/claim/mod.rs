@@ -5,7 +5,6 @@
 //! guard.rs       Hold and Claim: a lock taken from Rust
 //! claiming.rs    the loop: gate, attempt, wait for who is in the way
 //! patience.rs    how long it is tried again, and the wait in between
-//! wait.rs        the wait policy and its schedule
 //! gate.rs        the gate with a bounded wait: a helper thread blocked in flock(2)
 //! event.rs       what wakes a wait: the directory, the holder's end, a signal
 //! attendant.rs   who looks after a wait: tells the user, hears signals; what it hears, and how it stops one
@@ -38,4 +37,3 @@ pub mod settling;
 pub mod signals;
 pub mod supervise;
 pub mod tree;
-pub mod wait;

@@ -17,11 +17,11 @@ use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
 use super::settling::Settling;
-use super::wait::{Backoff, Deadline, Wait};
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::holder::Holder;
 use crate::target::Found;
+use crate::wait::{Backoff, Deadline, Wait};
 use crate::words::to_type;
 use crate::{next, no_lock, words};
 

@@ -19,9 +19,9 @@ use super::keeping::{Guard, Told};
 use super::loss::{Loss, OnLoss};
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
-use super::wait::Deadline;
 use crate::exit::{End, Exit};
 use crate::talk::Talk;
+use crate::wait::Deadline;
 use beadlock_checker::duration::shown;
 
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our

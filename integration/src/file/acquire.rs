@@ -24,11 +24,11 @@ use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::nested::name_of;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
-use crate::claim::wait::{Deadline, Wait};
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::settings::Claim;
 use crate::trail::Trail;
+use crate::wait::{Deadline, Wait};
 use crate::words::{self, millis};
 
 /// How long a keeper may take to be on its own.

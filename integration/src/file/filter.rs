@@ -31,11 +31,11 @@ use crate::claim::loss::{Loss, OnLoss};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};
-use crate::claim::wait::Deadline;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::{Code, Error};
 use crate::talk::Talk;
+use crate::wait::Deadline;
 use crate::words;
 
 /// How long it looks away at most while it waits for the end of what should end.

@@ -25,7 +25,6 @@ use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
 use crate::claim::tree::{self, Tree};
-use crate::claim::wait::Wait;
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
@@ -33,6 +32,7 @@ use crate::hold::Finished;
 use crate::settings::Hold;
 use crate::talk::Talk;
 use crate::trail::Trail;
+use crate::wait::Wait;
 
 /// What is to be run, and under which lock.
 #[derive(Debug)]

@@ -19,12 +19,11 @@ use crate::acquire::{Kept, Subject, get_away, keep};
 use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Deadline;
 use crate::envelope::Request;
-use crate::environment::Environment;
 use crate::exit::{End, Exit};
-use crate::talk::{Color, Talk};
+use crate::talk::Talk;
 use crate::trail::Trail;
+use crate::wait::Deadline;
 
 /// The hidden first argument.
 pub const ARGUMENT: &str = "__keep-file";
@@ -50,7 +49,7 @@ fn live(args: &[OsString]) -> Option<Exit> {
     ready.write_all(b".").ok()?;
     drop(ready);
     let request = Request::called(request.to_str()?);
-    let talk = Talk::new(true, false, Color::Never, &Environment::default());
+    let talk = Talk::silent();
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let trail = Trail::of_file(audit.as_deref(), lock.target(), &request, &talk);
     let trail = trail.or_else(|_| Trail::of_file(None, lock.target(), &request, &talk)).ok()?;

@@ -16,7 +16,7 @@ use super::open::{Inode, LockFile, named_inode};
 use super::target::FileTarget;
 use crate::claim::event::Watcher;
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
-use crate::claim::wait::Deadline;
+use crate::wait::Deadline;
 
 /// Whether it is lost now, seen twice.
 pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {

@@ -120,7 +120,7 @@ fn named(
 
 /// The log of the database that is found from here, and the database as it is to be typed.
 fn found(environment: &Environment) -> Result<(Source, Option<Part<'static>>), Error> {
-    environment.remote().answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
+    target::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
     // As the user knows it, where those words are the path itself and no redirect leads on from there.
     let is_itself =

@@ -10,8 +10,7 @@ use crate::claim::claiming::Says;
 use crate::cli;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
-use crate::memory::options::NOTHING_TO_REAP;
-use crate::target::Found;
+use crate::target::{Found, MEMORY_IS_NOT_REAPED};
 
 /// A claim that is to be made.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Order {
         }
         let wrong = [
             ("--holder", holder.is_some(), "it has a session: --session-id NAME"),
-            ("--reap-proven-dead", typed.reap_proven_dead, NOTHING_TO_REAP),
+            ("--reap-proven-dead", typed.reap_proven_dead, MEMORY_IS_NOT_REAPED),
         ];
         if let Some((option, _, why)) = wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
             return Err(Error::usage(format!(

@@ -18,14 +18,14 @@ use crate::claim::claiming::{Claiming, Says};
 use crate::claim::keeping::Keeping;
 use crate::claim::loss::Events;
 use crate::claim::nested;
-use crate::claim::wait::Wait;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
-use crate::target::{Found, not_found};
+use crate::target::{Found, WAIT_FOR_MEMORY, not_found};
+use crate::wait::Wait;
 use crate::words;
 
 /// For how long it is waited for unless told otherwise: the document's 5 seconds.
-pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
+pub const WAIT: Wait = WAIT_FOR_MEMORY;
 
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);

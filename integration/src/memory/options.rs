@@ -15,9 +15,6 @@ use crate::target::Found;
 /// Where `--help` puts them.
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
 
-/// Why `--reap-proven-dead` does nothing for the lock of a directory.
-pub const NOTHING_TO_REAP: &str = "what is not refreshed is stale after 30s by itself";
-
 /// The variable that names the session.
 const SESSION: &str = "CLAWDBOT_SESSION_ID";
 

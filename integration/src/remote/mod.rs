@@ -6,13 +6,13 @@
 //!
 //! ```text
 //! mod.rs      this page: what is asked, and the words when there is no answer
-//! lookup.rs   which paths a target leads to that may hang
+//! lookup.rs   what a helper looks at
 //! patience.rs for how long an answer is waited for
 //! helper.rs   the small process
 //! ```
 //!
 //! Where the kernel lists no such file system, this costs one read of `/proc/self/mountinfo`. The library asks nothing:
-//! an [`Environment`] has this guard only in the program.
+//! an [`Environment`](crate::environment::Environment) has this guard only in the program.
 //!
 //! # Limits
 //! A file system that stops answering after it was asked hangs the command, at most until the file system answers again.
@@ -24,7 +24,6 @@ mod helper;
 mod lookup;
 mod patience;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,15 +35,12 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::shell::{Part, to_type};
 
-use crate::claim::wait::Wait;
-use crate::cli::Command;
-use crate::environment::Environment;
 use crate::failure::{Code, Error};
-use patience::Patience;
+use crate::wait::Wait;
 
 pub use helper::{ARGUMENT, main as helper};
-use lookup::Lookup;
-pub use lookup::Unresolved;
+pub use lookup::{BEADS, Lookup, of_directory};
+pub use patience::Patience;
 
 /// How many helpers look at the same time.
 const SIDE_BY_SIDE: usize = 32;
@@ -56,22 +52,21 @@ pub struct Remote(Option<Arc<Guard>>);
 #[derive(Debug)]
 struct Guard {
     patience: Patience,
-    /// What the command touches beside its targets.
+    /// What the command touches beside its targets, as it was named.
     besides: Vec<PathBuf>,
+    /// What these paths are relative to.
+    cwd: PathBuf,
     mounts: OnceLock<Mounts>,
     /// What did not answer.
     silent: Mutex<Vec<PathBuf>>,
 }
 
 impl Remote {
-    /// For a command, whose wait bounds how long an answer is waited for.
-    pub fn of(command: Option<&Command>, environment: &Environment) -> Self {
-        Self(Some(Arc::new(Guard {
-            patience: Patience::of(command, environment),
-            besides: patience::besides(command, environment),
-            mounts: OnceLock::new(),
-            silent: Mutex::default(),
-        })))
+    /// For a command in the directory `cwd`, whose `patience` bounds how long an answer is waited for. `besides` is what it
+    /// reads or writes beside its targets.
+    pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
+        let (mounts, silent) = (OnceLock::new(), Mutex::default());
+        Self(Some(Arc::new(Guard { patience, besides, cwd, mounts, silent })))
     }
 
     /// The guard and the mounts, where some may not answer.
@@ -81,33 +76,24 @@ impl Remote {
         (!mounts.are_local()).then_some((guard, mounts))
     }
 
-    /// Returns when the target that is meant, and what the command touches beside it, can be looked at.
+    /// The mounts, where some may not answer. `None`: nothing here can hang.
+    pub fn mounts(&self) -> Option<&Mounts> {
+        self.guard().map(|(_, mounts)| mounts)
+    }
+
+    /// Returns when all of these can be looked at, and what the command touches beside its targets. Where the command line
+    /// does not say how long a holder is waited for, it is `wait`.
     ///
     /// # Errors
     /// [`Code::LockUnreadable`] when a file system on the way did not answer in time.
-    pub fn answers_for(&self, named: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
+    pub fn answers_to(
+        &self,
+        lookups: impl IntoIterator<Item = (Lookup, String)>,
+        wait: Wait,
+    ) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
-        let unresolved = Unresolved::of(named, environment, mounts);
-        let limit = guard.patience.limit(unresolved.wait);
-        let lookups = unresolved.lookups.iter().map(|lookup| (lookup.clone(), unresolved.given.clone()));
-        guard.ask(mounts, lookups.chain(guard.besides(mounts, environment)), limit, Code::LockUnreadable)
-    }
-
-    /// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
-    ///
-    /// # Errors
-    /// As [`Remote::answers_for`].
-    pub fn answers_for_intent(&self, environment: &Environment) -> Result<(), Error> {
-        let Some((guard, mounts)) = self.guard() else { return Ok(()) };
-        let dir = lookup::lock_dir(environment);
-        let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone()), escaped_path(&dir)));
-        let limit = guard.patience.limit(Wait::No);
-        guard.ask(
-            mounts,
-            dir.into_iter().chain(guard.besides(mounts, environment)),
-            limit,
-            Code::LockUnreadable,
-        )
+        let lookups = lookups.into_iter().chain(guard.besides(mounts));
+        guard.ask(mounts, lookups, guard.patience.limit(wait), Code::LockUnreadable)
     }
 
     /// Returns when `path` can be looked at, and the directory that a redirect in it leads to.
@@ -116,7 +102,7 @@ impl Remote {
     /// `code` when a file system on the way did not answer in time.
     pub fn answers_at(&self, path: &Path, given: &str, code: Code) -> Result<(), Error> {
         let Some((guard, mounts)) = self.guard() else { return Ok(()) };
-        let lookup = lookup::of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
+        let lookup = of_directory(path, mounts).map(|lookup| (lookup, given.to_owned()));
         guard.ask(mounts, lookup, guard.patience.of_a_look(), code)
     }
 
@@ -127,12 +113,6 @@ impl Remote {
     pub fn answers_where_led(&self, dir: &Path) -> Result<(), Error> {
         let leads_on = self.guard().is_some() && fs::symlink_metadata(dir.join(REDIRECT)).is_ok();
         if leads_on { self.answers_at(dir, &escaped_path(dir), Code::Io) } else { Ok(()) }
-    }
-
-    /// A target that cannot be looked at, by its letters. `None`: nothing here can hang.
-    pub fn unresolved(&self, named: Option<&OsStr>, environment: &Environment) -> Option<Unresolved> {
-        let (_, mounts) = self.guard()?;
-        Some(Unresolved::of(named, environment, mounts))
     }
 
     /// Which mount points below `roots` a search must not enter, and for those that were asked the reason.
@@ -166,19 +146,18 @@ impl Remote {
     }
 
     /// Nothing that lies at `path` was found silent.
-    pub fn may_touch(&self, path: &Path, environment: &Environment) -> bool {
+    pub fn may_touch(&self, path: &Path) -> bool {
         let Some((guard, mounts)) = self.guard() else { return true };
-        let absolute = environment.of_database().cwd.join(path);
+        let absolute = guard.cwd.join(path);
         let silent = guard.silent.lock().unwrap_or_else(PoisonError::into_inner);
         mounts.on_the_way(&absolute).is_none_or(|mount| !silent.contains(&mount.point))
     }
 }
 
 impl Guard {
-    fn besides(&self, mounts: &Mounts, environment: &Environment) -> impl Iterator<Item = (Lookup, String)> {
-        let cwd = environment.of_database().cwd;
-        self.besides.iter().filter_map(move |path| {
-            let absolute = cwd.join(path);
+    fn besides(&self, mounts: &Mounts) -> impl Iterator<Item = (Lookup, String)> {
+        self.besides.iter().filter_map(|path| {
+            let absolute = self.cwd.join(path);
             mounts.on_the_way(&absolute)?;
             Some((Lookup::Path(absolute), escaped_path(path)))
         })

@@ -1,13 +1,8 @@
-//! For how long a command waits for a file system to answer, and what it touches beside its targets.
+//! For how long a command waits for a file system to answer.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::duration;
-
-use crate::claim::wait::Wait;
-use crate::cli::Command;
-use crate::environment::Environment;
+use crate::wait::Wait;
 
 /// A command that does not wait for a holder.
 const LOOK: Duration = Duration::from_secs(2);
@@ -25,25 +20,6 @@ pub enum Patience {
 }
 
 impl Patience {
-    pub fn of(command: Option<&Command>, environment: &Environment) -> Self {
-        let (wait, no_wait, drain) = match command {
-            Some(Command::Hold(typed)) => (typed.claim.wait, typed.claim.no_wait, typed.claim.drain),
-            Some(Command::Acquire(typed)) => (typed.claim.wait, typed.claim.no_wait, typed.claim.drain),
-            Some(Command::Wait(typed)) => (typed.wait, false, None),
-            Some(Command::Write(typed)) => (typed.on.wait, typed.on.no_wait, None),
-            Some(Command::Update(typed)) => (typed.on.wait, typed.on.no_wait, None),
-            Some(Command::Append(typed)) => (typed.on.wait, typed.on.no_wait, None),
-            _ => return Self::Look,
-        };
-        // A variable that is wrong is said by the command itself.
-        let variable = |name| environment.parsed(name, duration::parse).ok().flatten();
-        let wait = match (wait, no_wait) {
-            (_, true) => Some(Wait::No),
-            (wait, false) => wait.or_else(|| variable("BEADLOCK_WAIT")).map(Wait::UpTo),
-        };
-        Self::Waits { wait, drain: drain.or_else(|| variable("BEADLOCK_DRAIN")) }
-    }
-
     /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given, and
     /// is the shorter one.
     pub fn limit(self, default: Wait) -> Duration {
@@ -61,24 +37,6 @@ impl Patience {
     pub fn of_a_look(self) -> Duration {
         LOOK
     }
-}
-
-/// The files that the command reads or writes beside its targets, as they were named.
-pub fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
-    let (audit, others): (Option<&PathBuf>, Vec<Option<&Path>>) = match command {
-        Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
-        Some(Command::Acquire(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
-        Some(Command::Release(typed)) => (typed.audit.as_ref(), Vec::new()),
-        Some(Command::Break(typed)) => (typed.audit.as_ref(), Vec::new()),
-        _ => (None, Vec::new()),
-    };
-    let audit = audit.cloned().or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from));
-    let others = others.into_iter().flatten().map(Path::to_owned);
-    audit.into_iter().chain(others).collect()
-}
-
-fn of_claim(typed: &crate::cli::Claim) -> Vec<Option<&Path>> {
-    vec![typed.report.as_deref(), typed.tower.intent.as_deref().map(Path::new)]
 }
 
 #[cfg(test)]

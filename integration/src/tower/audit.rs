@@ -195,8 +195,6 @@ struct HeartbeatFailed<'a> {
 #[expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
 mod tests {
     use super::*;
-    use crate::environment::Environment;
-    use crate::talk::Color;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -208,7 +206,7 @@ mod tests {
     }
 
     fn talk() -> Talk {
-        Talk::new(true, false, Color::Never, &Environment::default())
+        Talk::silent()
     }
 
     /// The lines, their timestamps (which must be of now) replaced.

@@ -4,7 +4,6 @@
 //! ```text
 //! yaml.rs      the scalars of one YAML document by their keys; follows no alias
 //! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
-//! dir.rs       the lock directory: where it is, who may write it
 //! mode.rs      observe, mutate, reconcile: who locks, and what is said of who should and does not
 //! options.rs   the options of hold and acquire that belong to tower alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
@@ -15,7 +14,6 @@
 //! ```
 
 pub mod audit;
-pub mod dir;
 pub mod fields;
 pub mod heartbeat;
 pub mod intent;

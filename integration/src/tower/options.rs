@@ -13,9 +13,6 @@ use crate::failure::Error;
 /// Where `--help` puts them.
 pub const HEADING: &str = "Named locks (tower:NAME)";
 
-/// Why `--reap-proven-dead` does nothing for a named lock.
-pub const NOTHING_TO_REAP: &str = "its PID is never asked, only its heartbeat";
-
 /// What `hold` and `acquire` take for a named lock.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]

@@ -27,14 +27,14 @@ use super::write::{Rules, Written};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Wait;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::settings::{audit, either};
 use crate::talk::Talk;
-use crate::target::not_found;
+use crate::target::{answers_for, not_found};
 use crate::trail::Trail;
+use crate::wait::Wait;
 use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.
@@ -65,7 +65,7 @@ impl OnFile {
         };
         match Target::parse(text).map_err(|error| not_found(&error))? {
             Target::File(path) => {
-                environment.remote().answers_for(self.target.as_deref(), environment)?;
+                answers_for(self.target.as_deref(), environment)?;
                 FileTarget::of(&path)?.canonical()
             }
             _ => Err(self.no_file(command, text)),

@@ -8,19 +8,22 @@ use beadlock_checker::dialect::tower::DEFAULT_DIR;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, LOCK_DIR};
 use crate::failure::Error;
 use crate::words::{Part, to_type};
-
-/// The variable that names it.
-pub const VARIABLE: &str = "BEADLOCK_LOCK_DIR";
 
 /// The lock directory that is meant: `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and
 /// without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
-    let named = environment.get(VARIABLE).map_or(Path::new(DEFAULT_DIR), Path::new);
+    let named = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
     let absolute = environment.of_database().cwd.join(named);
     fs::canonicalize(&absolute).unwrap_or(absolute)
+}
+
+/// The same by its letters alone: nothing is looked at.
+pub fn unresolved(environment: &Environment) -> PathBuf {
+    let dir = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
+    environment.of_database().cwd.join(dir)
 }
 
 /// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
@@ -91,7 +94,7 @@ mod tests {
     #[test]
     fn the_documents_is_the_default() {
         assert_eq!(of(&Environment::default()), Path::new("/root/tower-fleet/logs/locks"));
-        let named = Environment::of(&[(VARIABLE, "/nowhere/x")]);
+        let named = Environment::of(&[(LOCK_DIR, "/nowhere/x")]);
         assert_eq!(of(&named), Path::new("/nowhere/x"));
     }
 }
