@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Gates, Look, Options, Reason, Skip, Verdict, Watched, check, look};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
-use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::Exit;
@@ -22,8 +22,26 @@ use crate::target::{Found, unresolved};
 use crate::trail::Trail;
 use crate::witnesses::Witnesses;
 
+/// `beadlock check [TARGET…]`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
+    pub targets: Vec<OsString>,
+    /// Remove nothing; say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Name every witness, and what to type next
+    #[arg(long)]
+    pub explain: bool,
+    /// Remove a lock also when its holder is proved dead by more than its PID: of a database, or lock:PATH
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+    #[command(flatten)]
+    pub ages: Ages,
+}
+
 /// Checks every target; one that cannot be answered does not stop the others.
-pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
+pub fn run(typed: &CheckArgs, environment: &Environment, talk: &Talk, request: &Request) -> Answers {
     let options =
         Options { reap_proven_dead: typed.reap_proven_dead, dry_run: typed.dry_run, ..Options::default() };
     let mut answers = Answers::default();
@@ -56,7 +74,7 @@ pub fn run(typed: &cli::Check, environment: &Environment, talk: &Talk, request: 
 fn failed(
     error: Error,
     target: Option<&OsString>,
-    typed: &cli::Check,
+    typed: &CheckArgs,
     environment: &Environment,
     answers: &mut Answers,
 ) {
@@ -96,7 +114,7 @@ fn failed(
 }
 
 /// Whether a file is locked: there is nothing to remove.
-fn of_file(target: FileTarget, typed: &cli::Check, talk: &Talk, answers: &mut Answers) {
+fn of_file(target: FileTarget, typed: &CheckArgs, talk: &Talk, answers: &mut Answers) {
     if typed.reap_proven_dead {
         say_nothing_to_reap(&target.given(), file::options::NOTHING_TO_REAP, talk);
     }

@@ -4,10 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::audit::Outcome;
+use beadlock_checker::duration;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::Held;
 use beadlock_checker::{shared_file_system, system_words};
+use clap::Args;
 
 use crate::answers::print_envelope;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
@@ -21,7 +23,6 @@ use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
 use crate::claim::tree::{self, Ending, Tree};
-use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
@@ -30,21 +31,55 @@ use crate::file::{self, FileTarget};
 use crate::ignored::Reminder;
 use crate::memory;
 use crate::outputs::{self, Output};
-use crate::settings::{Common, Hold};
+use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::settings::arguments::ClaimArgs;
+use crate::settings::{Claim, Common, Hold, OnLoss};
 use crate::talk::{Talk, print};
 use crate::target::lock_dir;
 use crate::tower::meant::Meant;
+use crate::tower::options::{FailureStep, Rollback};
 use crate::tower::work::Work;
 use crate::trail::Trail;
 
+/// `beadlock hold [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
+    #[arg(long, value_name = "NAME")]
+    pub holder: Option<String>,
+    #[command(flatten)]
+    pub claim: ClaimArgs,
+    #[command(flatten)]
+    pub protocol: protocol::Args,
+    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
+    #[arg(long, value_name = "kill|warn")]
+    pub on_loss: Option<OnLoss>,
+    /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
+    /// [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub kill_after: Option<Duration>,
+    /// Keep the lock until everything that the command started has ended
+    #[arg(long)]
+    pub wait_group: bool,
+    #[command(flatten)]
+    pub failure: FailureStep,
+    #[command(flatten)]
+    pub rollback: Rollback,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
 /// Runs the command under the lock, and says how the program is to end.
-pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request: &Request) -> End {
     let own = typed.claim.replaced();
-    let (mut report_file, raw) = (typed.claim.report.clone(), typed.claim.raw);
+    let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw);
     let mut report = Report::default();
-    let refused = outputs::refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
+    let refused = refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
         .inspect_err(|_| report_file = None);
-    let stopped = match refused.and_then(|()| Hold::resolve(&typed, environment)) {
+    let stopped = match refused.and_then(|()| resolve(&typed, environment)) {
         Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
         Err(error) => Err(error.into()),
     };
@@ -67,8 +102,13 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
     end
 }
 
+fn resolve(typed: &HoldArgs, environment: &Environment) -> Result<Hold, Error> {
+    let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)?;
+    Hold::resolve(claim, typed.on_loss, typed.kill_after, environment)
+}
+
 fn hold(
-    typed: cli::Hold,
+    typed: HoldArgs,
     settings: &Hold,
     environment: &Environment,
     common: &Common,
@@ -76,22 +116,22 @@ fn hold(
     report: &mut Report,
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;
-    let cli::Hold { target, failure, rollback, wait_group, command, .. } = typed;
+    let HoldArgs { target, failure, rollback, wait_group, command, .. } = typed;
     let also = failure.given().or(rollback.given());
-    let is_of_intent = target.is_none() && typed.claim.tower.intent.is_some();
+    let is_of_intent = target.is_none() && typed.protocol.tower.intent.is_some();
     if !is_of_intent && let Some(file) = FileTarget::meant(target.as_deref(), environment)? {
-        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, also)?;
+        refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), also)?;
         let trail = Trail::of_file(settings.claim.audit.as_deref(), &file, request, talk)?;
-        let mode = typed.claim.file.mode();
+        let mode = typed.protocol.file.mode();
         let order = file::hold::Order { target: &file, mode, command, wait_group, settings };
         return file::hold::hold(order, environment, &trail, report);
     }
-    typed.claim.file.refuse()?;
-    let also = also.or(typed.claim.raw.then_some("--raw"));
-    let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
+    typed.protocol.file.refuse()?;
+    let also = also.or(typed.protocol.raw.then_some("--raw"));
+    let instead = not_for_named(typed.holder.as_ref(), &typed.claim);
     let directories = typed.claim.directories();
     let meant =
-        Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, directories, environment)?;
+        Meant::resolve(target.as_deref(), &typed.protocol.tower, also, instead, directories, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;
     let (target, named) = match meant {
         Meant::Nothing(warning) => {
@@ -101,7 +141,12 @@ fn hold(
         Meant::Other(target) => (target, None),
         Meant::Named(named) => (named.target.clone(), Some(named)),
     };
-    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
+    let memory = memory::claim::Order::of(
+        &target,
+        typed.holder.as_ref(),
+        (&typed.claim, &typed.protocol.memory),
+        environment,
+    )?;
     report.target = Some((target.name(), target.path()));
     outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let Hold { claim: settings, on_loss, kill_after } = settings;

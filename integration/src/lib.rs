@@ -49,6 +49,7 @@ mod next;
 mod no_lock;
 mod outputs;
 pub mod program;
+mod protocol;
 mod release;
 mod remote;
 mod retry;

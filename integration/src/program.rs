@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::answers::{conclude, not_printed};
-use crate::cli::{self, Cli, Command, patience};
+use crate::cli::{Cli, Command, patience};
 use crate::envelope::Request;
 use crate::environment::{Environment, boolean};
 use crate::exit::{End, Exit, Replaced};
@@ -79,7 +79,7 @@ pub fn run() -> End {
             let answers = status::run_raw(&typed.targets, &typed.ages, &environment, &common.talk);
             answers.print(&Common { json: false, ..common }, &request)
         }
-        Some(Command::Status(cli::Status { agent: Some(address), .. })) => {
+        Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => {
             agent::run(&address, &common, &request)
         }
         Some(Command::Status(typed)) => {

@@ -5,15 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
+use beadlock_checker::dialect::beads::holder_name_is_fit;
+use beadlock_checker::duration;
+use beadlock_checker::escape::escaped;
 use clap::ValueEnum;
 
-use crate::claim::loss::OnLoss;
-use crate::cli;
 use crate::environment::{Environment, boolean};
 use crate::failure::Error;
 use crate::talk::{Color, Talk};
 use crate::wait::Wait;
-use beadlock_checker::duration;
+
+pub mod arguments;
+
+use arguments::{ClaimArgs, CommonArgs};
 
 /// What every command heeds.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub struct Common {
 impl Common {
     /// # Errors
     /// Exit 2, naming the variable that is wrong.
-    pub fn resolve(typed: &cli::Common, environment: &Environment) -> Result<Self, Error> {
+    pub fn resolve(typed: &CommonArgs, environment: &Environment) -> Result<Self, Error> {
         let json =
             typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
         let quiet = match typed.quiet {
@@ -95,10 +99,13 @@ pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf>
 }
 
 impl Claim {
+    /// `options` is what is typed for one protocol alone.
+    ///
     /// # Errors
     /// Exit 2, naming the variable or the option that is wrong.
     pub fn resolve(
-        typed: &cli::Claim,
+        typed: &ClaimArgs,
+        options: Options,
         holder: Option<&String>,
         environment: &Environment,
     ) -> Result<Self, Error> {
@@ -111,18 +118,12 @@ impl Claim {
             Some(name) => Some(name.clone()),
             None => environment.parsed("BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?,
         };
-        holder.as_deref().map_or(Ok(()), crate::target::check_holder)?;
+        holder.as_deref().map_or(Ok(()), check_holder)?;
         Ok(Self {
             holder,
             wait,
             drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
-            options: Options {
-                reap_proven_dead: typed.reap_proven_dead,
-                force_lock: typed.tower.force_lock,
-                keep_stale: typed.memory.no_break_stale,
-                limits: typed.memory.ages.limits(),
-                ..Options::default()
-            },
+            options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },
             audit: audit(typed.audit.as_deref(), environment),
         })
     }
@@ -132,6 +133,16 @@ impl Claim {
         let wait = self.wait.unwrap_or(default);
         (wait, wait.drain(self.drain))
     }
+}
+
+/// What a loss of the lock means to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OnLoss {
+    /// It is ended, with all that it has started.
+    #[default]
+    Kill,
+    /// It runs on, and the loss is said.
+    Warn,
 }
 
 /// How `hold` claims, runs and ends.
@@ -148,13 +159,17 @@ pub struct Hold {
 impl Hold {
     /// # Errors
     /// Exit 2, naming the variable or the option that is wrong.
-    pub fn resolve(typed: &cli::Hold, environment: &Environment) -> Result<Self, Error> {
-        let claim = Claim::resolve(&typed.claim, typed.holder.as_ref(), environment)?;
-        let on_loss = match typed.on_loss {
+    pub fn resolve(
+        claim: Claim,
+        on_loss: Option<OnLoss>,
+        typed_kill_after: Option<Duration>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let on_loss = match on_loss {
             Some(on_loss) => on_loss,
             None => environment.parsed("BEADLOCK_ON_LOSS", on_loss_of)?.unwrap_or_default(),
         };
-        Ok(Self { claim, on_loss, kill_after: kill_after(typed.kill_after, environment)? })
+        Ok(Self { claim, on_loss, kill_after: kill_after(typed_kill_after, environment)? })
     }
 }
 
@@ -162,9 +177,24 @@ fn on_loss_of(text: &str) -> Result<OnLoss, String> {
     OnLoss::from_str(text, true).map_err(|_| format!("{text:?} is neither of kill, warn"))
 }
 
+/// A holder's name of ours is 1 to 128 printable characters.
+///
+/// # Errors
+/// Exit 2.
+pub fn check_holder(name: &str) -> Result<(), Error> {
+    if holder_name_is_fit(name) {
+        return Ok(());
+    }
+    let (shown, count) = (escaped(name), name.chars().count());
+    Err(Error::usage(format!(
+        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli;
     use clap::Parser;
 
     fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
@@ -174,7 +204,10 @@ mod tests {
         else {
             panic!("not hold")
         };
-        Hold::resolve(&typed, &Environment::of(variables))
+        let environment = Environment::of(variables);
+        let claim =
+            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), &environment)?;
+        Hold::resolve(claim, typed.on_loss, typed.kill_after, &environment)
     }
 
     fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use beadlock_checker::address::Address;
 use beadlock_checker::dialect::memory::Limits;
 use beadlock_checker::dialect::{Dialect, tower};
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::{Decision, Gates, Look, Options, Proceed, Skip, Verdict, facts, look, raw};
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use crate::answers::Answers;
@@ -24,6 +27,25 @@ use crate::talk::{Talk, print_bytes};
 use crate::target::Found;
 use crate::witnesses::Witnesses;
 use crate::words;
+
+/// `beadlock status [TARGET…]`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
+    pub targets: Vec<OsString>,
+    /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
+    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
+    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
+    pub agent: Option<Address>,
+    #[command(flatten)]
+    pub ages: Ages,
+}
+
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::parse(&text))
+}
 
 /// Looks at every target; one that cannot be answered does not stop the others.
 pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &Talk) -> Answers {

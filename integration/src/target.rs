@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
-use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::escape::escaped_path;
 use beadlock_checker::target::Target;
 use beadlock_checker::{Place, redirect};
 
@@ -345,20 +344,6 @@ pub fn of_a_process(found: Found) -> Result<Found, Error> {
             )))
         }
     }
-}
-
-/// A holder's name of ours is 1 to 128 printable characters.
-///
-/// # Errors
-/// Exit 2.
-pub fn check_holder(name: &str) -> Result<(), Error> {
-    if holder_name_is_fit(name) {
-        return Ok(());
-    }
-    let (shown, count) = (escaped(name), name.chars().count());
-    Err(Error::usage(format!(
-        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
-    )))
 }
 
 #[cfg(test)]

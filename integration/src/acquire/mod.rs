@@ -30,7 +30,6 @@ use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
-use crate::cli;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
@@ -39,6 +38,8 @@ use crate::file::{self, FileTarget};
 use crate::ignored::Reminder;
 use crate::memory;
 use crate::outputs::{self, Output};
+use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::settings::arguments::ClaimArgs;
 use crate::settings::{Claim, Common};
 use crate::talk::Talk;
 use crate::target::lock_dir;
@@ -68,7 +69,9 @@ pub struct Typed {
     #[arg(long, value_name = "NAME")]
     pub holder: Option<String>,
     #[command(flatten)]
-    pub claim: cli::Claim,
+    pub claim: ClaimArgs,
+    #[command(flatten)]
+    pub protocol: protocol::Args,
 }
 
 /// For how long a keeper keeps a claim unless told otherwise.
@@ -89,10 +92,12 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
-    let refused = outputs::refuse_report(report_file, typed.target.as_deref(), environment)
-        .inspect_err(|_| report_file = None);
+    let refused =
+        refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let settings = refused
-        .and_then(|()| Claim::resolve(&typed.claim, typed.holder.as_ref(), environment))
+        .and_then(|()| {
+            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)
+        })
         .map_err(Stopped::from);
     let done =
         settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
@@ -105,7 +110,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     };
     let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file, &report, error.as_ref());
-    if typed.claim.raw
+    if typed.protocol.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
     {
         let _ = print_all(format!("{lock:#}\n").as_bytes());
@@ -128,17 +133,17 @@ fn acquire(
     report: &mut Report,
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
-    let is_of_intent = typed.target.is_none() && typed.claim.tower.intent.is_some();
+    let is_of_intent = typed.target.is_none() && typed.protocol.tower.intent.is_some();
     if !is_of_intent && let Some(file) = FileTarget::meant(typed.target.as_deref(), environment)? {
-        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, None)?;
+        refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), None)?;
         return of_file(typed, settings, &file, environment, (common, request), report);
     }
-    typed.claim.file.refuse()?;
+    typed.protocol.file.refuse()?;
     let meant = Meant::resolve(
         typed.target.as_deref(),
-        &typed.claim.tower,
-        typed.claim.raw.then_some("--raw"),
-        cli::not_for_named(typed.holder.as_ref(), &typed.claim),
+        &typed.protocol.tower,
+        typed.protocol.raw.then_some("--raw"),
+        not_for_named(typed.holder.as_ref(), &typed.claim),
         typed.claim.directories(),
         environment,
     )?;
@@ -151,7 +156,12 @@ fn acquire(
             return Err(Error::usage(message).into());
         }
     };
-    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
+    let memory = memory::claim::Order::of(
+        &target,
+        typed.holder.as_ref(),
+        (&typed.claim, &typed.protocol.memory),
+        environment,
+    )?;
     report.target = Some((target.name(), target.path()));
     outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let subject = subject_of(typed)?;
@@ -293,7 +303,7 @@ fn of_file(
 ) -> Result<(), Stopped> {
     let trail = Trail::of_file(settings.audit.as_deref(), target, request, &common.talk)?;
     let subject = subject_of(typed)?;
-    let (mode, max_hold) = (typed.claim.file.mode(), typed.max_hold(subject));
+    let (mode, max_hold) = (typed.protocol.file.mode(), typed.max_hold(subject));
     warn_of_a_wrapper(typed, subject, &common.talk);
     let order = file::acquire::Order { target, mode, settings, max_hold, subject, request: request.id() };
     file::acquire::acquire(&order, environment, &trail, report, |report, id, pid| {

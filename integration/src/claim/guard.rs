@@ -19,6 +19,7 @@ use crate::environment::Environment;
 #[cfg(any(doc, test))]
 use crate::failure::Code;
 use crate::failure::Error;
+use crate::settings::check_holder;
 use crate::target::{self, Found};
 use crate::wait::Wait;
 
@@ -130,7 +131,7 @@ impl Hold {
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
         let Self { on, holder, wait, drain, options } = self;
-        target::check_holder(&holder)?;
+        check_holder(&holder)?;
         let target = on.found(environment)?;
         let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
         wish.claim(environment, attendant)

@@ -16,10 +16,11 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::event::wait_for;
 use super::keeping::{Guard, Told};
-use super::loss::{Loss, OnLoss};
+use super::loss::Loss;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
 use crate::exit::{End, Exit};
+use crate::settings::OnLoss;
 use crate::talk::Talk;
 use crate::wait::Deadline;
 use beadlock_checker::duration::shown;

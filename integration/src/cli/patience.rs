@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::duration;
 
-use super::{Claim, Command};
+use super::Command;
 use crate::environment::Environment;
+use crate::protocol;
 use crate::remote::{Patience, Remote};
+use crate::settings::arguments::ClaimArgs;
 use crate::wait::Wait;
 
 /// The guard of a command, whose wait bounds how long an answer is waited for.
@@ -37,8 +39,10 @@ fn patience(command: Option<&Command>, environment: &Environment) -> Patience {
 /// The files that the command reads or writes beside its targets, as they were named.
 fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf> {
     let (audit, others): (Option<&PathBuf>, Vec<Option<&Path>>) = match command {
-        Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
-        Some(Command::Acquire(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim)),
+        Some(Command::Hold(typed)) => (typed.claim.audit.as_ref(), of_claim(&typed.claim, &typed.protocol)),
+        Some(Command::Acquire(typed)) => {
+            (typed.claim.audit.as_ref(), of_claim(&typed.claim, &typed.protocol))
+        }
         Some(Command::Release(typed)) => (typed.audit.as_ref(), Vec::new()),
         Some(Command::Break(typed)) => (typed.audit.as_ref(), Vec::new()),
         _ => (None, Vec::new()),
@@ -48,6 +52,6 @@ fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf>
     audit.into_iter().chain(others).collect()
 }
 
-fn of_claim(typed: &Claim) -> Vec<Option<&Path>> {
-    vec![typed.report.as_deref(), typed.tower.intent.as_deref().map(Path::new)]
+fn of_claim<'t>(typed: &'t ClaimArgs, protocol: &'t protocol::Args) -> Vec<Option<&'t Path>> {
+    vec![typed.report.as_deref(), protocol.tower.intent.as_deref().map(Path::new)]
 }

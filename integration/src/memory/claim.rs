@@ -7,9 +7,10 @@ use beadlock_checker::facts::hostname;
 use beadlock_checker::{Options, Verdict, look, system_words};
 
 use crate::claim::claiming::Says;
-use crate::cli;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
+use crate::memory::options::Typed;
+use crate::settings::arguments::ClaimArgs;
 use crate::target::{Found, MEMORY_IS_NOT_REAPED};
 
 /// A claim that is to be made.
@@ -28,24 +29,24 @@ impl Order {
     pub fn of(
         target: &Found,
         holder: Option<&String>,
-        typed: &cli::Claim,
+        (claim, typed): (&ClaimArgs, &Typed),
         environment: &Environment,
     ) -> Result<Option<Self>, Error> {
         if !target.has_age() {
-            typed.memory.refuse_for(&target.given)?;
+            typed.refuse_for(&target.given)?;
             return Ok(None);
         }
         let wrong = [
             ("--holder", holder.is_some(), "it has a session: --session-id NAME"),
-            ("--reap-proven-dead", typed.reap_proven_dead, MEMORY_IS_NOT_REAPED),
+            ("--reap-proven-dead", claim.reap_proven_dead, MEMORY_IS_NOT_REAPED),
         ];
         if let Some((option, _, why)) = wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
             return Err(Error::usage(format!(
                 "{option} means nothing to the lock of a directory (memory:DIR); {why}"
             )));
         }
-        let (session, operation) = (typed.memory.session(environment)?, typed.memory.operation().to_owned());
-        match typed.memory.create {
+        let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
+        match typed.create {
             true => make(target)?,
             false if target.is_nowhere() => return Err(nowhere(target)),
             false => {}

@@ -15,10 +15,10 @@ use beadlock_checker::warden::{self, Ward, Warden};
 
 use super::fields::failure_step;
 use crate::claim::keeping::Keeping;
-use crate::claim::loss::OnLoss;
 use crate::claim::supervise::Running;
 use crate::environment::Environment;
 use crate::failure::Error;
+use crate::settings::OnLoss;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
