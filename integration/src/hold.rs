@@ -4,21 +4,20 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::audit::Outcome;
-use beadlock_checker::duration;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::take::Held;
 use beadlock_checker::{shared_file_system, system_words};
-use clap::Args;
 
 use crate::answers::print_envelope;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::{Claiming, Says};
+use crate::claim::claiming::Claiming;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss, Watch};
 use crate::claim::nested;
+use crate::claim::protocol::{MakeRecord, OfProcess};
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
@@ -27,50 +26,22 @@ use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
-use crate::file::{self, FileTarget};
+use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
 use crate::outputs::{self, Output};
-use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::{Claim, Common, Hold, OnLoss};
+use crate::protocol::{not_for_named, refuse_for_file, refuse_report};
+use crate::settings::{Claim, Common, Hold};
 use crate::talk::{Talk, print};
 use crate::target::lock_dir;
 use crate::tower::meant::Meant;
-use crate::tower::options::{FailureStep, Rollback};
 use crate::tower::work::Work;
 use crate::trail::Trail;
 
-/// `beadlock hold [TARGET] -- CMD [ARG…]`
-#[derive(Debug, Args)]
-pub struct HoldArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
-    pub target: Option<OsString>,
-    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
-    #[arg(long, value_name = "NAME")]
-    pub holder: Option<String>,
-    #[command(flatten)]
-    pub claim: ClaimArgs,
-    #[command(flatten)]
-    pub protocol: protocol::Args,
-    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
-    #[arg(long, value_name = "kill|warn")]
-    pub on_loss: Option<OnLoss>,
-    /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
-    /// [default: 10s]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
-    pub kill_after: Option<Duration>,
-    /// Keep the lock until everything that the command started has ended
-    #[arg(long)]
-    pub wait_group: bool,
-    #[command(flatten)]
-    pub failure: FailureStep,
-    #[command(flatten)]
-    pub rollback: Rollback,
-    /// The command and its arguments
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
-}
+mod arguments;
+mod file;
+
+pub use arguments::HoldArgs;
 
 /// Runs the command under the lock, and says how the program is to end.
 pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request: &Request) -> End {
@@ -121,10 +92,10 @@ fn hold(
     let is_of_intent = target.is_none() && typed.protocol.tower.intent.is_some();
     if !is_of_intent && let Some(file) = FileTarget::meant(target.as_deref(), environment)? {
         refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), also)?;
-        let trail = Trail::of_file(settings.claim.audit.as_deref(), &file, request, talk)?;
+        let trail = Trail::of_file(settings.claim.audit.as_deref(), file.for_trail(), request, talk)?;
         let mode = typed.protocol.file.mode();
-        let order = file::hold::Order { target: &file, mode, command, wait_group, settings };
-        return file::hold::hold(order, environment, &trail, report);
+        let order = file::Order { target: &file, mode, command, wait_group, settings };
+        return file::hold(order, environment, &trail, report);
     }
     typed.protocol.file.refuse()?;
     let also = also.or(typed.protocol.raw.then_some("--raw"));
@@ -211,10 +182,10 @@ fn hold(
                     target.given
                 ));
             }
-            let says = match (&named, &memory) {
-                (Some(named), _) => named.says(),
-                (_, Some(memory)) => memory.says(&id),
-                _ => Says::Beads { holder: &holder, id: &id },
+            let says: &dyn MakeRecord = match (&named, &memory) {
+                (Some(named), _) => named.as_ref(),
+                (_, Some(memory)) => &memory.says(&id),
+                _ => &OfProcess { holder: &holder, id: &id },
             };
             let options = settings.options;
             let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };

@@ -31,8 +31,8 @@ pub fn run() -> End {
     {
         return acquire::keeper(rest);
     }
-    if words.get(1).is_some_and(|first| first == file::keeper::ARGUMENT) {
-        return file::keeper::main(words.get(2..).unwrap_or_default());
+    if words.get(1).is_some_and(|first| first == file::KEEPER) {
+        return acquire::file_keeper(words.get(2..).unwrap_or_default());
     }
     if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
         remote::helper(words.get(2..).unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The audit trail of one target: what `--audit FILE` gets to see (DESIGN 8). A line that cannot be written is said
 //! once, and never stands in the way of the work.
 //!
-//! What a claim on a named lock leaves behind are the events of its own document ([`crate::tower::audit`]).
+//! What a claim on a named lock leaves behind are the events of its own document ([`named`]).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use beadlock_checker::dialect::Record;
 use beadlock_checker::take::Held;
 use beadlock_checker::{Options, Removed, look};
 
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
 use crate::envelope::Request;
 use crate::failure::{Code, Error};
-use crate::file::FileTarget;
 use crate::outputs::{self, Output};
 use crate::talk::Talk;
 use crate::target::Found;
-use crate::tower;
+
+mod named;
+
+pub use named::errno_words;
 
 /// Where what happens to one target's lock is written down, if anywhere.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ enum Lines<'a> {
     /// Beadlock's own.
     Ours(Audit),
     /// The document's of named locks.
-    Tower(tower::audit::Audit<'a>),
+    Tower(named::Audit<'a>),
 }
 
 impl<'a> Trail<'a> {
@@ -58,18 +58,18 @@ impl<'a> Trail<'a> {
         Self::ours(file, holder, (target.name(), target.path()), request, talk)
     }
 
-    /// Of a file's lock.
+    /// Of the lock of a file: what the file is called, its lock file, and the file itself.
     ///
     /// # Errors
     /// As [`Trail::open`].
     pub fn of_file(
         file: Option<&Path>,
-        target: &FileTarget,
+        (given, lock, locked): (String, &Path, &Path),
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        outputs::refuse(Output::Audit, file, &[target.lock(), target.file()])?;
-        Self::ours(file, None, (target.given(), target.lock().to_owned()), request, talk)
+        outputs::refuse(Output::Audit, file, &[lock, locked])?;
+        Self::ours(file, None, (given, lock.to_owned()), request, talk)
     }
 
     fn ours(
@@ -106,10 +106,10 @@ impl<'a> Trail<'a> {
         talk: &'a Talk,
     ) -> Result<Self, Error> {
         outputs::refuse(Output::Audit, file, &[&target.path()])?;
-        let default = || tower::audit::default_file(target.dir());
+        let default = || named::default_file(target.dir());
         let file = file.map_or_else(default, Path::to_owned);
         let name = target.lock_name().map(|name| name.to_string()).unwrap_or_default();
-        let audit = tower::audit::Audit::open(&file, request_id, &name, &target.path(), talk);
+        let audit = named::Audit::open(&file, request_id, &name, &target.path(), talk);
         Ok(Self { lines: Lines::Tower(audit), request, talk, name: target.name(), path: target.path() })
     }
 
@@ -146,21 +146,27 @@ impl<'a> Trail<'a> {
     }
 
     /// The lock `record` was released after `held`; of a failure of the work `step` is what failed.
-    pub fn released(&self, why: Why, held: Duration, record: &Record, step: Option<&str>) {
+    pub fn released(
+        &self,
+        (reason, result): (&'static str, Outcome),
+        held: Duration,
+        record: &Record,
+        step: Option<&str>,
+    ) {
         match &self.lines {
-            Lines::Tower(audit) => audit.released(held, why.result, step),
+            Lines::Tower(audit) => audit.released(held, result, step),
             _ => self.write(Event::LockReleased, |entry| {
-                entry.reason(why.reason).held_for(held).result(why.result).lock(record)
+                entry.reason(reason).held_for(held).result(result).lock(record)
             }),
         }
     }
 
     /// It could not be released.
-    pub fn not_released(&self, why: Why, held: Duration, record: &Record, error: &Error) {
+    pub fn not_released(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         match &self.lines {
             Lines::Tower(audit) => audit.release_failed(&error.system()),
             _ => self.write(Event::LockReleased, |entry| {
-                let entry = entry.reason(why.reason).held_for(held).lock(record);
+                let entry = entry.reason(reason).held_for(held).lock(record);
                 entry.result(Outcome::Failure).error(error)
             }),
         }
@@ -174,10 +180,8 @@ impl<'a> Trail<'a> {
     }
 
     /// It was lost; the document of named locks has no event for that.
-    pub fn lost(&self, loss: &Loss, held: Duration, record: &Record, error: &Error) {
-        self.write(Event::LockLost, |entry| {
-            entry.reason(loss.as_str()).detail(error).held_for(held).lock(record)
-        });
+    pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
+        self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record));
     }
 
     /// So many heartbeats have failed in a row.

@@ -4,6 +4,8 @@
 //! process of its own that keeps it, the keeper (`--detach`), for steps that share no process. What is printed is all
 //! that names the claim: when it cannot be printed, there is no claim.
 
+mod file;
+mod file_keeper;
 mod keeper;
 mod own;
 mod subject;
@@ -24,17 +26,18 @@ use beadlock_checker::take::Held;
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::{Claiming, Says};
+use crate::claim::claiming::Claiming;
 use crate::claim::command;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
+use crate::claim::protocol::{MakeRecord, OfProcess};
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::envelope::Request;
 use crate::environment::Environment;
 use crate::exit::{End, Exit};
 use crate::failure::Error;
-use crate::file::{self, FileTarget};
+use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
 use crate::outputs::{self, Output};
@@ -47,7 +50,9 @@ use crate::tower::meant::Meant;
 use crate::trail::Trail;
 use crate::words::quoted;
 
-pub use keeper::{ARGUMENT, Kept, Subject, get_away, keep, main as keeper};
+pub use file_keeper::main as file_keeper;
+pub use keeper::{ARGUMENT, main as keeper};
+use keeper::{Kept, Subject, get_away, keep};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
@@ -221,10 +226,10 @@ fn acquire(
     let child = keeper.as_ref().map(keeper::Keeper::pid);
     let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
     let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
-    let says = match (&named, &memory) {
-        (Some(named), _) => named.says(),
-        (_, Some(memory)) => memory.says(&id),
-        _ => Says::Beads { holder: &holder, id: &id },
+    let says: &dyn MakeRecord = match (&named, &memory) {
+        (Some(named), _) => named.as_ref(),
+        (_, Some(memory)) => &memory.says(&id),
+        _ => &OfProcess { holder: &holder, id: &id },
     };
     let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
     let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
@@ -301,12 +306,12 @@ fn of_file(
     (common, request): (&Common, &Request),
     report: &mut Report,
 ) -> Result<(), Stopped> {
-    let trail = Trail::of_file(settings.audit.as_deref(), target, request, &common.talk)?;
+    let trail = Trail::of_file(settings.audit.as_deref(), target.for_trail(), request, &common.talk)?;
     let subject = subject_of(typed)?;
     let (mode, max_hold) = (typed.protocol.file.mode(), typed.max_hold(subject));
     warn_of_a_wrapper(typed, subject, &common.talk);
-    let order = file::acquire::Order { target, mode, settings, max_hold, subject, request: request.id() };
-    file::acquire::acquire(&order, environment, &trail, report, |report, id, pid| {
+    let order = file::Order { target, mode, settings, max_hold, subject, request: request.id() };
+    file::acquire(&order, environment, &trail, report, |report, id, pid| {
         tell(common, request, report, id, pid, (&target.exported(), None))
             .map_err(|error| not_printed(&error))
     })

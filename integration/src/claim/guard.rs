@@ -12,8 +12,9 @@ use beadlock_checker::take::{Held, Release};
 
 use super::asking::Asking;
 use super::attendant::{Attendant, Stopped, Unattended};
-use super::claiming::{Claiming, Says};
+use super::claiming::Claiming;
 use super::loss::{self, Loss};
+use super::protocol::OfProcess;
 use super::{gate, nested};
 use crate::environment::Environment;
 #[cfg(any(doc, test))]
@@ -162,7 +163,7 @@ impl Wish<'_> {
             return Ok(Claim { held: None, id, target, patience: drain });
         }
         let id = random_id();
-        let (pid, says) = (std::process::id(), Says::Beads { holder, id: &id });
+        let (pid, says) = (std::process::id(), &OfProcess { holder, id: &id });
         let claiming = Claiming { target: &target, pid, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), id, target, patience: drain })

@@ -12,6 +12,8 @@
 //! nested.rs      inside another hold, or inside a cycle
 //! loss.rs        the watch over a lock that is held
 //! keeping.rs     a lock that stands is watched, and where its dialect wants that kept up
+//! lease/         the heartbeats of a lock that is judged by time, and its limits
+//! protocol.rs    what a claim needs of the protocol of its lock
 //! leaving.rs     the end of a claim
 //! report.rs      what became of it, for people and in JSON
 //! command.rs     the command: found in PATH before any wait, forked, not yet executing
@@ -28,10 +30,12 @@ pub mod event;
 pub mod gate;
 pub mod guard;
 pub mod keeping;
+pub mod lease;
 pub mod leaving;
 pub mod loss;
 pub mod nested;
 pub mod patience;
+pub mod protocol;
 pub mod report;
 pub mod settling;
 pub mod signals;

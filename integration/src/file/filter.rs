@@ -28,6 +28,7 @@ use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::event::wait_for;
 use crate::claim::loss::Loss;
+use crate::claim::protocol::WatchLock;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};

@@ -329,7 +329,9 @@ impl Taking<'_> {
                 if named_inode(target) != Some(blocked.inode()) {
                     return Ok(None);
                 }
-                attendant.waiting(&Waited::File { target, since: at.elapsed(), left: deadline.left() });
+                let (file, holders) = (target.shown(), refused::Holders(target));
+                let (since, left) = (at.elapsed(), deadline.left());
+                attendant.waiting(&Waited::File { file: &file, holders: &holders, since, left });
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());

@@ -1,5 +1,6 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
+use std::fmt;
 use std::time::Duration;
 
 use beadlock_checker::dialect::file;
@@ -8,7 +9,7 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
-use super::keeper;
+use super::KEEPER;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
 use crate::exit::Exit;
@@ -33,7 +34,7 @@ pub fn as_they_are_known(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
     if !holders.iter().all(|holder| is(holder, warden::ARGUMENT)) {
         holders.retain(|holder| !is(holder, warden::ARGUMENT));
     }
-    for keeper in holders.iter_mut().filter(|holder| is(holder, keeper::ARGUMENT)) {
+    for keeper in holders.iter_mut().filter(|holder| is(holder, KEEPER)) {
         keeper.command = "beadlock acquire".to_owned();
     }
     holders
@@ -120,4 +121,13 @@ pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
         "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {look}"
     );
     Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(lock)))
+}
+
+/// The same of whoever has the flock when it is said: that takes a look at every process.
+pub struct Holders<'t>(pub &'t FileTarget);
+
+impl fmt::Display for Holders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&names(&holders(self.0)))
+    }
 }

@@ -53,6 +53,11 @@ impl FileTarget {
         }
     }
 
+    /// What an audit trail has to know of it: its name, its lock file, and the file.
+    pub fn for_trail(&self) -> (String, &Path, &Path) {
+        (self.given(), self.lock(), self.file())
+    }
+
     /// The file at `path`, relative to the working directory; it need not be there. A symbolic link stands for what it
     /// leads to, which need not be there either.
     ///

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use beadlock_checker::dialect::{Record, memory};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts::hostname;
 use beadlock_checker::{Options, Verdict, look, system_words};
 
-use crate::claim::claiming::Says;
+use crate::claim::protocol::MakeRecord;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
 use crate::memory::options::Typed;
@@ -61,7 +62,21 @@ impl Order {
 
     /// What its record says; the claim is called `id`.
     pub fn says<'a>(&'a self, id: &'a str) -> Says<'a> {
-        Says::Memory { session: &self.session, operation: &self.operation, id }
+        Says { session: &self.session, operation: &self.operation, id }
+    }
+}
+
+/// What a record says beside its process.
+#[derive(Debug, Clone, Copy)]
+pub struct Says<'a> {
+    pub session: &'a str,
+    pub operation: &'a str,
+    pub id: &'a str,
+}
+
+impl MakeRecord for Says<'_> {
+    fn record(&self, pid: u32) -> Result<Record, Error> {
+        Ok(Record::Memory(memory::Record::new(pid, self.session, self.operation, self.id)))
     }
 }
 

@@ -11,11 +11,11 @@ use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::event::wait_for;
 use crate::claim::guard::release;
 use crate::claim::keeping::Keeping;
+use crate::claim::lease::heartbeat::News;
 use crate::claim::loss::Loss;
 use crate::claim::{nested, patience};
 use crate::failure::{Code, Error};
 use crate::target::Found;
-use crate::tower::heartbeat::News;
 use crate::wait::{Deadline, Wait};
 
 /// How often it is looked whether another thread has done.

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 
 use beadlock_checker::database::{Directories, Suggest};
+use beadlock_checker::dialect::Record;
 use beadlock_checker::dialect::tower::LockName;
+use beadlock_checker::facts;
 
 use super::fields::{Fields, Locking, Wanted};
 use super::options::{Typed, refuse_for};
-use crate::claim::claiming::Says;
+use crate::claim::protocol::MakeRecord;
 use crate::environment::Environment;
 use crate::failure::Error;
 use crate::target::{Found, answers_for_intent, any_directory_is_for_databases, lock_dir};
@@ -31,10 +33,9 @@ pub struct Named {
     pub fields: Fields,
 }
 
-impl Named {
-    /// What its record says.
-    pub fn says(&self) -> Says<'_> {
-        Says::Tower { name: &self.name, fields: &self.fields }
+impl MakeRecord for Named {
+    fn record(&self, pid: u32) -> Result<Record, Error> {
+        Ok(self.fields.record(self.name.clone(), pid, facts::now()).into())
     }
 }
 

@@ -18,9 +18,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::ending::record;
-use super::hold::{acquired, blocked, note};
 use super::json::Format;
 use super::lock::{FileLock, take};
+use super::said::{acquired, blocked, note};
 use super::schema::Schema;
 use super::target::FileTarget;
 use super::write::{Rules, Written};
@@ -94,7 +94,7 @@ impl OnFile {
         talk: &'a Talk,
     ) -> Result<Trail<'a>, Error> {
         let file = audit(self.audit.as_deref(), environment);
-        Trail::of_file(file.as_deref(), target, request, talk)
+        Trail::of_file(file.as_deref(), target.for_trail(), request, talk)
     }
 
     /// For how long the lock is waited for.

@@ -11,24 +11,19 @@ use std::time::Duration;
 use beadlock_checker::beside::close_the_rest;
 use beadlock_checker::dialect::file::Mode;
 
-use super::ending::end;
-use super::lock::FileLock;
-use super::target::FileTarget;
-use super::watch::Watch;
-use crate::acquire::{Kept, Subject, get_away, keep};
+use super::{Kept, Subject, get_away, keep};
 use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::envelope::Request;
 use crate::exit::{End, Exit};
+use crate::file::ending::end;
+use crate::file::{FileLock, FileTarget, Watch};
 use crate::talk::Talk;
 use crate::trail::Trail;
 use crate::wait::Deadline;
 
-/// The hidden first argument.
-pub const ARGUMENT: &str = "__keep-file";
-
-/// The keeper's own life, with the arguments after [`ARGUMENT`].
+/// The keeper's own life, with the arguments after [`KEEPER`](crate::file::KEEPER).
 pub fn main(args: &[OsString]) -> End {
     End::Code(live(args).unwrap_or(Exit::Failed).code())
 }
@@ -51,10 +46,11 @@ fn live(args: &[OsString]) -> Option<Exit> {
     let request = Request::called(request.to_str()?);
     let talk = Talk::silent();
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
-    let trail = Trail::of_file(audit.as_deref(), lock.target(), &request, &talk);
-    let trail = trail.or_else(|_| Trail::of_file(None, lock.target(), &request, &talk)).ok()?;
+    let trail = Trail::of_file(audit.as_deref(), lock.target().for_trail(), &request, &talk);
+    let trail = trail.or_else(|_| Trail::of_file(None, lock.target().for_trail(), &request, &talk)).ok()?;
     let subject = Subject::parse(subject.to_str()?);
-    let (lost, why) = match keep(Guard::File(Watch::over(&lock)), deadline, subject, &mut signals) {
+    let (lost, why) = match keep(Guard::Other(Box::new(Watch::over(&lock))), deadline, subject, &mut signals)
+    {
         Kept::Until(why) => (None, why),
         Kept::Lost(loss) => (Some(loss), Why::KEEPER_SIGNAL),
     };

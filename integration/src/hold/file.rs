@@ -4,17 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
-use beadlock_checker::audit::Event;
 use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::facts::random_id;
+use beadlock_checker::system_words;
 use beadlock_checker::warden::{self, Ward, Warden};
-use beadlock_checker::{shared_file_system, system_words};
 
-use super::lock::FileLock;
-use super::open::LockFile;
-use super::target::FileTarget;
-use super::watch::Watch;
-use super::{ending, nested, take};
+use super::Finished;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
@@ -28,9 +23,9 @@ use crate::claim::tree::{self, Tree};
 use crate::environment::Environment;
 use crate::exit::Exit;
 use crate::failure::Error;
-use crate::hold::Finished;
+use crate::file::{FileLock, FileTarget, LockFile, Watch, ending, nested, said, take};
 use crate::settings::Hold;
-use crate::talk::Talk;
+
 use crate::trail::Trail;
 use crate::wait::Wait;
 
@@ -57,7 +52,7 @@ pub fn hold(
     let command = Command::find(command, environment.get("PATH"))?.ending_with_us();
     report.target = Some((target.given(), target.lock().to_owned()));
     let (wait, _) = claim.patience(Wait::UpTo(WAIT));
-    note(target, talk);
+    said::note(target, talk);
     // Before there is a process: its environment says who holds the file.
     let (device, inode) = LockFile::open(target)?.inode();
     let outer = nested::outer(target, (device, inode), mode, environment)?;
@@ -85,7 +80,7 @@ pub fn hold(
     let mut attending = Attending::wait_of(&mut signals, talk, Some(pid));
     let taken = take(target, mode, wait, Some(environment), &mut attending);
     talk.end_live();
-    let lock = taken.inspect_err(|stopped| blocked(stopped, trail))?;
+    let lock = taken.inspect_err(|stopped| said::blocked(stopped, trail))?;
     report.waited = Some(begun.elapsed());
     report.id = Some(lock.id().to_string());
     if lock.is_nested() {
@@ -95,7 +90,7 @@ pub fn hold(
             lock.id()
         ));
     } else {
-        acquired(&lock, &lock.id().to_string(), trail);
+        said::acquired(&lock, &lock.id().to_string(), trail);
     }
     let held = Holding { lock, trail, report };
     if let Some(stopped) = attending.stopped() {
@@ -119,7 +114,7 @@ pub fn hold(
         running.tree = running.tree.without(warden.pid());
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given(), name));
     }
-    let guard = Guard::File(Watch::over(&held.lock));
+    let guard = Guard::Other(Box::new(Watch::over(&held.lock)));
     let started =
         waiting.go().and_then(|starting| running.supervise(Some(starting), Some(guard), &mut signals, talk));
     let ended = match started {
@@ -143,28 +138,6 @@ pub fn hold(
     drop(warden);
     drop(child);
     Ok(Finished { end, lost })
-}
-
-/// Says once how far an flock reaches there.
-pub fn note(target: &FileTarget, talk: &Talk) {
-    if let Some(name) = shared_file_system(target.dir()) {
-        let given = target.given();
-        talk.note(&format!("{given} is on {name}: its lock may keep out this machine, or this mount, only"));
-    }
-}
-
-/// Writes down that the lock stands.
-pub fn acquired(lock: &FileLock, id: &str, trail: &Trail<'_>) {
-    trail.write(Event::LockAcquired, |entry| entry.lock(&ending::record(lock, id)));
-}
-
-/// Writes down who was in the way.
-pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
-    if let Stopped::Failed(error) = stopped
-        && error.exit == Exit::FileHeld
-    {
-        trail.write(Event::LockBlocked, |entry| entry.reason("flock_held").error(error));
-    }
 }
 
 /// A lock that stands.

@@ -19,9 +19,6 @@ use serde::Serialize;
 
 use crate::talk::Talk;
 
-/// Heartbeats that fail in a row until there is an event (section 5.4).
-pub const FAILURES_IN_A_ROW: u32 = 3;
-
 /// Where the events go unless `--audit` says otherwise: beside the lock directory.
 pub fn default_file(lock_dir: &Path) -> PathBuf {
     // Of what has no parent by its name: `.`, `/`.
@@ -233,7 +230,7 @@ mod tests {
         audit.released(Duration::from_secs(600), Outcome::Failure, Some("deploy_manifests"));
         audit.released(Duration::ZERO, Outcome::Failure, None);
         audit.release_failed(&Errno::EACCES.into());
-        audit.heartbeat_failed(FAILURES_IN_A_ROW, "why");
+        audit.heartbeat_failed(3, "why");
         let head = |event: &str| {
             format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#)
         };

@@ -14,18 +14,14 @@ use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::system_words;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::hold::{blocked, note};
-use super::lock::FileLock;
-use super::open::LockFile;
-use super::target::FileTarget;
-use super::{keeper, nested, take};
-use crate::acquire::Subject;
+use super::Subject;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::nested::name_of;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::environment::Environment;
 use crate::failure::{Code, Error};
+use crate::file::{FileLock, FileTarget, KEEPER, LockFile, nested, said, take};
 use crate::settings::Claim;
 use crate::trail::Trail;
 use crate::wait::{Deadline, Wait};
@@ -57,7 +53,7 @@ pub fn acquire(
     let Order { target, mode, settings, .. } = *order;
     let talk = trail.talk();
     report.target = Some((target.given(), target.lock().to_owned()));
-    note(target, talk);
+    said::note(target, talk);
     let begun = Instant::now();
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
@@ -74,7 +70,7 @@ pub fn acquire(
     let (wait, _) = settings.patience(Wait::UpTo(WAIT));
     let taken = take(target, mode, wait, Some(environment), &mut attending);
     talk.end_live();
-    let lock = taken.inspect_err(|stopped| blocked(stopped, trail))?;
+    let lock = taken.inspect_err(|stopped| said::blocked(stopped, trail))?;
     report.waited = Some(begun.elapsed());
     let mut keeper = Keeper::start(order, &lock)?;
     let (device, inode) = lock.inode();
@@ -84,7 +80,7 @@ pub fn acquire(
     if let Some(stopped) = attending.stopped() {
         return Err(stopped);
     }
-    super::hold::acquired(&lock, &id, trail);
+    said::acquired(&lock, &id, trail);
     tell(report, &id, keeper.pid())?;
     let pid = keeper.pid();
     keeper.leave()?;
@@ -112,7 +108,7 @@ impl Keeper {
         let (ready, stdout) = io::pipe().map_err(failed)?;
         let shared = file.as_fd().try_clone_to_owned().map_err(failed)?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("beadlock").arg(keeper::ARGUMENT).args(words_of(order));
+        command.arg0("beadlock").arg(KEEPER).args(words_of(order));
         command.stdin(Stdio::from(stdin)).stdout(stdout).stderr(Stdio::from(shared));
         let child = command.spawn().map_err(failed)?;
         drop(command); // It has the pipes' other ends.
@@ -156,7 +152,7 @@ fn has_begun(mut ready: PipeReader) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("it has ended ({})", system_words(&error))))
 }
 
-/// As [`keeper::Kept`] reads them.
+/// As [`file_keeper`](super::file_keeper) reads them.
 fn words_of(order: &Order<'_>) -> [OsString; 7] {
     let audit = order.settings.audit.as_deref().map(|path: &Path| std::path::absolute(path));
     let audit = audit.and_then(Result::ok).unwrap_or_default();
