@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::environment::Environment;
 use crate::log::{self, Log};
-use crate::talk::Talk;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 /// The file at `path` as `beadlock log` sums it up: for people without colours, in JSON, and what was wrong with it.
 pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {

@@ -9,7 +9,6 @@ use beadlock_checker::facts::random_id;
 use beadlock_checker::take::Held;
 use beadlock_checker::{shared_file_system, system_words};
 
-use crate::answers::print_envelope;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::claiming::Claiming;
 use crate::claim::command::{Child, Command, has_terminal};
@@ -22,21 +21,22 @@ use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
 use crate::claim::tree::{self, Ending, Tree};
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::failure::Error;
+use crate::error::{End, Error, Exit};
 use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
-use crate::outputs::{self, Output};
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::{Talk, print};
+use crate::output::trail::Trail;
 use crate::protocol::{not_for_named, refuse_for_file, refuse_report};
-use crate::settings::{Claim, Common, Hold};
-use crate::talk::{Talk, print};
+use crate::settings::environment::Environment;
+use crate::settings::{Claim, Hold};
 use crate::target::lock_dir;
 use crate::tower::meant::Meant;
 use crate::tower::work::Work;
-use crate::trail::Trail;
 
 mod arguments;
 mod file;
@@ -119,7 +119,7 @@ fn hold(
         environment,
     )?;
     report.target = Some((target.name(), target.path()));
-    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let Hold { claim: settings, on_loss, kill_after } = settings;
     let (wait, drain) = settings.patience(target.default_wait());
     let holder = match (&named, &memory) {
@@ -137,10 +137,11 @@ fn hold(
     let id = outer.clone().unwrap_or_else(new_id);
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
-        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+        Some(_) => Trail::of_named(audit, &id, target.for_trail(), request, talk)?,
+        None => Trail::open(audit, Some(&holder), target.for_trail(), request, talk)?,
     };
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    nested::refuse_inside_a_cycle(&target, environment)
+        .inspect_err(|error| trail.blocked(error, &target.place))?;
     report.nested = outer.is_some();
     report.id = Some(id.clone());
     // Under an outer claim it is the outer one's work.

@@ -6,12 +6,12 @@ use std::path::Path;
 use beadlock_checker::Options;
 use clap::Args as ClapArgs;
 
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
 use crate::file::{self, FileTarget};
 use crate::memory;
-use crate::outputs::{Output, refuse};
+use crate::output::files::{Output, refuse};
 use crate::settings::arguments::ClaimArgs;
+use crate::settings::environment::Environment;
 use crate::target::{Found, NAMED_IS_NOT_REAPED, any_directory_is_for_databases};
 use crate::tower;
 

@@ -13,10 +13,10 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::target::Target;
 use beadlock_checker::{Place, redirect};
 
-use crate::environment::{Environment, unquoted_target};
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
-use crate::wait::Wait;
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
+use crate::settings::environment::{Environment, unquoted_target};
+use crate::settings::wait::Wait;
 use crate::words::{Part, to_type};
 
 mod accepted;
@@ -202,6 +202,11 @@ impl Found {
             Kind::Tower => Some(NAMED_IS_NOT_REAPED),
             Kind::Memory => Some(MEMORY_IS_NOT_REAPED),
         }
+    }
+
+    /// What an audit trail has to know of it: its name, and where its lock lies.
+    pub fn for_trail(&self) -> (String, &Place) {
+        (self.name(), &self.place)
     }
 
     /// The directory that the lock file lies in.

@@ -19,12 +19,12 @@ use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::nested::name_of;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::file::{FileLock, FileTarget, KEEPER, LockFile, nested, said, take};
+use crate::output::trail::Trail;
 use crate::settings::Claim;
-use crate::trail::Trail;
-use crate::wait::{Deadline, Wait};
+use crate::settings::environment::Environment;
+use crate::settings::wait::{Deadline, Wait};
 use crate::words::{self, millis};
 
 /// How long a keeper may take to be on its own.

@@ -15,13 +15,13 @@ use super::{Kept, Subject, get_away, keep};
 use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::exit::{End, Exit};
+use crate::error::{End, Exit};
 use crate::file::ending::end;
 use crate::file::{FileLock, FileTarget, Watch};
-use crate::talk::Talk;
-use crate::trail::Trail;
-use crate::wait::Deadline;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::wait::Deadline;
 
 /// The keeper's own life, with the arguments after [`KEEPER`](crate::file::KEEPER).
 pub fn main(args: &[OsString]) -> End {

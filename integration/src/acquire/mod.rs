@@ -33,21 +33,21 @@ use crate::claim::nested;
 use crate::claim::protocol::{MakeRecord, OfProcess};
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::failure::Error;
+use crate::error::{End, Error, Exit};
 use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
-use crate::outputs::{self, Output};
+use crate::output::Common;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
 use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::settings::Claim;
 use crate::settings::arguments::ClaimArgs;
-use crate::settings::{Claim, Common};
-use crate::talk::Talk;
+use crate::settings::environment::Environment;
 use crate::target::lock_dir;
 use crate::tower::meant::Meant;
-use crate::trail::Trail;
 use crate::words::quoted;
 
 pub use file_keeper::main as file_keeper;
@@ -168,7 +168,7 @@ fn acquire(
         environment,
     )?;
     report.target = Some((target.name(), target.path()));
-    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
     let of_process = || settings.holder.clone().or_else(name);
@@ -185,10 +185,11 @@ fn acquire(
     let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
-        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+        Some(_) => Trail::of_named(audit, &id, target.for_trail(), request, talk)?,
+        None => Trail::open(audit, Some(&holder), target.for_trail(), request, talk)?,
     };
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    nested::refuse_inside_a_cycle(&target, environment)
+        .inspect_err(|error| trail.blocked(error, &target.place))?;
     // The target does not say where, and what was typed is in no environment.
     let lock_dir = (environment.typed_lock_dir().is_some() && named.is_some()).then(|| target.dir());
     let is_in = || memory::claim::of_same_process(&target, subject?, &settings.options);
@@ -206,7 +207,7 @@ fn acquire(
             .map_err(|error| not_printed(&error).into());
     }
     if let Some(pid) = subject {
-        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target))?;
+        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target.place))?;
     }
     warn_of_a_wrapper(typed, subject, talk);
     report.id = Some(id.clone());

@@ -12,9 +12,8 @@ use nix::sys::signal::Signal;
 
 use super::signals::Signals;
 use super::tree;
-use crate::exit::{End, Exit, Replaced};
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::output::talk::Talk;
 use crate::words;
 
 /// After this long a wait says whom it waits for.

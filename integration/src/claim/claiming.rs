@@ -10,11 +10,11 @@ use super::attendant::{Attendant, Stopped};
 use super::gate;
 use super::patience::Patience;
 use super::protocol::MakeRecord;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::wait::Wait;
 use crate::target::Found;
-use crate::trail::Trail;
-use crate::wait::Wait;
 use crate::words;
 
 /// One claim, and how patient it is.
@@ -77,7 +77,7 @@ impl Claiming<'_> {
         talk.end_live();
         let held = claimed.inspect_err(|stopped| {
             if let Stopped::Failed(error) = stopped {
-                trail.blocked(error, self.target);
+                trail.blocked(error, &self.target.place);
             }
         })?;
         trail.acquired(&held);

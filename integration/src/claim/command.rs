@@ -16,8 +16,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
 use super::tree;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error, Exit};
 use crate::words;
 
 /// Where programs are looked for when there is no PATH, as execvp does.

@@ -16,13 +16,13 @@ use super::claiming::Claiming;
 use super::loss::{self, Loss};
 use super::protocol::OfProcess;
 use super::{gate, nested};
-use crate::environment::Environment;
 #[cfg(any(doc, test))]
-use crate::failure::Code;
-use crate::failure::Error;
+use crate::error::Code;
+use crate::error::Error;
 use crate::settings::check_holder;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::target::{self, Found};
-use crate::wait::Wait;
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]

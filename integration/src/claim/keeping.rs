@@ -16,8 +16,8 @@ use super::lease::heartbeat::{Heartbeats, News};
 use super::lease::limits::Limits;
 use super::loss::{Events, Loss, Watch};
 use super::protocol::WatchLock;
-use crate::failure::Error;
-use crate::trail::Trail;
+use crate::error::Error;
+use crate::output::trail::Trail;
 
 /// A lock, and who looks after it.
 #[derive(Debug)]

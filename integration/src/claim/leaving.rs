@@ -12,10 +12,10 @@ use super::attendant::Attendant;
 use super::guard::release;
 use super::loss::Loss;
 use super::tree::Ending;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::output::trail::{Trail, errno_words};
 use crate::target::Found;
-use crate::trail::{Trail, errno_words};
 use crate::words::{Part, to_type};
 
 /// Ends claims on one target.

@@ -16,9 +16,9 @@ use beadlock_checker::take::{Held, Whereabouts};
 use nix::sys::inotify::AddWatchFlags;
 
 use super::event::Watcher;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::Deadline;
 use crate::target::Found;
-use crate::wait::Deadline;
 use crate::words::to_type;
 
 /// The pause between the two looks.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use beadlock_checker::dialect::{Record, Rejected, beads};
 
 use super::loss::Loss;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 
 /// Makes the record of a claim.
 pub trait MakeRecord: fmt::Debug {

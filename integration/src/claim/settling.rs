@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use beadlock_checker::dialect::StartedAt;
 use beadlock_checker::{OnDisk, facts};
 
-use crate::situation::WRITING;
-use crate::wait::Deadline;
+use crate::settings::wait::Deadline;
+
+/// For how long somebody may be in the middle of writing a lock file (DESIGN 7, "Waiting").
+pub const WRITING: Duration = Duration::from_secs(2);
 
 /// The second look at what has not changed for long. The age rests on the wall clock alone, which may just have jumped; in
 /// this time a writer that is at it writes on.

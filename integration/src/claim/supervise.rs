@@ -19,10 +19,10 @@ use super::keeping::{Guard, Told};
 use super::loss::Loss;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
-use crate::exit::{End, Exit};
+use crate::error::{End, Exit};
+use crate::output::talk::Talk;
 use crate::settings::OnLoss;
-use crate::talk::Talk;
-use crate::wait::Deadline;
+use crate::settings::wait::Deadline;
 use beadlock_checker::duration::shown;
 
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::duration;
 
 use super::Command;
-use crate::environment::Environment;
 use crate::protocol;
-use crate::remote::{Patience, Remote};
 use crate::settings::arguments::ClaimArgs;
-use crate::wait::Wait;
+use crate::settings::environment::Environment;
+use crate::settings::remote::{Patience, Remote};
+use crate::settings::wait::Wait;
 
 /// The guard of a command, whose wait bounds how long an answer is waited for.
 pub fn guard(command: Option<&Command>, environment: &Environment) -> Remote {

@@ -15,8 +15,6 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::Typed;
-use crate::answers::print_envelope;
-use crate::check::Checked;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
@@ -25,14 +23,16 @@ use crate::claim::nested;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Tree};
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit, Replaced};
-use crate::failure::{Code, Error};
-use crate::settings::{self, Common, OnLoss};
-use crate::talk::Talk;
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::explain::checked::Checked;
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::{self, OnLoss};
 use crate::target::Found;
-use crate::trail::Trail;
 use crate::words::{self, to_type};
 
 /// Runs the command as a cycle, and says how the program is to end.
@@ -137,7 +137,8 @@ fn cycle(
     }
     let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
-    let trail = Trail::open(settings::audit(None, environment).as_deref(), None, &target, request, talk)?;
+    let trail =
+        Trail::open(settings::audit(None, environment).as_deref(), None, target.for_trail(), request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
     let cycle = match Cycle::enter_with(target.dir(), &options) {

@@ -32,12 +32,11 @@ use crate::claim::protocol::WatchLock;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error, Exit};
+use crate::output::talk::Talk;
 use crate::settings::OnLoss;
-use crate::talk::Talk;
-use crate::wait::Deadline;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Deadline;
 use crate::words;
 
 /// How long it looks away at most while it waits for the end of what should end.

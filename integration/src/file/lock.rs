@@ -20,11 +20,11 @@ use super::watch;
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::loss::Loss;
-use crate::environment::Environment;
 #[cfg(doc)]
-use crate::failure::Code;
-use crate::failure::Error;
-use crate::wait::{Deadline, Wait};
+use crate::error::Code;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::settings::wait::{Deadline, Wait};
 
 /// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::failure::Error;
+use crate::error::Error;
 use beadlock_checker::dialect::file::Mode;
 
 /// Where `--help` puts them.

@@ -12,10 +12,8 @@ use beadlock_checker::{GateHolder, Gates};
 use super::KEEPER;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::holder::Holder;
-use crate::wait::Wait;
+use crate::error::{Code, Error, Exit, Holder};
+use crate::settings::wait::Wait;
 use crate::words::{self, Part, to_type};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.

@@ -19,8 +19,8 @@ use super::target::FileTarget;
 use super::{KEEPER, nested};
 use crate::claim::event::wait_for;
 use crate::claim::nested::NESTED;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
 
 /// How long a keeper may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,9 +7,9 @@ use super::ending;
 use super::lock::FileLock;
 use super::target::FileTarget;
 use crate::claim::attendant::Stopped;
-use crate::exit::Exit;
-use crate::talk::Talk;
-use crate::trail::Trail;
+use crate::error::Exit;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
 
 /// Says once how far an flock reaches there.
 pub fn note(target: &FileTarget, talk: &Talk) {

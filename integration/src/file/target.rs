@@ -14,8 +14,8 @@ use beadlock_checker::system_words;
 use beadlock_checker::target::Target;
 use nix::sys::stat::{SFlag, lstat};
 
-use crate::environment::{Environment, unquoted_target};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::{Environment, unquoted_target};
 use crate::target::answers_for;
 use crate::words::{Part, to_type};
 

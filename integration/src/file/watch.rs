@@ -17,7 +17,7 @@ use super::target::FileTarget;
 use crate::claim::event::Watcher;
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
 use crate::claim::protocol::WatchLock;
-use crate::wait::Deadline;
+use crate::settings::wait::Deadline;
 
 /// Whether it is lost now, seen twice.
 pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {

@@ -9,7 +9,7 @@ use std::thread;
 use super::declaration::CommandLock;
 use super::guard::CommandGuard;
 use super::locks::Bell;
-use crate::failure::Error;
+use crate::error::Error;
 use crate::words::of_no_process;
 
 /// The lock is on its way. Dropped, it is given up.

@@ -20,14 +20,13 @@ use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
 use crate::claim::tree::{self, Tree};
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::Error;
+use crate::error::{Error, Exit};
 use crate::file::{FileLock, FileTarget, LockFile, Watch, ending, nested, said, take};
 use crate::settings::Hold;
+use crate::settings::environment::Environment;
 
-use crate::trail::Trail;
-use crate::wait::Wait;
+use crate::output::trail::Trail;
+use crate::settings::wait::Wait;
 
 /// What is to be run, and under which lock.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 
-use crate::environment::Environment;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 use crate::target::{Found, lock_dir};
 
 /// How the lock directory is written among the ROOTs.

@@ -31,11 +31,10 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
 use clap::Args;
 
-use crate::answers::Answers;
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error, Exit};
+use crate::output::answers::Answers;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 use crate::target::{self, Found};
 use crate::words::Part;
 use answer::{Around, answer};

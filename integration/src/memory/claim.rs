@@ -8,10 +8,10 @@ use beadlock_checker::facts::hostname;
 use beadlock_checker::{Options, Verdict, look, system_words};
 
 use crate::claim::protocol::MakeRecord;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::memory::options::Typed;
 use crate::settings::arguments::ClaimArgs;
+use crate::settings::environment::Environment;
 use crate::target::{Found, MEMORY_IS_NOT_REAPED};
 
 /// A claim that is to be made.

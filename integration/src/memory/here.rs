@@ -14,9 +14,9 @@ use crate::claim::keeping::Keeping;
 use crate::claim::lease::heartbeat::News;
 use crate::claim::loss::Loss;
 use crate::claim::{nested, patience};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::{Deadline, Wait};
 use crate::target::Found;
-use crate::wait::{Deadline, Wait};
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);

@@ -18,10 +18,10 @@ use crate::claim::claiming::Claiming;
 use crate::claim::keeping::Keeping;
 use crate::claim::loss::Events;
 use crate::claim::nested;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::target::{Found, WAIT_FOR_MEMORY, not_found};
-use crate::wait::Wait;
 use crate::words;
 
 /// For how long it is waited for unless told otherwise: the document's 5 seconds.

@@ -8,8 +8,8 @@ use beadlock_checker::duration;
 use beadlock_checker::escape::is_harmless;
 use clap::Args;
 
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
 use crate::target::Found;
 
 /// Where `--help` puts them.

@@ -9,9 +9,9 @@ use beadlock_checker::duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::environment::boolean;
-use crate::exit::Replaced;
-use crate::talk::Color;
+use crate::error::Replaced;
+use crate::output::talk::Color;
+use crate::settings::environment::boolean;
 
 /// Where `--help` puts what every command takes.
 const EVERYWHERE: &str = "Everywhere";

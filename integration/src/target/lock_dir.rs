@@ -8,8 +8,8 @@ use beadlock_checker::dialect::tower::DEFAULT_DIR;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 
-use crate::environment::{Environment, LOCK_DIR};
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 
 /// The lock directory that is meant: `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and

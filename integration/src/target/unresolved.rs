@@ -11,10 +11,10 @@ use beadlock_checker::mounts::Mounts;
 use beadlock_checker::target::Target;
 
 use super::{WAIT_FOR_MEMORY, lock_dir};
-use crate::environment::{Environment, unquoted_target};
-use crate::failure::Error;
-use crate::remote::{BEADS, Lookup, of_directory};
-use crate::wait::Wait;
+use crate::error::Error;
+use crate::settings::environment::{Environment, unquoted_target};
+use crate::settings::remote::{BEADS, Lookup, of_directory};
+use crate::settings::wait::Wait;
 
 /// How long a file's lock is waited for where the command line does not say so.
 const WAIT_FOR_FILE: Wait = Wait::UpTo(Duration::from_secs(30));
@@ -119,7 +119,7 @@ impl Unresolved {
 /// Returns when the target that is meant, and what the command touches beside it, can be looked at.
 ///
 /// # Errors
-/// [`Code::LockUnreadable`](crate::failure::Code::LockUnreadable) when a file system on the way did not answer in time.
+/// [`Code::LockUnreadable`](crate::error::Code::LockUnreadable) when a file system on the way did not answer in time.
 pub fn answers_for(named: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
     let Some(Unresolved { given, lookups, wait, .. }) = unresolved(named, environment) else { return Ok(()) };

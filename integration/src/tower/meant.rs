@@ -10,8 +10,8 @@ use beadlock_checker::facts;
 use super::fields::{Fields, Locking, Wanted};
 use super::options::{Typed, refuse_for};
 use crate::claim::protocol::MakeRecord;
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
 use crate::target::{Found, answers_for_intent, any_directory_is_for_databases, lock_dir};
 
 /// What is to be claimed.

@@ -16,9 +16,9 @@ use beadlock_checker::warden::{self, Ward, Warden};
 use super::fields::failure_step;
 use crate::claim::keeping::Keeping;
 use crate::claim::supervise::Running;
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
 use crate::settings::OnLoss;
+use crate::settings::environment::Environment;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";

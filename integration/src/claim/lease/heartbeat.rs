@@ -25,7 +25,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::limits::Limits;
 use crate::claim::event::wait_for;
 use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
-use crate::failure::Error;
+use crate::error::Error;
 use crate::words;
 
 /// For how long the gate is waited for, at most.

@@ -27,14 +27,14 @@ use super::write::{Rules, Written};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
-use crate::talk::Talk;
 use crate::target::{answers_for, not_found};
-use crate::trail::Trail;
-use crate::wait::Wait;
 use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.

@@ -9,13 +9,12 @@ use std::time::Duration;
 use beadlock_checker::audit::{Audit, Author, Entry, Event, Outcome};
 use beadlock_checker::dialect::Record;
 use beadlock_checker::take::Held;
-use beadlock_checker::{Options, Removed, look};
+use beadlock_checker::{Options, Place, Removed, look};
 
-use crate::envelope::Request;
-use crate::failure::{Code, Error};
-use crate::outputs::{self, Output};
-use crate::talk::Talk;
-use crate::target::Found;
+use crate::error::{Code, Error};
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::Talk;
 
 mod named;
 
@@ -43,19 +42,19 @@ enum Lines<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// Opens `file` before anything is done, in the name of `holder`.
+    /// Opens `file` before anything is done, in the name of `holder`: what a target is called, and where its lock lies.
     ///
     /// # Errors
     /// Exit 1: nothing is claimed without the trail that was asked for. Exit 2 for a lock file.
     pub fn open(
         file: Option<&Path>,
         holder: Option<&str>,
-        target: &Found,
+        (name, place): (String, &Place),
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        outputs::refuse(Output::Audit, file, &[&target.path()])?;
-        Self::ours(file, holder, (target.name(), target.path()), request, talk)
+        files::refuse(Output::Audit, file, &[&place.path()])?;
+        Self::ours(file, holder, (name, place.path()), request, talk)
     }
 
     /// Of the lock of a file: what the file is called, its lock file, and the file itself.
@@ -68,7 +67,7 @@ impl<'a> Trail<'a> {
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        outputs::refuse(Output::Audit, file, &[lock, locked])?;
+        files::refuse(Output::Audit, file, &[lock, locked])?;
         Self::ours(file, None, (given, lock.to_owned()), request, talk)
     }
 
@@ -101,16 +100,17 @@ impl<'a> Trail<'a> {
     pub fn of_named(
         file: Option<&Path>,
         request_id: &str,
-        target: &Found,
+        (name, place): (String, &Place),
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        outputs::refuse(Output::Audit, file, &[&target.path()])?;
-        let default = || named::default_file(target.dir());
+        files::refuse(Output::Audit, file, &[&place.path()])?;
+        let default = || named::default_file(place.dir());
         let file = file.map_or_else(default, Path::to_owned);
-        let name = target.lock_name().map(|name| name.to_string()).unwrap_or_default();
-        let audit = named::Audit::open(&file, request_id, &name, &target.path(), talk);
-        Ok(Self { lines: Lines::Tower(audit), request, talk, name: target.name(), path: target.path() })
+        let path = place.path();
+        let lock_name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let audit = named::Audit::open(&file, request_id, &lock_name, &path, talk);
+        Ok(Self { lines: Lines::Tower(audit), request, talk, name, path })
     }
 
     /// Who is told what else there is to say.
@@ -192,11 +192,11 @@ impl<'a> Trail<'a> {
     }
 
     /// There is no claim, for somebody's lock or a cycle was in the way.
-    pub fn blocked(&self, error: &Error, target: &Found) {
+    pub fn blocked(&self, error: &Error, place: &Place) {
         if !matches!(self.lines, Lines::Ours(_)) {
             return;
         }
-        let look = look(&target.place, &Options::default());
+        let look = look(place, &Options::default());
         let reason = match error.code() {
             Code::LockHeld | Code::LockUnreadable => look.verdict.reason().as_str(),
             Code::LockStale => "removal_failed",

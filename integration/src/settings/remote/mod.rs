@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Where the kernel lists no such file system, this costs one read of `/proc/self/mountinfo`. The library asks nothing:
-//! an [`Environment`](crate::environment::Environment) has this guard only in the program.
+//! an [`Environment`](crate::settings::environment::Environment) has this guard only in the program.
 //!
 //! # Limits
 //! A file system that stops answering after it was asked hangs the command, at most until the file system answers again.
@@ -35,8 +35,8 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::shell::{Part, to_type};
 
-use crate::failure::{Code, Error};
-use crate::wait::Wait;
+use crate::error::{Code, Error};
+use crate::settings::wait::Wait;
 
 pub use helper::{ARGUMENT, main as helper};
 pub use lookup::{BEADS, Lookup, of_directory};

@@ -11,10 +11,9 @@ use beadlock_checker::duration::shown;
 use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{FileKind, Reason, Zombie};
 
+use crate::explain::situation::{Here, Inside, Situation};
+use crate::explain::witnesses::Witnesses;
 use crate::no_lock;
-use crate::situation::{Here, Inside, Situation};
-use crate::target::Found;
-use crate::witnesses::Witnesses;
 use crate::words::{Part, to_type};
 
 /// The command to type, and why.
@@ -223,15 +222,4 @@ fn claim_options(witnesses: &Witnesses<'_>) -> Vec<OsString> {
         (Dialect::Tower, Some(record)) => (&record.intent, &record.intent_version),
     };
     vec![format!("--intent-name={intent}").into(), format!("--intent-version={version}").into()]
-}
-
-/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
-/// tries, as a FIFO does.
-pub fn to_look_at(reason: Reason, target: &Found) -> String {
-    let look = match reason {
-        Reason::Unreadable => to_type("ls -la {}", &[Part::Path(&target.path())]),
-        _ => to_type("beadlock status --raw {}", &[target.part()]),
-    };
-    let malformed = to_type("beadlock break {} --malformed", &[target.part()]);
-    format!("{look}; when nobody needs it: {malformed}")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::outputs::Taken;
 
-use crate::failure::Error;
+use crate::error::Error;
 
 /// What a file is named for.
 #[derive(Debug, Clone, Copy)]

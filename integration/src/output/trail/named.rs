@@ -3,7 +3,7 @@
 //! followed); what cannot be written is said, and stops nothing.
 //!
 //! One flag names the file, `--audit`, and the dialect of the target says which lines go into it: these for `tower:`,
-//! those of [`crate::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so that one
+//! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so that one
 //! reader reads a file that both write to. What has no event in the seed (blocked, lost) leaves no line here.
 
 use std::io;
@@ -17,7 +17,7 @@ use beadlock_checker::{facts, system_words};
 use nix::errno::Errno;
 use serde::Serialize;
 
-use crate::talk::Talk;
+use crate::output::talk::Talk;
 
 /// Where the events go unless `--audit` says otherwise: beside the lock directory.
 pub fn default_file(lock_dir: &Path) -> PathBuf {

@@ -8,8 +8,8 @@ use beadlock_checker::facts::random_id;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::failure::Error;
-use crate::talk;
+use crate::error::Error;
+use crate::output::talk;
 use crate::words::millis;
 
 /// When a piece of work began and what it is called: the `meta` of its [`Envelope`].
@@ -246,7 +246,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::failure::Code;
+    use crate::error::Code;
 
     #[test]
     fn has_every_field_of_the_contract() {

@@ -11,7 +11,7 @@ use beadlock_checker::{FileKind, OnDisk};
 
 use super::Witnesses;
 use super::json::sameness;
-use crate::situation::{Here, Situation};
+use crate::explain::situation::{Here, Situation};
 
 impl Witnesses<'_> {
     /// One line each, what they amount to first.

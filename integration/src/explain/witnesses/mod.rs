@@ -16,7 +16,7 @@ use beadlock_checker::{Gates, Look, Member, Namespaces, Zombie, process};
 use gate::Shut;
 pub use lines::{counted, kind_words};
 
-use crate::situation::{Asked, Situation};
+use crate::explain::situation::{Asked, Situation};
 use crate::target::Found;
 
 /// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.

@@ -6,11 +6,10 @@ use std::io;
 use beadlock_checker::system_words;
 use serde_json::Value;
 
-use crate::envelope::Request;
-use crate::exit::{End, Exit};
-use crate::failure::Error;
-use crate::settings::Common;
-use crate::talk::print;
+use crate::error::{End, Error, Exit};
+use crate::output::Common;
+use crate::output::envelope::Request;
+use crate::output::talk::print;
 
 /// The targets that were named, else the one that is found.
 pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {
@@ -84,4 +83,9 @@ pub fn not_printed(common: &Common, why: &io::Error) -> End {
 
 fn say_unprinted(common: &Common, why: &io::Error) {
     common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
+}
+
+/// What was found could not be printed.
+pub fn not_written(error: &io::Error) -> Error {
+    Error::io(format!("failed to write to stdout: {}", system_words(error)), error.kind())
 }

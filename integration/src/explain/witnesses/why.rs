@@ -10,8 +10,8 @@ use beadlock_checker::facts::Liveness;
 
 use super::Witnesses;
 use super::lines::kind_words;
+use crate::explain::situation::{Here, Inside, Situation};
 use crate::no_lock;
-use crate::situation::{Here, Inside, Situation};
 
 impl Witnesses<'_> {
     /// Why the lock counts as what it counts as.

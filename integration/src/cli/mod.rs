@@ -16,7 +16,9 @@ use crate::settings::arguments::CommonArgs;
 use crate::status;
 use crate::waiting;
 
-pub mod patience;
+pub mod dispatch;
+mod hint;
+mod patience;
 
 /// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
 ///

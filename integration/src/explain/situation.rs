@@ -8,11 +8,8 @@ use beadlock_checker::facts::{Facts, Liveness};
 use beadlock_checker::obstacle::Obstacle;
 use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
 
-/// For how long somebody may be in the middle of writing a lock file (DESIGN 7, "Waiting").
-pub const WRITING: Duration = Duration::from_secs(2);
-
-/// The longest lock file that is read, in bytes (DESIGN 4).
-pub const LIMIT: u64 = 64 * 1024;
+use crate::claim::settling::WRITING;
+use crate::no_lock::LIMIT;
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wait::Wait;
+use crate::settings::wait::Wait;
 
 /// A command that does not wait for a holder.
 const LOOK: Duration = Duration::from_secs(2);

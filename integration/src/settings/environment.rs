@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::failure::Error;
-use crate::remote::Remote;
-use crate::talk::Terminal;
+use crate::error::Error;
+use crate::output::talk::Terminal;
+use crate::settings::remote::Remote;
 
 /// The variable that names the directory of named locks.
 pub const LOCK_DIR: &str = "BEADLOCK_LOCK_DIR";

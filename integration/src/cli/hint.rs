@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-use crate::cli::Cli;
+use super::Cli;
 use crate::words::{Part, to_type};
 
 /// `did you mean: beadlock hold -- make release`, when `words` (without the program's name) are a `hold`, a `cycle` or

@@ -10,47 +10,42 @@ use beadlock_checker::duration;
 use beadlock_checker::escape::escaped;
 use clap::ValueEnum;
 
-use crate::environment::{Environment, boolean};
-use crate::failure::Error;
-use crate::talk::{Color, Talk};
-use crate::wait::Wait;
+use crate::error::Error;
+use crate::output::Common;
+use crate::output::talk::{Color, Talk};
 
 pub mod arguments;
+pub mod environment;
+pub mod remote;
+pub mod wait;
 
 use arguments::{ClaimArgs, CommonArgs};
+use environment::{Environment, boolean};
+use wait::Wait;
 
-/// What every command heeds.
-#[derive(Debug)]
-pub struct Common {
-    /// Answer in JSON.
-    pub json: bool,
-    /// How to talk.
-    pub talk: Talk,
+/// How every command answers.
+///
+/// # Errors
+/// Exit 2, naming the variable that is wrong.
+pub fn common(typed: &CommonArgs, environment: &Environment) -> Result<Common, Error> {
+    let json =
+        typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
+    let quiet = match typed.quiet {
+        Some(quiet) => quiet,
+        None if typed.verbose => false,
+        None => environment.parsed("BEADLOCK_QUIET", boolean)?.unwrap_or(false),
+    };
+    let color = match typed.color {
+        Some(color) => color,
+        None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
+    };
+    let talk = Talk::new(quiet, typed.verbose, color, environment.terminal());
+    Ok(Common { json: json.unwrap_or(false), talk })
 }
 
-impl Common {
-    /// # Errors
-    /// Exit 2, naming the variable that is wrong.
-    pub fn resolve(typed: &CommonArgs, environment: &Environment) -> Result<Self, Error> {
-        let json =
-            typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
-        let quiet = match typed.quiet {
-            Some(quiet) => quiet,
-            None if typed.verbose => false,
-            None => environment.parsed("BEADLOCK_QUIET", boolean)?.unwrap_or(false),
-        };
-        let color = match typed.color {
-            Some(color) => color,
-            None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
-        };
-        let talk = Talk::new(quiet, typed.verbose, color, environment.terminal());
-        Ok(Self { json: json.unwrap_or(false), talk })
-    }
-
-    /// Before the command line is understood.
-    pub fn unresolved(json: bool, environment: &Environment) -> Self {
-        Self { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()) }
-    }
+/// The same before the command line is understood.
+pub fn common_unresolved(json: bool, environment: &Environment) -> Common {
+    Common { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()) }
 }
 
 fn color_of(text: &str) -> Result<Color, String> {
@@ -212,7 +207,7 @@ mod tests {
 
     fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {
         let typed = cli::Cli::try_parse_from(["beadlock"].iter().chain(args)).unwrap();
-        Common::resolve(&typed.common, &Environment::of(variables)).unwrap()
+        super::common(&typed.common, &Environment::of(variables)).unwrap()
     }
 
     #[test]

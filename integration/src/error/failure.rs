@@ -8,9 +8,8 @@ use std::time::Duration;
 use beadlock_checker::dialect::tower::Answer;
 use serde_json::Value;
 
-use crate::exit::Exit;
-use crate::holder::Holder;
-use crate::retry;
+use super::retry;
+use crate::error::{Exit, Holder};
 
 /// The error codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

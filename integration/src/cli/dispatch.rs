@@ -6,18 +6,16 @@ use beadlock_checker::{guardian, sys, warden};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use crate::answers::{conclude, not_printed};
-use crate::cli::{Cli, Command, patience};
-use crate::envelope::Request;
-use crate::environment::{Environment, boolean};
-use crate::exit::{End, Exit, Replaced};
-use crate::failure::Error;
-use crate::remote;
-use crate::settings::Common;
-use crate::talk::print;
+use super::{Cli, Command, hint, patience};
+use crate::error::{End, Error, Exit, Replaced};
+use crate::output::Common;
+use crate::output::answers::{conclude, not_printed};
+use crate::output::envelope::Request;
+use crate::output::talk::print;
+use crate::settings::environment::{Environment, boolean};
+use crate::settings::{self, common_unresolved, remote};
 use crate::{
-    acquire, agent, breaking, check, cycle, doctor, file, hint, hold, list, log, memory, release, status,
-    waiting,
+    acquire, agent, breaking, check, cycle, doctor, file, hold, list, log, memory, release, status, waiting,
 };
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
@@ -52,11 +50,11 @@ pub fn run() -> End {
     };
     let environment = environment.with_lock_dir(cli.common.lock_dir.as_deref());
     let own = cli.command.as_ref().and_then(Command::own_exit_code);
-    let common = match Common::resolve(&cli.common, &environment) {
+    let common = match settings::common(&cli.common, &environment) {
         Ok(common) => common,
         Err(error) => {
             let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
-            return misused(error, own, &Common::unresolved(json, &environment), &request);
+            return misused(error, own, &common_unresolved(json, &environment), &request);
         }
     };
     let remote = patience::guard(cli.command.as_ref(), &environment);
@@ -117,7 +115,7 @@ fn not_understood(
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match print(&error.render().to_string()) {
             Ok(()) => End::Code(Exit::Done.code()),
-            Err(why) => not_printed(&Common::unresolved(false, environment), &why),
+            Err(why) => not_printed(&common_unresolved(false, environment), &why),
         };
     }
     let hint = hint::missing_dashes(words);
@@ -127,7 +125,7 @@ fn not_understood(
         "--json" => Some(true),
         word => boolean(word.strip_prefix("--json=")?).ok(),
     });
-    let common = Common::unresolved(json.unwrap_or_else(|| wants_json(environment)), environment);
+    let common = common_unresolved(json.unwrap_or_else(|| wants_json(environment)), environment);
     let message = hint.unwrap_or_else(|| {
         let rendered = error.render().to_string();
         rendered.trim_start_matches("error: ").trim_end().to_owned()
