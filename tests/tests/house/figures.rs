@@ -1,5 +1,6 @@
 //! The house in figures.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +15,10 @@ use super::source::{Crate, code};
 pub fn print() {
     for house in HOUSES {
         let read = Crate::read(&checkout().join(house.name).join("src"));
-        let circles = circles(&read.arrows);
+        let around = circles(&read.arrows);
         row(
             &format!("import circle in {}/src", house.name),
-            &match circles.first() {
+            &match around.first() {
                 None => "none".to_owned(),
                 Some(largest) => {
                     format!("{} of {} rooms: {}", largest.len(), read.rooms.len(), largest.join(", "))
@@ -34,14 +35,14 @@ pub fn print() {
                 house.exceptions.len()
             ),
         );
-        for (room, arrows) in &read.inside {
-            if let Some(largest) = super::graph::circles(arrows).first() {
-                row(
-                    &format!("  circle inside {room}"),
-                    &format!("{} files: {}", largest.len(), largest.join(", ")),
-                );
-            }
-        }
+        let mut inside: Vec<(usize, &String)> = read
+            .inside
+            .iter()
+            .filter_map(|(room, arrows)| Some((circles(arrows).first()?.len(), room)))
+            .collect();
+        inside.sort_by_key(|(files, _)| Reverse(*files));
+        let inside: Vec<String> = inside.iter().map(|(files, room)| format!("{room} {files}")).collect();
+        row("  files of a room that import each other in a circle", &inside.join(", "));
     }
     let files = committed();
     row("documented modules of the checker", &documented_modules().to_string());
@@ -94,9 +95,9 @@ fn scenes(files: &[(PathBuf, String)]) -> Vec<&PathBuf> {
     files.iter().filter(makes_one).map(|(path, _)| path).collect()
 }
 
-/// Sources with the words of a cycle's end: whoever knows these knows the other lines.
+/// Sources with the words of a skip: a file that knows these knows the other lines.
 fn places_with_log_lines(files: &[(PathBuf, String)]) -> Vec<&PathBuf> {
-    let line = "\"Sync cycle complete";
+    let line = "\"Skipping database (";
     let is_source = |path: &Path| {
         let path = path.to_string_lossy();
         path.contains("/src/") && !path.starts_with("tests/") && !path.contains("tests.rs")

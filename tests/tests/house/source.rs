@@ -28,28 +28,32 @@ impl Crate {
 
     /// From files with their paths below `src`.
     pub fn of(files: &[(PathBuf, String)]) -> Self {
-        let mut read = Self::default();
-        let modules: Vec<(Vec<String>, &PathBuf, Vec<Token>)> =
-            files.iter().map(|(path, text)| (module(path), path, tokens(&code(text)))).collect();
-        read.rooms.extend(modules.iter().map(|(module, ..)| room(module)));
-        let exported = exported(&modules);
-        for (module, path, tokens) in &modules {
-            for to in paths(tokens, module) {
+        let modules: Vec<Module> = files.iter().map(|(path, text)| Module::new(path, text)).collect();
+        let mut read = Self { rooms: modules.iter().map(Module::room).collect(), ..Self::default() };
+        let root = Facade::of(&[], &modules);
+        let facades: BTreeMap<&String, Facade> = read
+            .rooms
+            .iter()
+            .map(|room| (room, Facade::of(std::slice::from_ref(room), &modules)))
+            .filter(|(_, facade)| !facade.children.is_empty())
+            .collect();
+        for module in &modules {
+            let from = module.room();
+            let children = facades.get(&from).filter(|_| module.path.len() == 1);
+            let below = children.map(|facade| module.names_of(&facade.children)).unwrap_or_default();
+            for to in module.paths().into_iter().chain(below) {
                 let Some(first) = to.first() else { continue };
-                let target = if read.rooms.contains(first) {
-                    first.clone()
-                } else {
-                    exported.get(first).cloned().unwrap_or_else(|| "lib".to_owned())
-                };
-                let (from, place) = (room(module), format!("{} has {}", path.display(), to.join("::")));
+                let (target, place) =
+                    (root.leads_to(first, "lib"), format!("{} has {}", module.file, to.join("::")));
                 if from != target {
-                    read.arrows.entry((from, target)).or_default().push(place);
-                } else if let (Some(file), Some(other)) = (module.get(1), to.get(1))
-                    && file != other
-                    && modules.iter().any(|(known, ..)| known.get(..2) == to.get(..2))
-                {
-                    let inside = read.inside.entry(from).or_default();
-                    inside.entry((file.clone(), other.clone())).or_default().push(place);
+                    read.arrows.entry((from.clone(), target)).or_default().push(place);
+                } else if let Some(facade) = facades.get(&from) {
+                    let file = module.path.get(1).map_or(FACADE, String::as_str);
+                    let other = to.get(1).map_or(FACADE.to_owned(), |next| facade.leads_to(next, FACADE));
+                    if file != other {
+                        let inside = read.inside.entry(from.clone()).or_default();
+                        inside.entry((file.to_owned(), other)).or_default().push(place);
+                    }
                 }
             }
         }
@@ -57,19 +61,99 @@ impl Crate {
     }
 }
 
-fn room(module: &[String]) -> String {
-    module.first().cloned().unwrap_or_else(|| "lib".to_owned())
+/// The file of a room itself, beside those below it.
+const FACADE: &str = "mod";
+
+/// A source file.
+struct Module {
+    /// Below `src`.
+    file: String,
+    /// `claim/loss.rs` is `claim::loss`; `lib.rs` and `main.rs` are the crate itself.
+    path: Vec<String>,
+    tokens: Vec<Token>,
 }
 
-/// `claim/loss.rs` is `claim::loss`; `lib.rs` and `main.rs` are the crate itself.
-fn module(path: &Path) -> Vec<String> {
-    let mut module: Vec<String> =
-        path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    if module.last().is_some_and(|last| last == "mod") || ["lib", "main"].contains(&module.join("/").as_str())
-    {
-        module.pop();
+impl Module {
+    fn new(file: &Path, text: &str) -> Self {
+        let mut path: Vec<String> =
+            file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let is_root = ["lib", "main"].contains(&path.join("/").as_str());
+        if is_root || path.last().is_some_and(|last| last == "mod") {
+            path.pop();
+        }
+        Self { file: file.display().to_string(), path, tokens: tokens(&code(text)) }
     }
-    module
+
+    fn room(&self) -> String {
+        self.path.first().cloned().unwrap_or_else(|| "lib".to_owned())
+    }
+
+    /// The paths into this crate, without `crate`.
+    fn paths(&self) -> Vec<Vec<String>> {
+        paths(&self.tokens, &self.path)
+    }
+}
+
+impl Module {
+    /// The paths that begin with the name of a child.
+    fn names_of(&self, children: &BTreeSet<String>) -> Vec<Vec<String>> {
+        let (mut found, mut at, mut is_inner) = (Vec::new(), 0, false);
+        while let Some(token) = self.tokens.get(at) {
+            if let Token::Word(word) = token
+                && !is_inner
+                && children.contains(word)
+                && self.tokens.get(at + 1) == Some(&Token::Path)
+            {
+                found.push([self.path.as_slice(), std::slice::from_ref(word)].concat());
+            }
+            if token.is("use") {
+                // The word that follows is the only one that may be a child's.
+                let named = tree(&mut self.tokens[at + 1..].iter().peekable(), &[]);
+                let is_child =
+                    |path: &&Vec<String>| path.first().is_some_and(|first| children.contains(first));
+                found.extend(named.iter().filter(is_child).map(|path| [self.path.as_slice(), path].concat()));
+                at += self.tokens[at..].iter().take_while(|token| **token != Token::Sign(';')).count();
+            }
+            is_inner = *token == Token::Path;
+            at += 1;
+        }
+        found
+    }
+}
+
+/// What a module shows of its children by a shorter name: `Hold` of the crate is `claim`'s.
+struct Facade {
+    children: BTreeSet<String>,
+    exported: BTreeMap<String, String>,
+}
+
+impl Facade {
+    fn of(path: &[String], modules: &[Module]) -> Self {
+        let is_below = |module: &&Module| module.path.len() > path.len() && module.path.starts_with(path);
+        let children: BTreeSet<String> =
+            modules.iter().filter(is_below).map(|module| module.path[path.len()].clone()).collect();
+        let mut exported = BTreeMap::new();
+        for module in modules.iter().filter(|module| module.path == path) {
+            for (at, _) in module.tokens.iter().enumerate().filter(|(_, token)| token.is("use")) {
+                for named in tree(&mut module.tokens[at + 1..].iter().peekable(), &[]) {
+                    let is_prefix = |word: &&String| ["crate", "self"].contains(&word.as_str());
+                    let named = &named[named.iter().take_while(is_prefix).count()..];
+                    if let [child, .., name] = named
+                        && children.contains(child)
+                    {
+                        exported.insert(name.clone(), child.clone());
+                    }
+                }
+            }
+        }
+        Self { children, exported }
+    }
+
+    /// The child that a name belongs to, else `itself`.
+    fn leads_to(&self, name: &str, itself: &str) -> String {
+        let child = self.children.get(name).or_else(|| self.exported.get(name));
+        child.cloned().unwrap_or_else(|| itself.to_owned())
+    }
 }
 
 fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
@@ -84,23 +168,6 @@ fn collect(src: &Path, dir: &Path, files: &mut Vec<(PathBuf, String)>) {
             files.push((path.strip_prefix(src).unwrap().to_path_buf(), text));
         }
     }
-}
-
-/// What `lib.rs` shows of its rooms by a shorter name: `Hold` is `claim`'s.
-fn exported(modules: &[(Vec<String>, &PathBuf, Vec<Token>)]) -> BTreeMap<String, String> {
-    let mut exported = BTreeMap::new();
-    for (.., tokens) in modules.iter().filter(|(_, path, _)| path.as_path() == Path::new("lib.rs")) {
-        for (at, _) in tokens.iter().enumerate().filter(|(_, token)| token.is("use")) {
-            for path in tree(&mut tokens[at + 1..].iter().peekable(), &[]) {
-                let path =
-                    if path.first().is_some_and(|first| first == "crate") { &path[1..] } else { &path[..] };
-                if let [room, .., name] = path {
-                    exported.insert(name.clone(), room.clone());
-                }
-            }
-        }
-    }
-    exported
 }
 
 /// The text without comments, without what strings and characters say, and without items for tests or documentation.
