@@ -44,7 +44,6 @@ mod gate;
 mod gate_loss;
 mod gates;
 pub mod git;
-pub mod guardian;
 mod look;
 pub mod mounts;
 mod namespace;
@@ -64,7 +63,6 @@ pub mod take;
 pub mod target;
 pub mod trust;
 mod verdict;
-pub mod warden;
 mod zombie;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};

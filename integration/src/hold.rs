@@ -208,19 +208,19 @@ fn hold(
             return Err(error.ending(Exit::NotStarted).into());
         }
     };
-    let warden = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
-        let warden = work.warden(&running, keeping, &command.holder_name());
-        warden.map_err(|error| error.ending(Exit::NotStarted))
+    let watchdog = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
+        let watchdog = work.watchdog(&running, keeping, &command.holder_name());
+        watchdog.map_err(|error| error.ending(Exit::NotStarted))
     });
-    let warden = match warden.transpose() {
-        Ok(warden) => warden,
+    let watchdog = match watchdog.transpose() {
+        Ok(watchdog) => watchdog,
         Err(error) => {
             leave(&leaving, end_of(keeping), None, Why::NOT_STARTED, &mut signals, report);
             return Err(error.into());
         }
     };
-    if let Some(warden) = &warden {
-        running.tree = running.tree.without(warden.pid());
+    if let Some(watchdog) = &watchdog {
+        running.tree = running.tree.without(watchdog.pid());
     }
     if keeping.is_some() {
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given, escaped(&holder)));
@@ -273,7 +273,7 @@ fn hold(
     }
     let lost = leave(&leaving, held, ended.lost, why, &mut signals, report).or(lost_outer);
     // The command's tree was to be ended with us for as long as the lock stood.
-    drop(warden);
+    drop(watchdog);
     drop(child);
     reminder.into_iter().for_each(|reminder| reminder.finish(talk));
     Ok(Finished { end, lost })

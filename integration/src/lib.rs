@@ -44,6 +44,8 @@ mod no_lock;
 mod output;
 mod protocol;
 mod release;
+#[doc(hidden)]
+pub mod run;
 mod settings;
 mod status;
 mod target;

@@ -79,7 +79,7 @@ impl Command {
     }
 
     /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
-    /// [`Warden`](beadlock_checker::warden::Warden) does the same to what it has started.
+    /// [`Watchdog`](crate::run::watchdog::Watchdog) does the same to what it has started.
     pub fn ending_with_us(self) -> Self {
         Self { parent_death: Some(Signal::SIGTERM), ..self }
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::{Record, memory};
 use beadlock_checker::take::Held;
-use beadlock_checker::warden::Warden;
 use beadlock_checker::{GateWatch, shared_file_system};
 
 use super::lease::FAILURES_IN_A_ROW;
+use super::lease::HearHeartbeats;
 use super::lease::heartbeat::{Heartbeats, News};
 use super::lease::limits::Limits;
 use super::loss::{Events, Loss, Watch};
@@ -64,13 +64,13 @@ impl Keeping {
         }
     }
 
-    /// Tells the warden of the command of each heartbeat.
+    /// From now on it hears of each heartbeat.
     ///
     /// # Errors
-    /// When there are no more descriptors.
-    pub fn tell(&self, warden: &Warden) -> io::Result<()> {
+    /// What `pulse` says.
+    pub fn tell<P: HearHeartbeats + 'static>(&self, pulse: impl FnOnce() -> io::Result<P>) -> io::Result<()> {
         if let Self::Beating(beats) = self {
-            beats.tell(warden.pulse()?);
+            beats.tell(Box::new(pulse()?));
         }
         Ok(())
     }

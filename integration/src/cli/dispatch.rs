@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::{guardian, sys, warden};
+use crate::run::{gate_keeper, watchdog};
+use beadlock_checker::sys;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
@@ -36,11 +37,11 @@ pub fn run() -> End {
         remote::helper(words.get(2..).unwrap_or_default());
         return End::Code(Exit::Done.code());
     }
-    if words.get(1).is_some_and(|first| first == guardian::ARGUMENT) {
-        return End::Code(guardian::main(words.into_iter().skip(2)));
+    if words.get(1).is_some_and(|first| first == gate_keeper::ARGUMENT) {
+        return End::Code(gate_keeper::main(words.into_iter().skip(2)));
     }
-    if words.get(1).is_some_and(|first| first == warden::ARGUMENT) {
-        return End::Code(warden::main(words.into_iter().skip(2)));
+    if words.get(1).is_some_and(|first| first == watchdog::ARGUMENT) {
+        return End::Code(watchdog::main(words.into_iter().skip(2)));
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use crate::run::gate_keeper::{GateKeeper, Work};
 use beadlock_checker::audit::Event;
 use beadlock_checker::database::{Directories, Suggest};
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
 use beadlock_checker::{Cycle, Decision, Entered, Gate, GateLoss, GateWatch, Options, Reason, Verdict, look};
 use nix::sys::signal::Signal;
@@ -178,21 +178,21 @@ fn cycle(
     let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
     let watch = watch.map_err(no_watch)?;
     let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
-    let guardian = match cycle.gate() {
-        Some(gate) => {
-            Some(Guardian::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_guardian)?)
-        }
+    let gate_keeper = match cycle.gate() {
+        Some(gate) => Some(
+            GateKeeper::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_gate_keeper)?,
+        ),
         None => None,
     };
-    let tree = guardian.iter().fold(tree, |tree, guardian| tree.without(guardian.pid()));
+    let tree = gate_keeper.iter().fold(tree, |tree, gate_keeper| tree.without(gate_keeper.pid()));
     let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
     let guard = watch.as_ref().map(|watch| Guard::Gate(watch, target.dir()));
     let worked = work(&running, waiting, guard, &mut signals, talk);
     let lost = gate_loss(&worked, watch);
     name_left(&worked, talk);
     cycle.leave();
-    if let Some(guardian) = guardian {
-        guardian.end();
+    if let Some(gate_keeper) = gate_keeper {
+        gate_keeper.end();
     }
     drop(child);
     let ended = match worked {
@@ -267,7 +267,7 @@ fn no_watch(error: io::Error) -> Error {
     Error::io(format!("failed to watch over the gate: {why}"), error.kind()).ending(Exit::NotStarted)
 }
 
-fn no_guardian(error: io::Error) -> Error {
+fn no_gate_keeper(error: io::Error) -> Error {
     let why = words::of_no_process(&error);
     Error::io(format!("failed to make the process that keeps the gate with us: {why}"), error.kind())
         .ending(Exit::NotStarted)

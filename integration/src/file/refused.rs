@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::run::watchdog;
 use beadlock_checker::dialect::file;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
 use super::KEEPER;
@@ -26,11 +26,11 @@ pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
     holders
 }
 
-/// The warden of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
+/// The watchdog of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
 pub fn as_they_are_known(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
     let is = |holder: &GateHolder, argument| holder.command.split(' ').nth(1) == Some(argument);
-    if !holders.iter().all(|holder| is(holder, warden::ARGUMENT)) {
-        holders.retain(|holder| !is(holder, warden::ARGUMENT));
+    if !holders.iter().all(|holder| is(holder, watchdog::ARGUMENT)) {
+        holders.retain(|holder| !is(holder, watchdog::ARGUMENT));
     }
     for keeper in holders.iter_mut().filter(|holder| is(holder, KEEPER)) {
         keeper.command = "beadlock acquire".to_owned();

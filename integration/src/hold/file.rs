@@ -4,10 +4,10 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
+use crate::run::watchdog::{self, Ward, Watchdog};
 use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::facts::random_id;
 use beadlock_checker::system_words;
-use beadlock_checker::warden::{self, Ward, Warden};
 
 use super::Finished;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
@@ -63,7 +63,7 @@ pub fn hold(
         ("BEADLOCK_HELD_TARGET", target.exported()),
         ("BEADLOCK_HELD_ID", id.to_string().into()),
         ("BEADLOCK_HELD_IDS", ids_with(&id.to_string(), environment).into()),
-        (warden::VARIABLE, warden::variable(&token, environment.get(warden::VARIABLE))),
+        (watchdog::VARIABLE, watchdog::variable(&token, environment.get(watchdog::VARIABLE))),
     ]);
 
     let mut signals = Signals::block()?;
@@ -99,9 +99,9 @@ pub fn hold(
     let grace = running.kill_after;
     let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
     let name = command.holder_name();
-    let warden = held.lock.file().map(|file| Warden::keeping(&ward, OsStr::new(&name), file)).transpose();
-    let warden = match warden {
-        Ok(warden) => warden,
+    let watchdog = held.lock.file().map(|file| Watchdog::keeping(&ward, OsStr::new(&name), file)).transpose();
+    let watchdog = match watchdog {
+        Ok(watchdog) => watchdog,
         Err(error) => {
             held.end(None, Why::NOT_STARTED);
             let why = system_words(&error);
@@ -109,8 +109,8 @@ pub fn hold(
             return Err(Error::io(words, error.kind()).ending(Exit::NotStarted).into());
         }
     };
-    if let Some(warden) = &warden {
-        running.tree = running.tree.without(warden.pid());
+    if let Some(watchdog) = &watchdog {
+        running.tree = running.tree.without(watchdog.pid());
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given(), name));
     }
     let guard = Guard::Other(Box::new(Watch::over(&held.lock)));
@@ -134,7 +134,7 @@ pub fn hold(
     }
     let end = ended.end();
     let lost = held.end(ended.lost, Why::ended(ended.ending));
-    drop(warden);
+    drop(watchdog);
     drop(child);
     Ok(Finished { end, lost })
 }

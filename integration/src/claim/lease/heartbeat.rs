@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use beadlock_checker::facts::{self, boottime};
 use beadlock_checker::take::{Heartbeat, Held};
-use beadlock_checker::warden::Pulse;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use super::HearHeartbeats;
 use super::limits::Limits;
 use crate::claim::event::wait_for;
 use crate::claim::loss::{self, CONFIRM, Events, Eye, Loss};
@@ -75,7 +75,7 @@ struct State {
     /// Since when one is under way.
     under_way: Option<Duration>,
     /// Who is told of each.
-    pulse: Option<Pulse>,
+    pulse: Option<Box<dyn HearHeartbeats>>,
     /// When the last one that came too late had succeeded.
     was_late: Option<Duration>,
 }
@@ -126,7 +126,7 @@ impl Heartbeats {
     }
 
     /// From now on it is told of each heartbeat that succeeds.
-    pub fn tell(&self, mut pulse: Pulse) {
+    pub fn tell(&self, mut pulse: Box<dyn HearHeartbeats>) {
         let mut state = self.shared.state();
         pulse.beat(state.last);
         state.pulse = Some(pulse);
@@ -273,7 +273,7 @@ impl Beating {
     fn lose(&self, loss: Loss, is_final: bool) {
         if is_final {
             // Who is asked to end must be able to.
-            self.shared.state().pulse.iter_mut().for_each(Pulse::over);
+            self.shared.state().pulse.iter_mut().for_each(|pulse| pulse.over());
         }
         let kept = self.held.broken_as();
         self.shared.tell(News::Lost(loss, kept));

@@ -1,8 +1,8 @@
-//! The guardian: the small process beside `beadlock cycle` that holds the same open gate (DESIGN 5).
+//! The gate keeper: the small process beside `beadlock cycle` that holds the same open gate (DESIGN 5).
 //!
-//! It is the running binary itself, started again with a hidden first argument, as the [`runner`](crate::runner) is.
+//! It is the running binary itself, started again with a hidden first argument, as the [`runner`](beadlock_checker::runner) is.
 //! But it runs nothing: the command stays the child of whoever started it, with its terminal and its streams. The
-//! guardian only waits, so that the gate stays shut for as long as the command works, also when its parent was killed.
+//! gate keeper only waits, so that the gate stays shut for as long as the command works, also when its parent was killed.
 //! It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
 //!
 //! | descriptor | is |
@@ -11,18 +11,18 @@
 //! | 1 | one byte, once it guards; `/dev/null` from then on |
 //! | 2 | `/dev/null` |
 //!
-//! Order: the command's process is there, but does not execute yet; the guardian is started, and guards; the command
+//! Order: the command's process is there, but does not execute yet; the gate keeper is started, and guards; the command
 //! executes. Whoever of the two is killed from then on, the other one has the gate. At the end of a cycle the parent
-//! lets the gate go, and kills the guardian.
+//! lets the gate go, and kills the gate keeper.
 //!
-//! A parent that is gone has told it nothing. The guardian then keeps the gate until the command's process has ended
+//! A parent that is gone has told it nothing. The gate keeper then keeps the gate until the command's process has ended
 //! and, where that led a process group of its own, until nobody lives in that group any more: a command that was told
 //! to end may have children that still write. A zombie has ended, and an empty group is seen twice. On a terminal the
 //! command is in the group of whoever typed it, and that group says nothing: the gate opens there with the end of the
 //! command's process.
 //!
 //! `flock` belongs to the open file: letting it go here would let go of the parent's too. As long as the parent
-//! lives, it is the one to do so; an orphaned guardian does it before it ends.
+//! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -36,25 +36,26 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::killpg;
 use nix::unistd::{Pid, getppid};
 
-use crate::beside::{self, has_said_so, this_program};
-use crate::facts::Liveness;
-use crate::process::{self, Stat};
-use crate::{Gate, sys};
+use beadlock_checker::beside::{self, has_said_so, this_program};
+use beadlock_checker::facts::Liveness;
+use beadlock_checker::process::{self, Stat};
+use beadlock_checker::{Gate, sys};
 
-/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub const ARGUMENT: &str = "__guard-cycle";
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line. Who has the gate is told by
+/// it as well.
+pub const ARGUMENT: &str = beside::GATE_KEEPER;
 
 /// How often a process is looked at where there is no pidfd, and a process group.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A guardian that guards. [`Guardian::end`] ends it and reaps it.
+/// A gate keeper that guards. [`GateKeeper::end`] ends it and reaps it.
 #[derive(Debug)]
-#[must_use = "the guardian is to be reaped, by `end`"]
-pub struct Guardian {
+#[must_use = "the gate keeper is to be reaped, by `end`"]
+pub struct GateKeeper {
     child: Child,
 }
 
-impl Guardian {
+impl GateKeeper {
     /// Starts one for `work`, whose process is a child that has not been reaped, and returns once it guards. `name` is
     /// for who looks at its command line.
     ///
@@ -62,17 +63,17 @@ impl Guardian {
     /// What the system said; nothing is left behind then, and the gate is still this process's.
     pub fn start(gate: &Gate, work: Work, name: &OsStr) -> io::Result<Self> {
         let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-        let (ready, for_guardian) = io::pipe()?;
+        let (ready, for_gate_keeper) = io::pipe()?;
         let order = Order::to_guard(work);
         let mut command = this_program()?;
         command.arg(ARGUMENT).args(order.words()).arg(name);
-        command.stdin(Stdio::from(shared)).stdout(for_guardian).stderr(Stdio::null());
-        let mut guardian = Self { child: command.spawn()? };
+        command.stdin(Stdio::from(shared)).stdout(for_gate_keeper).stderr(Stdio::null());
+        let mut gate_keeper = Self { child: command.spawn()? };
         drop(command); // It has the pipe's other end.
         match has_said_so(ready) {
-            Ok(()) => Ok(guardian),
+            Ok(()) => Ok(gate_keeper),
             Err(error) => {
-                guardian.kill();
+                gate_keeper.kill();
                 Err(error)
             }
         }
@@ -98,7 +99,7 @@ impl Guardian {
     }
 }
 
-/// What a guardian keeps the gate for.
+/// What a gate keeper keeps the gate for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// This process.
@@ -163,7 +164,7 @@ impl Order {
     }
 }
 
-/// The guardian's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
+/// The gate keeper's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
         let _ = writeln!(io::stderr(), "this is for beadlock's own use");

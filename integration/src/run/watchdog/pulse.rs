@@ -1,4 +1,4 @@
-//! The pulse: what a warden hears of the heartbeats, through the pipe that also tells it of its parent's end.
+//! The pulse: what a watchdog hears of the heartbeats, through the pipe that also tells it of its parent's end.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,9 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::read;
 
-use crate::facts::boottime;
+use beadlock_checker::facts::boottime;
+
+use crate::claim::lease::HearHeartbeats;
 
 /// A message: nanoseconds since boot. One write of so few bytes is never torn.
 const LENGTH: usize = 8;
@@ -31,21 +33,23 @@ impl Pulse {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Self(pipe))
     }
+}
 
-    /// A heartbeat that was begun at this time of [`boottime`] has succeeded. A warden that reads no more hears nothing.
-    pub fn beat(&mut self, begun: Duration) {
+impl HearHeartbeats for Pulse {
+    /// A heartbeat that was begun at this time of [`boottime`] has succeeded. A watchdog that reads no more hears nothing.
+    fn beat(&mut self, begun: Duration) {
         let nanos = u64::try_from(begun.as_nanos()).unwrap_or(OVER).min(OVER - 1);
         let _ = self.0.write(&nanos.to_ne_bytes());
     }
 
     /// The lock is lost: nobody is to be stopped for its sake from now on. Who stands still by then is left so, for whoever
     /// ends it.
-    pub fn over(&mut self) {
+    fn over(&mut self) {
         let _ = self.0.write(&OVER.to_ne_bytes());
     }
 }
 
-/// What a warden knows of the heartbeats.
+/// What a watchdog knows of the heartbeats.
 #[derive(Debug)]
 pub(super) struct Heard {
     /// When the last one was begun.
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warden_that_does_not_read_stops_nobody() {
+    fn a_watchdog_that_does_not_read_stops_nobody() {
         let (_reader, writer) = io::pipe().unwrap();
         let mut pulse = Pulse::on(writer).unwrap();
         for _ in 0..100_000 {

@@ -1,30 +1,30 @@
-//! The warden: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`, DESIGN 7). It ends
+//! The watchdog: the small process beside a claim that nobody keeps up when its owner is killed (`tower:`, DESIGN 7). It ends
 //! the command's whole tree then: without a heartbeat there must be no work. It also hears of each heartbeat ([`Pulse`]):
 //! where there is none for too long, because its owner was stopped, or hangs, or the machine has slept, the tree is stopped
 //! until there is one again, or its owner ends it.
 //!
-//! It is the running binary itself, started again with a hidden first argument, as the [`guardian`](crate::guardian)
+//! It is the running binary itself, started again with a hidden first argument, as the [`gate_keeper`](super::gate_keeper)
 //! is. It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
 //!
 //! | descriptor | is |
 //! |---|---|
 //! | 0 | a pipe that its parent alone has the other end of: it ends with the parent, however that ends; heartbeats are told in it |
 //! | 1 | one byte, once it watches; `/dev/null` from then on |
-//! | 2 | `/dev/null`, or the file whose flock ends with the work ([`Warden::keeping`]): shared for as long as the warden lives |
+//! | 2 | `/dev/null`, or the file whose flock ends with the work ([`Watchdog::keeping`]): shared for as long as the watchdog lives |
 //!
-//! Order: the command's process is there, but does not execute yet; the warden is started, and watches; the command
-//! executes. A parent that has seen the end of the command, or lets it go, kills the warden ([`Warden::end`]).
+//! Order: the command's process is there, but does not execute yet; the watchdog is started, and watches; the command
+//! executes. A parent that has seen the end of the command, or lets it go, kills the watchdog ([`Watchdog::end`]).
 //!
 //! Who belongs to the tree: the command's process, its group where it leads one, whoever has the token in
 //! [`VARIABLE`], and what descends from any of them. The token is needed because the tree falls apart with its
-//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](crate::sys::Spawn)), and
+//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](beadlock_checker::sys::Spawn)), and
 //! what it leaves behind is a child of the system's first process then. All of it gets TERM, then CONT for who stands
 //! still; what is left after the grace gets KILL, until two looks in a row find nobody.
 //!
 //! # Limits
 //! Who is made to go on by somebody else, as by a shell's `fg`, works for up to 20 ms before it is stopped again.
 //! Who has cleared its environment and whose parents have ended is not found; nor is anybody where `/proc` is not this PID
-//! namespace's. Whom this user may not signal lives on. A warden that is killed itself leaves the command alone with
+//! namespace's. Whom this user may not signal lives on. A watchdog that is killed itself leaves the command alone with
 //! the signal of the kernel, which a set-user-id program does not get.
 
 mod pulse;
@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, dup2_stderr};
 
-use crate::beside::{self, has_said_so, this_program};
-use crate::process::{self, Stat};
+use beadlock_checker::beside::{self, has_said_so, this_program};
+use beadlock_checker::process::{self, Stat};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 
@@ -83,16 +83,16 @@ pub struct Ward<'a> {
     pub silence: Option<Duration>,
 }
 
-/// A warden that watches. Dropped, or by [`Warden::end`], it is killed and reaped, and ends nobody.
+/// A watchdog that watches. Dropped, or by [`Watchdog::end`], it is killed and reaped, and ends nobody.
 #[derive(Debug)]
 #[must_use = "dropped, it watches no more"]
-pub struct Warden {
+pub struct Watchdog {
     child: Child,
     /// Its end is ours.
     alive: PipeWriter,
 }
 
-impl Warden {
+impl Watchdog {
     /// Starts one and returns once it watches. `name` is for who looks at its command line.
     ///
     /// # Errors
@@ -101,25 +101,25 @@ impl Warden {
         Self::start_with(ward, name, Stdio::null())
     }
 
-    /// [`Warden::start`] with a share of an open file that is locked by flock(2): killed, its parent leaves the lock to nobody
+    /// [`Watchdog::start`] with a share of an open file that is locked by flock(2): killed, its parent leaves the lock to nobody
     /// before the command's tree has ended.
     ///
     /// # Errors
-    /// As [`Warden::start`].
+    /// As [`Watchdog::start`].
     pub fn keeping(ward: &Ward<'_>, name: &OsStr, lock: impl AsFd) -> io::Result<Self> {
         Self::start_with(ward, name, lock.as_fd().try_clone_to_owned()?.into())
     }
 
     fn start_with(ward: &Ward<'_>, name: &OsStr, lock: Stdio) -> io::Result<Self> {
         let (watched, alive) = io::pipe()?;
-        let (ready, for_warden) = io::pipe()?;
+        let (ready, for_watchdog) = io::pipe()?;
         let mut command = this_program()?;
         command.arg(ARGUMENT).args(Order::over(ward).words()).arg(name);
-        command.stdin(Stdio::from(watched)).stdout(for_warden).stderr(lock);
-        let warden = Self { child: command.spawn()?, alive };
+        command.stdin(Stdio::from(watched)).stdout(for_watchdog).stderr(lock);
+        let watchdog = Self { child: command.spawn()?, alive };
         drop(command); // It has the pipes' other ends.
         has_said_so(ready)?;
-        Ok(warden)
+        Ok(watchdog)
     }
 
     /// Its PID.
@@ -141,7 +141,7 @@ impl Warden {
     }
 }
 
-impl Drop for Warden {
+impl Drop for Watchdog {
     /// Before the pipe is closed.
     fn drop(&mut self) {
         // Not reaped a moment ago, so the PID is still its own.
@@ -291,7 +291,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// After this long what gets KILL would have ended if it could.
 const LONG: Duration = Duration::from_secs(2);
 
-/// The warden's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
+/// The watchdog's `main`, with the arguments after [`ARGUMENT`]. Returns the exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(order) = Order::parse(args) else {
         let _ = writeln!(io::stderr(), "this is for beadlock's own use");
