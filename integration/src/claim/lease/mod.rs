@@ -11,7 +11,7 @@ pub mod limits;
 use std::fmt;
 use std::time::Duration;
 
-/// Hears of the heartbeats: whoever has to stop the work where there are none.
+/// Hears of each heartbeat, to stop the work where there is none.
 pub trait HearHeartbeats: fmt::Debug + Send {
     /// One that was begun at this time of the clock that counts a suspend has succeeded.
     fn beat(&mut self, begun: Duration);
