@@ -1,6 +1,5 @@
-//! What the small processes beside others have in common, the [`guardian`](crate::guardian), the [`warden`](crate::warden) and the
-//! keeper of `acquire --detach`: how they are started, and how they begin. Each is the running binary itself, started again with a hidden first argument, and
-//! says by one byte on its stdout that it is at work.
+//! What the small processes beside others have in common: how they are started, and how they begin. Each is the running binary
+//! itself, started again with a hidden first argument, and says by one byte on its stdout that it is at work.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -16,6 +15,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::SigSet;
 use nix::unistd::{chdir, close, dup2_stdout, setsid};
+
+/// The first argument of the process that shares the gate of a cycle whose command it does not run. Its next arguments are who
+/// started it, the command's process and when that began, and `group` where that leads one.
+pub const GATE_KEEPER: &str = "__guard-cycle";
 
 /// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);

@@ -327,6 +327,14 @@ impl Record {
     }
 }
 
+impl dialect::memory::Record {
+    /// A record of this claim for the process `pid` of this machine, which must be alive for its start to be known.
+    pub fn new(pid: u32, session: &str, operation: &str, id: &str) -> Self {
+        let hostname = hostname().map(|name| name.to_string());
+        Self::of_claim((pid, Mark::of(pid, id.to_owned())), (session, operation), now(), hostname)
+    }
+}
+
 impl Mark {
     /// Of the claim `id` for this process, which must be alive for its start to be known.
     pub(crate) fn of(pid: u32, id: String) -> Self {

@@ -121,7 +121,7 @@ impl Gate {
     }
 
     /// Lets go of a gate that came as a bare descriptor, for all who share it.
-    pub(crate) fn unlock(fd: impl AsFd) {
+    pub fn unlock(fd: impl AsFd) {
         // The close that follows unlocks as well, when it is the last one.
         let _ = flock(fd, Flock::Unlock);
     }

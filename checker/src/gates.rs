@@ -13,7 +13,7 @@ use nix::sys::stat;
 
 use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
-use crate::{guardian, namespace, runner};
+use crate::{beside, namespace, runner};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Gates {
     }
 
     /// Who had the gate of `dir`, or the flock on that file. Of a gate: the process that took it, the runner or the
-    /// guardian beside that; only where none of them lives, the processes that have inherited it.
+    /// gate keeper beside that; only where none of them lives, the processes that have inherited it.
     pub fn holders(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
         let Some(sharers) = self.holders.get(&(meta.dev(), meta.ino())) else {
@@ -117,12 +117,12 @@ pub struct GateHolder {
 /// What a process that has a gate has it for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The runner or the guardian of a cycle's command, and its daemon lives.
+    /// The runner or the gate keeper of a cycle's command, and its daemon lives.
     Runner {
         /// The daemon.
         daemon: i32,
     },
-    /// The runner or the guardian of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
+    /// The runner or the gate keeper of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
     Orphan {
         /// The daemon that is gone.
         daemon: i32,
@@ -162,7 +162,7 @@ impl GateHolder {
     }
 }
 
-/// What a runner's and a guardian's arguments say.
+/// What a runner's and a gate keeper's arguments say.
 struct StandIn {
     /// Who started it.
     daemon: i32,
@@ -177,12 +177,12 @@ impl StandIn {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let mut words = line.split(|byte| *byte == 0).skip(1);
         let first = words.next()?;
-        let is_guardian = first == guardian::ARGUMENT.as_bytes();
-        (is_guardian || first == runner::ARGUMENT.as_bytes()).then_some(())?;
+        let is_gate_keeper = first == beside::GATE_KEEPER.as_bytes();
+        (is_gate_keeper || first == runner::ARGUMENT.as_bytes()).then_some(())?;
         let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
         let daemon = number()?;
-        let work = if is_guardian { number() } else { None };
-        Some(Self { daemon, work, group: is_guardian && words.nth(1) == Some(b"group") })
+        let work = if is_gate_keeper { number() } else { None };
+        Some(Self { daemon, work, group: is_gate_keeper && words.nth(1) == Some(b"group") })
     }
 }
 

@@ -46,7 +46,6 @@ mod gate;
 mod gate_loss;
 mod gates;
 pub mod git;
-pub mod guardian;
 mod look;
 pub mod mounts;
 mod namespace;
@@ -66,7 +65,6 @@ pub mod take;
 pub mod target;
 pub mod trust;
 mod verdict;
-pub mod warden;
 mod zombie;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};

@@ -49,7 +49,7 @@ impl Stat {
     }
 
     /// The name in parentheses may hold anything, also `)`: everything counts from the last one.
-    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
+    pub fn parse(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let (pid, rest) = line.split_once(' ')?;
         let fields: Vec<&str> = rest.get(rest.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
@@ -108,7 +108,7 @@ pub fn proc_is_ours() -> bool {
 
 /// When the process that has this PID started, in clock ticks after boot; `None` also when `/proc` is another
 /// namespace's, where the number is somebody else's.
-pub(crate) fn start_ticks(pid: i64) -> Option<u64> {
+pub fn start_ticks(pid: i64) -> Option<u64> {
     let pid = i32::try_from(pid).ok().filter(|_| proc_is_ours())?;
     Stat::read(pid).map(|stat| stat.start_ticks)
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::environment::Environment;
 use crate::log::{self, Log};
-use crate::talk::{Color, Talk};
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 /// The file at `path` as `beadlock log` sums it up: for people without colours, in JSON, and what was wrong with it.
 pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {
     let environment = Environment::default();
-    let talk = Talk::new(true, false, Color::Never, &environment);
+    let talk = Talk::silent();
     let answers = log::run(&Log::of(path), &environment, &talk);
     (answers.text, answers.data, answers.errors.iter().map(ToString::to_string).collect())
 }

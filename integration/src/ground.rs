@@ -8,7 +8,7 @@ use std::path::Path;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::target::Found;
 
 /// Which directory it is.
@@ -60,7 +60,7 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::Environment;
+    use crate::settings::environment::Environment;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test moves what it has made")]

@@ -10,42 +10,48 @@ use beadlock_checker::facts::random_id;
 use beadlock_checker::take::Held;
 use beadlock_checker::{shared_file_system, system_words};
 
-use crate::answers::print_envelope;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::{Claiming, Says};
+use crate::claim::claiming::Claiming;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss, Watch};
 use crate::claim::nested;
+use crate::claim::protocol::{MakeRecord, OfProcess};
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
 use crate::claim::tree::{self, Ending, Tree};
-use crate::cli;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::failure::Error;
-use crate::file::{self, FileTarget};
+use crate::error::{End, Error, Exit};
+use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
-use crate::outputs::{self, Output};
-use crate::settings::{Common, Hold};
-use crate::talk::{Talk, print};
-use crate::tower;
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::{Talk, print};
+use crate::output::trail::Trail;
+use crate::protocol::{not_for_named, refuse_for_file, refuse_report};
+use crate::settings::environment::Environment;
+use crate::settings::{Claim, Hold};
+use crate::target::lock_dir;
 use crate::tower::meant::Meant;
 use crate::tower::work::Work;
-use crate::trail::Trail;
+
+mod arguments;
+mod file;
+
+pub use arguments::HoldArgs;
 
 /// Runs the command under the lock, and says how the program is to end.
-pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request: &Request) -> End {
     let own = typed.claim.replaced();
-    let (mut report_file, raw) = (typed.claim.report.clone(), typed.claim.raw);
+    let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw);
     let mut report = Report::default();
-    let refused = outputs::refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
+    let refused = refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
         .inspect_err(|_| report_file = None);
-    let stopped = match refused.and_then(|()| Hold::resolve(&typed, environment)) {
+    let stopped = match refused.and_then(|()| resolve(&typed, environment)) {
         Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
         Err(error) => Err(error.into()),
     };
@@ -57,7 +63,7 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
             (end, Some(error))
         }
     };
-    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
     if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
         // Whoever cannot read it has the exit code.
@@ -68,8 +74,13 @@ pub fn run(typed: cli::Hold, environment: &Environment, common: &Common, request
     end
 }
 
+fn resolve(typed: &HoldArgs, environment: &Environment) -> Result<Hold, Error> {
+    let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)?;
+    Hold::resolve(claim, typed.on_loss, typed.kill_after, environment)
+}
+
 fn hold(
-    typed: cli::Hold,
+    typed: HoldArgs,
     settings: &Hold,
     environment: &Environment,
     common: &Common,
@@ -77,22 +88,22 @@ fn hold(
     report: &mut Report,
 ) -> Result<Finished, Stopped> {
     let talk = &common.talk;
-    let cli::Hold { target, failure, rollback, wait_group, command, .. } = typed;
+    let HoldArgs { target, failure, rollback, wait_group, command, .. } = typed;
     let also = failure.given().or(rollback.given());
-    let is_of_intent = target.is_none() && typed.claim.tower.intent.is_some();
+    let is_of_intent = target.is_none() && typed.protocol.tower.intent.is_some();
     if !is_of_intent && let Some(file) = FileTarget::meant(target.as_deref(), environment)? {
-        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, also)?;
-        let trail = Trail::of_file(settings.claim.audit.as_deref(), &file, request, talk)?;
-        let mode = typed.claim.file.mode();
-        let order = file::hold::Order { target: &file, mode, command, wait_group, settings };
-        return file::hold::hold(order, environment, &trail, report);
+        refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), also)?;
+        let trail = Trail::of_file(settings.claim.audit.as_deref(), file.for_trail(), request, talk)?;
+        let mode = typed.protocol.file.mode();
+        let order = file::Order { target: &file, mode, command, wait_group, settings };
+        return file::hold(order, environment, &trail, report);
     }
-    typed.claim.file.refuse()?;
-    let also = also.or(typed.claim.raw.then_some("--raw"));
-    let instead = cli::not_for_named(typed.holder.as_ref(), &typed.claim);
+    typed.protocol.file.refuse()?;
+    let also = also.or(typed.protocol.raw.then_some("--raw"));
+    let instead = not_for_named(typed.holder.as_ref(), &typed.claim);
     let directories = typed.claim.directories();
     let meant =
-        Meant::resolve(target.as_deref(), &typed.claim.tower, also, instead, directories, environment)?;
+        Meant::resolve(target.as_deref(), &typed.protocol.tower, also, instead, directories, environment)?;
     let command = Command::find(command, environment.get("PATH"))?;
     let (target, named) = match meant {
         Meant::Nothing(warning) => {
@@ -102,9 +113,14 @@ fn hold(
         Meant::Other(target) => (target, None),
         Meant::Named(named) => (named.target.clone(), Some(named)),
     };
-    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
+    let memory = memory::claim::Order::of(
+        &target,
+        typed.holder.as_ref(),
+        (&typed.claim, &typed.protocol.memory),
+        environment,
+    )?;
     report.target = Some((target.name(), target.path()));
-    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let Hold { claim: settings, on_loss, kill_after } = settings;
     let (wait, drain) = settings.patience(target.default_wait());
     let holder = match (&named, &memory) {
@@ -114,7 +130,7 @@ fn hold(
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
-        tower::dir::make(target.dir())?;
+        lock_dir::make(target.dir())?;
         target.warn(talk);
     }
     let outer = nested::outer_claim(&target, environment);
@@ -122,10 +138,11 @@ fn hold(
     let id = outer.clone().unwrap_or_else(new_id);
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
-        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+        Some(_) => Trail::of_named(audit, &id, target.for_trail(), request, talk)?,
+        None => Trail::open(audit, Some(&holder), target.for_trail(), request, talk)?,
     };
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    nested::refuse_inside_a_cycle(&target, environment)
+        .inspect_err(|error| trail.blocked(error, &target.place))?;
     report.nested = outer.is_some();
     report.id = Some(id.clone());
     // Under an outer claim it is the outer one's work.
@@ -167,10 +184,10 @@ fn hold(
                     target.given
                 ));
             }
-            let says = match (&named, &memory) {
-                (Some(named), _) => named.says(),
-                (_, Some(memory)) => memory.says(&id),
-                _ => Says::Beads { holder: &holder, id: &id },
+            let says: &dyn MakeRecord = match (&named, &memory) {
+                (Some(named), _) => named.as_ref(),
+                (_, Some(memory)) => &memory.says(&id),
+                _ => &OfProcess { holder: &holder, id: &id },
             };
             let options = settings.options;
             let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
@@ -192,19 +209,19 @@ fn hold(
             return Err(error.ending(Exit::NotStarted).into());
         }
     };
-    let warden = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
-        let warden = work.warden(&running, keeping, &command.holder_name());
-        warden.map_err(|error| error.ending(Exit::NotStarted))
+    let watchdog = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
+        let watchdog = work.watchdog(&running, keeping, &command.holder_name());
+        watchdog.map_err(|error| error.ending(Exit::NotStarted))
     });
-    let warden = match warden.transpose() {
-        Ok(warden) => warden,
+    let watchdog = match watchdog.transpose() {
+        Ok(watchdog) => watchdog,
         Err(error) => {
             leave(&leaving, end_of(keeping), None, Why::NOT_STARTED, &mut signals, report);
             return Err(error.into());
         }
     };
-    if let Some(warden) = &warden {
-        running.tree = running.tree.without(warden.pid());
+    if let Some(watchdog) = &watchdog {
+        running.tree = running.tree.without(watchdog.pid());
     }
     if keeping.is_some() {
         talk.say(&format!("claimed {} for {} (PID {pid})", target.given, escaped(&holder)));
@@ -257,7 +274,7 @@ fn hold(
     }
     let lost = leave(&leaving, held, ended.lost, why, &mut signals, report).or(lost_outer);
     // The command's tree was to be ended with us for as long as the lock stood.
-    drop(warden);
+    drop(watchdog);
     drop(child);
     reminder.into_iter().for_each(|reminder| reminder.finish(talk));
     Ok(Finished { end, lost })

@@ -23,50 +23,43 @@
 
 mod acquire;
 mod agent;
-mod answers;
 mod breaking;
 mod check;
 mod claim;
 mod cli;
 mod cycle;
 mod doctor;
-mod envelope;
-mod environment;
-mod exit;
-mod failure;
+mod error;
+mod explain;
 pub mod file;
 pub mod framework;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ground;
-mod hint;
 mod hold;
-mod holder;
 mod ignored;
 mod list;
 mod log;
 pub mod memory;
-mod next;
 mod no_lock;
-mod outputs;
-pub mod program;
+mod output;
+mod protocol;
 mod release;
-mod remote;
-mod retry;
+#[doc(hidden)]
+pub mod run;
 mod settings;
-mod situation;
 mod status;
-mod talk;
 mod target;
 mod tower;
-mod trail;
 mod waiting;
-mod witnesses;
 mod words;
 
 pub use claim::guard::{Claim, Hold, NotReleased};
-pub use claim::wait::Wait;
-pub use envelope::{Envelope, Request};
-pub use exit::End;
-pub use failure::{Code, Error};
-pub use holder::Holder;
+pub use error::{Code, End, Error, Holder};
+pub use output::envelope::{Envelope, Request};
+pub use settings::wait::Wait;
+
+/// The program `beadlock`.
+pub mod program {
+    pub use crate::cli::dispatch::run;
+}

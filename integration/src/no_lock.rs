@@ -6,10 +6,12 @@ use beadlock_checker::{FileKind, Look, Verdict};
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::failure::{Code, Error};
-use crate::situation::LIMIT;
+use crate::error::{Code, Error};
 use crate::target::Found;
 use crate::words::{quoted, to_type};
+
+/// The longest lock file that is read, in bytes (docs/design.md#the-beads-rule).
+pub const LIMIT: u64 = 64 * 1024;
 
 /// What cannot be understood there is nobody's lock.
 pub fn is_it(look: &Look, target: &Found) -> bool {

@@ -12,20 +12,20 @@ use beadlock_checker::take::{Adopted, Held, Site};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::answers::conclude;
 use crate::claim::attendant::Unattended;
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::{gate, nested};
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::End;
-use crate::failure::{Code, Error};
+use crate::error::{Code, End, Error};
 use crate::file::{self, FileTarget};
-use crate::outputs::{self, Output};
-use crate::settings::{self, Common};
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::trail::Trail;
+use crate::settings;
+use crate::settings::environment::Environment;
 use crate::target::Found;
 use crate::tower;
-use crate::trail::Trail;
 use crate::words::{Part, millis, to_type};
 
 /// `beadlock release [TARGET] [--id ID]`
@@ -138,7 +138,7 @@ fn release(
     // The document's words.
     let not_ours = if target.has_age() { "We don't hold the lock. " } else { "" };
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    outputs::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
+    files::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
     let found = if target.is_nowhere() { Adopted::Gone } else { find(&target, &id, environment, PATIENCE)? };
     let held = match found {
         Adopted::Held(held) => held,
@@ -175,11 +175,11 @@ fn release(
     let holder = held.record().holder().to_owned();
     // What is not written down is said; the lock must not stay for that.
     let trail = if is_named {
-        Trail::of_named(audit.as_deref(), &id, &target, request, talk)?
+        Trail::of_named(audit.as_deref(), &id, target.for_trail(), request, talk)?
     } else {
-        Trail::open(audit.as_deref(), Some(&holder), &target, request, talk).or_else(|error| {
+        Trail::open(audit.as_deref(), Some(&holder), target.for_trail(), request, talk).or_else(|error| {
             talk.warn(&error.to_string());
-            Trail::open(None, None, &target, request, talk)
+            Trail::open(None, None, target.for_trail(), request, talk)
         })?
     };
     let step = typed.failure.failure_step.as_deref();

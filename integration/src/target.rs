@@ -1,6 +1,5 @@
 //! The target that a command line means, and the names it may be claimed in.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -9,23 +8,32 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
-use beadlock_checker::dialect::beads::holder_name_is_fit;
 use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::target::{Scheme, Target};
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::target::Target;
 use beadlock_checker::{Place, redirect};
 
-use crate::claim::wait::Wait;
-use crate::environment::{Environment, unquoted};
-use crate::failure::{Code, Error};
-use crate::memory;
-use crate::talk::Talk;
-use crate::tower::{self, dir};
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
+use crate::settings::environment::{Environment, unquoted_target};
+use crate::settings::wait::Wait;
 use crate::words::{Part, to_type};
 
 mod accepted;
+pub mod lock_dir;
+mod unresolved;
 
 pub use accepted::any_directory_is_for_databases;
+pub use unresolved::{answers_for, answers_for_intent, unresolved};
+
+/// How long a claim of a directory's lock waits for its holder where nobody says so.
+pub const WAIT_FOR_MEMORY: Wait = Wait::UpTo(Duration::from_secs(5));
+
+/// Why `--reap-proven-dead` does nothing for a named lock.
+pub const NAMED_IS_NOT_REAPED: &str = "its PID is never asked, only its heartbeat";
+
+/// Why `--reap-proven-dead` does nothing for the lock of a directory.
+pub const MEMORY_IS_NOT_REAPED: &str = "what is not refreshed is stale after 30s by itself";
 
 /// A target that was found: where its lock lies, and how it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +63,7 @@ impl Found {
     /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
     ///
     /// # Errors
-    /// As [`not_found`], and in the program as [`Remote::answers_for`](crate::remote::Remote::answers_for).
+    /// As [`not_found`], and in the program as [`answers_for`].
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
         Self::resolve_to(named, environment, |database, _| Ok(database))
     }
@@ -65,7 +73,7 @@ impl Found {
         environment: &Environment,
         accept: impl Fn(Database, &Around) -> Result<Database, NoDatabase>,
     ) -> Result<Self, Error> {
-        environment.remote().answers_for(named, environment)?;
+        answers_for(named, environment)?;
         let around = environment.of_database();
         let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
         let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {
@@ -83,7 +91,7 @@ impl Found {
                 .map(Self::of_database),
             Target::Lock(path) => Self::of_lock(&path, &around.cwd),
             Target::Tower(name) => {
-                Ok(Self::of_tower(&dir::of(environment), &name, environment.typed_lock_dir()))
+                Ok(Self::of_tower(&lock_dir::of(environment), &name, environment.typed_lock_dir()))
             }
             Target::Memory(dir) => Self::of_memory(&dir, &around.cwd),
             Target::File(path) => Err(NoDatabase::not_for_files(&path)),
@@ -153,7 +161,7 @@ impl Found {
     pub fn warn(&self, talk: &Talk) {
         if self.kind == Kind::Tower {
             let known = talk.warnings();
-            let new = dir::warnings(self.dir()).into_iter().filter(|warning| !known.contains(warning));
+            let new = lock_dir::warnings(self.dir()).into_iter().filter(|warning| !known.contains(warning));
             new.for_each(|warning| talk.warn(&warning));
         }
     }
@@ -178,7 +186,7 @@ impl Found {
         match self.kind {
             Kind::Beads | Kind::Lock => Wait::DEFAULT,
             Kind::Tower => Wait::No,
-            Kind::Memory => Wait::UpTo(Duration::from_secs(5)),
+            Kind::Memory => WAIT_FOR_MEMORY,
         }
     }
 
@@ -191,9 +199,14 @@ impl Found {
     pub fn nothing_to_reap(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Beads | Kind::Lock => None,
-            Kind::Tower => Some(tower::options::NOTHING_TO_REAP),
-            Kind::Memory => Some(memory::options::NOTHING_TO_REAP),
+            Kind::Tower => Some(NAMED_IS_NOT_REAPED),
+            Kind::Memory => Some(MEMORY_IS_NOT_REAPED),
         }
+    }
+
+    /// What an audit trail has to know of it: its name, and where its lock lies.
+    pub fn for_trail(&self) -> (String, &Place) {
+        (self.name(), &self.place)
     }
 
     /// The directory that the lock file lies in.
@@ -305,14 +318,6 @@ impl Found {
     }
 }
 
-/// A target as `acquire` has printed it: out of a file of environment variables it comes with its quotes, also when it
-/// is typed as `"$BEADLOCK_TARGET"`.
-pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
-    let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
-    let inner = quotes.iter().find_map(|quote| text.as_bytes().strip_prefix(*quote));
-    if inner.and_then(Scheme::split).is_some() { unquoted(text).into() } else { text.into() }
-}
-
 fn prefixed(scheme: &str, path: &Path) -> OsString {
     let mut name = OsString::from(scheme);
     name.push(path);
@@ -344,20 +349,6 @@ pub fn of_a_process(found: Found) -> Result<Found, Error> {
             )))
         }
     }
-}
-
-/// A holder's name of ours is 1 to 128 printable characters.
-///
-/// # Errors
-/// Exit 2.
-pub fn check_holder(name: &str) -> Result<(), Error> {
-    if holder_name_is_fit(name) {
-        return Ok(());
-    }
-    let (shown, count) = (escaped(name), name.chars().count());
-    Err(Error::usage(format!(
-        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
-    )))
 }
 
 #[cfg(test)]

@@ -10,23 +10,23 @@ use beadlock_checker::{Decision, Gate, Options, Removed, Skip, check};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::answers::conclude;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::gate;
 use crate::claim::patience::Patience;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Wait;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Replaced};
-use crate::failure::Error;
+use crate::error::{End, Error, Replaced};
 use crate::file::{self, FileTarget};
 use crate::ground::Ground;
 use crate::memory::options::Ages;
-use crate::settings::{Common, audit, either};
-use crate::talk::Talk;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::settings::{audit, either};
 use crate::target::Found;
-use crate::trail::Trail;
 use crate::words;
 
 /// What the help says after the options.
@@ -82,7 +82,7 @@ fn wait(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request
         return Ok(answer(&target, Duration::ZERO, false));
     }
     let ground = Ground::of(&target)?;
-    let trail = Trail::open(audit(None, environment).as_deref(), None, &target, request, talk)?;
+    let trail = Trail::open(audit(None, environment).as_deref(), None, target.for_trail(), request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
     let begun = Instant::now();

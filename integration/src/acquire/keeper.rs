@@ -37,14 +37,13 @@ use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss};
 use crate::claim::signals::Signals;
 use crate::claim::tree;
-use crate::claim::wait::Deadline;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::failure::{Code, Error};
-use crate::talk::{Color, Talk};
+use crate::error::{Code, End, Error, Exit};
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Deadline;
 use crate::target::Found;
-use crate::trail::Trail;
 use crate::words;
 
 /// The hidden first argument.
@@ -194,7 +193,7 @@ pub fn main(args: &[OsString]) -> End {
     let Ok(target) = Found::exact(target, given) else { return failed };
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let request = Request::called(request);
-    let talk = Talk::new(true, false, Color::Never, &Environment::default());
+    let talk = Talk::silent();
     let Ok(ready) = io::stdout().as_fd().try_clone_to_owned() else { return failed };
     let Ok(mut signals) = Signals::block() else { return failed };
     let Some(held) = adopt(&target, id) else { return failed };
@@ -202,10 +201,10 @@ pub fn main(args: &[OsString]) -> End {
         return failed;
     }
     let trail = match held.record() {
-        Record::Tower(_) => Trail::of_named(audit.as_deref(), id, &target, &request, &talk),
+        Record::Tower(_) => Trail::of_named(audit.as_deref(), id, target.for_trail(), &request, &talk),
         Record::Beads(_) | Record::Memory(_) => {
-            Trail::open(audit.as_deref(), Some(holder), &target, &request, &talk)
-                .or_else(|_| Trail::open(None, None, &target, &request, &talk))
+            Trail::open(audit.as_deref(), Some(holder), target.for_trail(), &request, &talk)
+                .or_else(|_| Trail::open(None, None, target.for_trail(), &request, &talk))
         }
     };
     let Ok(trail) = trail else { return failed };

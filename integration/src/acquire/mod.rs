@@ -4,6 +4,8 @@
 //! process of its own that keeps it, the keeper (`--detach`), for steps that share no process. What is printed is all
 //! that names the claim: when it cannot be printed, there is no claim.
 
+mod file;
+mod file_keeper;
 mod keeper;
 mod own;
 mod subject;
@@ -24,29 +26,33 @@ use beadlock_checker::take::Held;
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
-use crate::claim::claiming::{Claiming, Says};
+use crate::claim::claiming::Claiming;
 use crate::claim::command;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
+use crate::claim::protocol::{MakeRecord, OfProcess};
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
-use crate::cli;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::failure::Error;
-use crate::file::{self, FileTarget};
+use crate::error::{End, Error, Exit};
+use crate::file::FileTarget;
 use crate::ignored::Reminder;
 use crate::memory;
-use crate::outputs::{self, Output};
-use crate::settings::{Claim, Common};
-use crate::talk::Talk;
-use crate::tower::dir;
+use crate::output::Common;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::settings::Claim;
+use crate::settings::arguments::ClaimArgs;
+use crate::settings::environment::Environment;
+use crate::target::lock_dir;
 use crate::tower::meant::Meant;
-use crate::trail::Trail;
 use crate::words::quoted;
 
-pub use keeper::{ARGUMENT, Kept, Subject, get_away, keep, main as keeper};
+pub use file_keeper::main as file_keeper;
+pub use keeper::{ARGUMENT, main as keeper};
+use keeper::{Kept, Subject, get_away, keep};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
@@ -68,7 +74,9 @@ pub struct Typed {
     #[arg(long, value_name = "NAME")]
     pub holder: Option<String>,
     #[command(flatten)]
-    pub claim: cli::Claim,
+    pub claim: ClaimArgs,
+    #[command(flatten)]
+    pub protocol: protocol::Args,
 }
 
 /// For how long a keeper keeps a claim unless told otherwise.
@@ -89,10 +97,12 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
-    let refused = outputs::refuse_report(report_file, typed.target.as_deref(), environment)
-        .inspect_err(|_| report_file = None);
+    let refused =
+        refuse_report(report_file, typed.target.as_deref(), environment).inspect_err(|_| report_file = None);
     let settings = refused
-        .and_then(|()| Claim::resolve(&typed.claim, typed.holder.as_ref(), environment))
+        .and_then(|()| {
+            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)
+        })
         .map_err(Stopped::from);
     let done =
         settings.and_then(|settings| acquire(typed, &settings, environment, (common, request), &mut report));
@@ -103,9 +113,9 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
             (end, Some(error))
         }
     };
-    let report_file = report_file.filter(|file| environment.remote().may_touch(file, environment));
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file, &report, error.as_ref());
-    if typed.claim.raw
+    if typed.protocol.raw
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
     {
         let _ = print_all(format!("{lock:#}\n").as_bytes());
@@ -128,17 +138,17 @@ fn acquire(
     report: &mut Report,
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
-    let is_of_intent = typed.target.is_none() && typed.claim.tower.intent.is_some();
+    let is_of_intent = typed.target.is_none() && typed.protocol.tower.intent.is_some();
     if !is_of_intent && let Some(file) = FileTarget::meant(typed.target.as_deref(), environment)? {
-        file::options::refuse(&file.given(), typed.holder.as_ref(), &typed.claim, None)?;
+        refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), None)?;
         return of_file(typed, settings, &file, environment, (common, request), report);
     }
-    typed.claim.file.refuse()?;
+    typed.protocol.file.refuse()?;
     let meant = Meant::resolve(
         typed.target.as_deref(),
-        &typed.claim.tower,
-        typed.claim.raw.then_some("--raw"),
-        cli::not_for_named(typed.holder.as_ref(), &typed.claim),
+        &typed.protocol.tower,
+        typed.protocol.raw.then_some("--raw"),
+        not_for_named(typed.holder.as_ref(), &typed.claim),
         typed.claim.directories(),
         environment,
     )?;
@@ -151,9 +161,14 @@ fn acquire(
             return Err(Error::usage(message).into());
         }
     };
-    let memory = memory::claim::Order::of(&target, typed.holder.as_ref(), &typed.claim, environment)?;
+    let memory = memory::claim::Order::of(
+        &target,
+        typed.holder.as_ref(),
+        (&typed.claim, &typed.protocol.memory),
+        environment,
+    )?;
     report.target = Some((target.name(), target.path()));
-    outputs::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
     let of_process = || settings.holder.clone().or_else(name);
@@ -164,16 +179,17 @@ fn acquire(
     };
     report.holder = Some(holder.clone());
     if named.is_some() {
-        dir::make(target.dir())?;
+        lock_dir::make(target.dir())?;
         target.warn(talk);
     }
     let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
     let audit = settings.audit.as_deref();
     let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, &target, request, talk)?,
-        None => Trail::open(audit, Some(&holder), &target, request, talk)?,
+        Some(_) => Trail::of_named(audit, &id, target.for_trail(), request, talk)?,
+        None => Trail::open(audit, Some(&holder), target.for_trail(), request, talk)?,
     };
-    nested::refuse_inside_a_cycle(&target, environment).inspect_err(|error| trail.blocked(error, &target))?;
+    nested::refuse_inside_a_cycle(&target, environment)
+        .inspect_err(|error| trail.blocked(error, &target.place))?;
     // The target does not say where, and what was typed is in no environment.
     let lock_dir = (environment.typed_lock_dir().is_some() && named.is_some()).then(|| target.dir());
     let is_in = || memory::claim::of_same_process(&target, subject?, &settings.options);
@@ -191,7 +207,7 @@ fn acquire(
             .map_err(|error| not_printed(&error).into());
     }
     if let Some(pid) = subject {
-        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target))?;
+        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target.place))?;
     }
     warn_of_a_wrapper(typed, subject, talk);
     report.id = Some(id.clone());
@@ -211,10 +227,10 @@ fn acquire(
     let child = keeper.as_ref().map(keeper::Keeper::pid);
     let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
     let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
-    let says = match (&named, &memory) {
-        (Some(named), _) => named.says(),
-        (_, Some(memory)) => memory.says(&id),
-        _ => Says::Beads { holder: &holder, id: &id },
+    let says: &dyn MakeRecord = match (&named, &memory) {
+        (Some(named), _) => named.as_ref(),
+        (_, Some(memory)) => &memory.says(&id),
+        _ => &OfProcess { holder: &holder, id: &id },
     };
     let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
     let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
@@ -291,12 +307,12 @@ fn of_file(
     (common, request): (&Common, &Request),
     report: &mut Report,
 ) -> Result<(), Stopped> {
-    let trail = Trail::of_file(settings.audit.as_deref(), target, request, &common.talk)?;
+    let trail = Trail::of_file(settings.audit.as_deref(), target.for_trail(), request, &common.talk)?;
     let subject = subject_of(typed)?;
-    let (mode, max_hold) = (typed.claim.file.mode(), typed.max_hold(subject));
+    let (mode, max_hold) = (typed.protocol.file.mode(), typed.max_hold(subject));
     warn_of_a_wrapper(typed, subject, &common.talk);
-    let order = file::acquire::Order { target, mode, settings, max_hold, subject, request: request.id() };
-    file::acquire::acquire(&order, environment, &trail, report, |report, id, pid| {
+    let order = file::Order { target, mode, settings, max_hold, subject, request: request.id() };
+    file::acquire(&order, environment, &trail, report, |report, id, pid| {
         tell(common, request, report, id, pid, (&target.exported(), None))
             .map_err(|error| not_printed(&error))
     })

@@ -6,8 +6,7 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts::Facts;
 use beadlock_checker::{Look, Options, Verdict, look};
 
-use crate::failure::{Code, Error};
-use crate::holder::Holder;
+use crate::error::{Code, Error, Holder};
 use crate::target::Found;
 use crate::words::{self, quoted};
 

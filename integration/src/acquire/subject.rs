@@ -9,7 +9,7 @@ use beadlock_checker::process::{self, Stat};
 use nix::unistd::getppid;
 
 use crate::claim::command;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 
 /// Shells: a copy that one of them makes of itself is a part of the same script.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "ksh", "ksh93", "mksh", "zsh"];

@@ -11,7 +11,7 @@ use beadlock_checker::address::Address;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::system_words;
 
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::words::to_type;
 
 /// How long it may take in all. The agent itself gives up sooner.

@@ -6,12 +6,11 @@ mod report;
 use beadlock_checker::address::Address;
 use serde_json::Value;
 
-use crate::answers::{conclude, not_printed};
-use crate::envelope::Request;
-use crate::exit::{End, Exit};
-use crate::failure::{Code, Error};
-use crate::settings::Common;
-use crate::talk::print;
+use crate::error::{Code, End, Error, Exit};
+use crate::output::Common;
+use crate::output::answers::{conclude, not_printed};
+use crate::output::envelope::Request;
+use crate::output::talk::print;
 
 use self::report::Report;
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::log::table::{Side, Table};
-use crate::talk::Talk;
+use crate::output::talk::Talk;
 
 /// No column is wider.
 const WIDEST: usize = 60;

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use crate::claim::attendant::{Attendant, Stopped};
 use crate::claim::event::wait_for;
-use crate::talk::Talk;
+use crate::output::talk::Talk;
 
 /// More than any id that is asked for.
 const LONGEST: usize = 4096;

@@ -6,8 +6,7 @@ use beadlock_checker::take::Licence;
 use beadlock_checker::{Look, Reason, Verdict, Zombie};
 
 use super::Typed;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error, Exit};
 use crate::no_lock;
 use crate::target::Found;
 use crate::words::{self, Part, to_type};

@@ -6,11 +6,11 @@ use beadlock_checker::{FileKind, Look, first_bytes};
 
 use super::ask;
 use crate::claim::attendant::{Attendant, Stopped};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::explain::witnesses::kind_words;
 use crate::no_lock;
-use crate::talk::Talk;
+use crate::output::talk::Talk;
 use crate::target::Found;
-use crate::witnesses::kind_words;
 use crate::words::to_type;
 
 /// How much of it is shown.

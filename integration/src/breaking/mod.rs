@@ -21,14 +21,13 @@ use beadlock_checker::escape::is_harmless;
 use clap::Args;
 use serde_json::Value;
 
-use crate::answers::conclude;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Replaced};
-use crate::failure::Error;
+use crate::error::{End, Error, Replaced};
 use crate::file::{self, FileTarget};
-use crate::settings::Common;
-use crate::talk::Talk;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 /// What the help says after the options.
 const HELP: &str = "\

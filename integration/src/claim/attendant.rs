@@ -12,10 +12,8 @@ use nix::sys::signal::Signal;
 
 use super::signals::Signals;
 use super::tree;
-use crate::exit::{End, Exit, Replaced};
-use crate::failure::{Code, Error};
-use crate::file::{FileTarget, refused};
-use crate::talk::Talk;
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::output::talk::Talk;
 use crate::words;
 
 /// After this long a wait says whom it waits for.
@@ -161,7 +159,6 @@ impl From<CheckerError> for Stopped {
 }
 
 /// What a wait is for.
-#[derive(Debug)]
 pub enum Waited<'a> {
     /// A running cycle.
     Gate { dir: &'a Path, since: Duration, left: Duration },
@@ -170,7 +167,8 @@ pub enum Waited<'a> {
     /// A lock that cannot be understood, or that somebody is changing.
     Lock { path: &'a Path, words: &'a str, left: Duration },
     /// Whoever has a file locked.
-    File { target: &'a FileTarget, since: Duration, left: Duration },
+    /// They are looked for only when it is said.
+    File { file: &'a str, holders: &'a dyn fmt::Display, since: Duration, left: Duration },
 }
 
 impl Waited<'_> {
@@ -203,9 +201,8 @@ impl fmt::Display for Waited<'_> {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
             }
-            Self::File { target, since, left } => {
-                let (file, since, left) = (target.shown(), shown(*since), shown(*left));
-                let holders = refused::names(&refused::holders(target));
+            Self::File { file, holders, since, left } => {
+                let (since, left) = (shown(*since), shown(*left));
                 write!(f, "waiting {since} for {file}, locked by {holders}; {left} left")
             }
         }

@@ -3,32 +3,20 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::dialect::{Record, Rejected, beads, memory};
+use beadlock_checker::dialect::Record;
 use beadlock_checker::take::{self, Attempt, Held, Site};
-use beadlock_checker::{Gate, Options, Removed, facts};
+use beadlock_checker::{Gate, Options, Removed};
 
 use super::attendant::{Attendant, Stopped};
 use super::gate;
 use super::patience::Patience;
-use super::wait::Wait;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use super::protocol::MakeRecord;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::wait::Wait;
 use crate::target::Found;
-use crate::tower::fields::Fields;
-use crate::trail::Trail;
 use crate::words;
-
-/// What a record says beside its process.
-#[derive(Debug, Clone, Copy)]
-pub enum Says<'a> {
-    /// Of the beads rule: the name, and the claim's id, for the environment of a command that was forked before.
-    Beads { holder: &'a str, id: &'a str },
-    /// Of a named lock.
-    Tower { name: &'a LockName, fields: &'a Fields },
-    /// Of the lock of a directory.
-    Memory { session: &'a str, operation: &'a str, id: &'a str },
-}
 
 /// One claim, and how patient it is.
 #[derive(Debug)]
@@ -38,7 +26,7 @@ pub struct Claiming<'a> {
     /// The process that the record names.
     pub pid: u32,
     /// What else the record says.
-    pub says: Says<'a>,
+    pub says: &'a dyn MakeRecord,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
@@ -90,7 +78,7 @@ impl Claiming<'_> {
         talk.end_live();
         let held = claimed.inspect_err(|stopped| {
             if let Stopped::Failed(error) = stopped {
-                trail.blocked(error, self.target);
+                trail.blocked(error, &self.target.place);
             }
         })?;
         trail.acquired(&held);
@@ -104,24 +92,6 @@ impl Claiming<'_> {
 
     /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
     fn record(&self) -> Result<Record, Error> {
-        let (holder, id) = match self.says {
-            Says::Beads { holder, id } => (holder, id),
-            Says::Memory { session, operation, id } => {
-                return Ok(memory::Record::new(self.pid, session, operation, id).into());
-            }
-            Says::Tower { name, fields } => {
-                return Ok(fields.record(name.clone(), self.pid, facts::now()).into());
-            }
-        };
-        let made = beads::Record::for_process(self.pid, holder, env!("CARGO_PKG_VERSION"));
-        let mut record = made.map_err(|rejected| match rejected {
-            Rejected::Invalid(why) | Rejected::Malformed(why) => {
-                Error::new(Code::Io, format!("no record can be made: {why}"))
-            }
-        })?;
-        if let Some(mark) = record.beadlock.as_mut() {
-            id.clone_into(&mut mark.id);
-        }
-        Ok(record.into())
+        self.says.record(self.pid)
     }
 }

@@ -17,8 +17,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
 use super::tree;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error, Exit};
 use crate::words;
 
 /// Where programs are looked for when there is no PATH, as execvp does.
@@ -81,7 +80,7 @@ impl Command {
     }
 
     /// It is told to end (SIGTERM) when this process dies: its lock is kept up by nobody then. A
-    /// [`Warden`](beadlock_checker::warden::Warden) does the same to what it has started.
+    /// [`Watchdog`](crate::run::watchdog::Watchdog) does the same to what it has started.
     pub fn ending_with_us(self) -> Self {
         Self { parent_death: Some(Signal::SIGTERM), ..self }
     }

@@ -15,9 +15,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::wait_for;
-use super::wait::Deadline;
-use crate::failure::{Code, Error};
-use crate::holder::Holder;
+use crate::error::{Code, Error, Holder};
+use crate::settings::wait::Deadline;
 use crate::words;
 
 /// Takes the gate of `dir`, waiting at most `drain` for a cycle that is running; `reach` is a path that leads there.

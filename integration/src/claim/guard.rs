@@ -13,14 +13,16 @@ use beadlock_checker::take::{Held, Release};
 
 use super::asking::Asking;
 use super::attendant::{Attendant, Stopped, Unattended};
-use super::claiming::{Claiming, Says};
+use super::claiming::Claiming;
 use super::loss::{self, Loss};
-use super::wait::Wait;
+use super::protocol::OfProcess;
 use super::{gate, nested};
-use crate::environment::Environment;
 #[cfg(any(doc, test))]
-use crate::failure::Code;
-use crate::failure::Error;
+use crate::error::Code;
+use crate::error::Error;
+use crate::settings::check_holder;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::target::{self, Found};
 
 /// A claim to be made: on what, under which name, how patiently.
@@ -131,7 +133,7 @@ impl Hold {
 
     fn claim_in(self, environment: &Environment, attendant: &mut impl Attendant) -> Result<Claim, Stopped> {
         let Self { on, holder, wait, drain, options } = self;
-        target::check_holder(&holder)?;
+        check_holder(&holder)?;
         let target = on.found(environment)?;
         let wish = Wish { target, holder: &holder, wait, drain: wait.drain(drain), options };
         wish.claim(environment, attendant)
@@ -162,7 +164,7 @@ impl Wish<'_> {
             return Ok(Claim { held: None, process: process_id(), id, target, patience: drain });
         }
         let id = random_id();
-        let (pid, says) = (process_id(), Says::Beads { holder, id: &id });
+        let (pid, says) = (process_id(), &OfProcess { holder, id: &id });
         let claiming = Claiming { target: &target, pid, says, wait, drain, options };
         let held = claiming.claim(attendant, |_| ())?;
         Ok(Claim { held: Some(held), process: pid, id, target, patience: drain })

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use beadlock_checker::dialect::{Record, memory};
 use beadlock_checker::take::Held;
-use beadlock_checker::warden::Warden;
 use beadlock_checker::{GateWatch, shared_file_system};
 
+use super::lease::FAILURES_IN_A_ROW;
+use super::lease::HearHeartbeats;
+use super::lease::heartbeat::{Heartbeats, News};
+use super::lease::limits::Limits;
 use super::loss::{Events, Loss, Watch};
-use crate::failure::Error;
-use crate::file;
-use crate::tower::audit::FAILURES_IN_A_ROW;
-use crate::tower::heartbeat::{Heartbeats, News};
-use crate::tower::limits::Limits;
-use crate::trail::Trail;
+use super::protocol::WatchLock;
+use crate::error::Error;
+use crate::output::trail::Trail;
 
 /// A lock, and who looks after it.
 #[derive(Debug)]
@@ -64,13 +64,13 @@ impl Keeping {
         }
     }
 
-    /// Tells the warden of the command of each heartbeat.
+    /// From now on it hears of each heartbeat.
     ///
     /// # Errors
-    /// When there are no more descriptors.
-    pub fn tell(&self, warden: &Warden) -> io::Result<()> {
+    /// What `pulse` says.
+    pub fn tell<P: HearHeartbeats + 'static>(&self, pulse: impl FnOnce() -> io::Result<P>) -> io::Result<()> {
         if let Self::Beating(beats) = self {
-            beats.tell(warden.pulse()?);
+            beats.tell(Box::new(pulse()?));
         }
         Ok(())
     }
@@ -91,8 +91,8 @@ pub enum Guard<'k> {
     Watch(Watch<'k>),
     /// By looking at an outer claim, which somebody else keeps up.
     Outer(Watch<'k>),
-    /// By looking at a file's lock file.
-    File(file::Watch<'k>),
+    /// By what its protocol looks at, where it has no record.
+    Other(Box<dyn WatchLock + 'k>),
     /// By looking at the directory of a cycle's gate, at this path.
     Gate(&'k GateWatch, &'k Path),
     /// By its heartbeats.
@@ -124,7 +124,7 @@ impl Guard<'_> {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.fd(),
-            Self::File(watch) => watch.fd(),
+            Self::Other(watch) => watch.fd(),
             Self::Gate(watch, _) => Some(watch.as_fd()),
             Self::Beats(beats, _) => Some(beats.fd()),
         }
@@ -134,7 +134,7 @@ impl Guard<'_> {
     pub fn left(&self) -> Duration {
         match self {
             Self::Watch(watch) | Self::Outer(watch) => watch.left(),
-            Self::File(watch) => watch.left(),
+            Self::Other(watch) => watch.left(),
             Self::Gate(..) => Duration::MAX,
             Self::Beats(beats, _) => beats.left(),
         }
@@ -143,7 +143,7 @@ impl Guard<'_> {
     /// The command may have been stopped, and not by itself: it is not known just now whether the lock is still there.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Watch(_) | Self::Outer(_) | Self::File(_) | Self::Gate(..) => false,
+            Self::Watch(_) | Self::Outer(_) | Self::Other(_) | Self::Gate(..) => false,
             Self::Beats(beats, _) => beats.are_late(),
         }
     }
@@ -164,9 +164,9 @@ impl Guard<'_> {
                 }
                 return Some(Told::of(loss, &held.path(), held.id(), held.broken_as()));
             }
-            Self::File(watch) => {
+            Self::Other(watch) => {
                 let loss = watch.look(woken)?;
-                return Some(Told::of(loss, watch.target().lock(), "", None));
+                return Some(Told::of(loss, watch.path(), "", None));
             }
             Self::Gate(watch, dir) => {
                 let loss = woken.then(|| watch.loss()).flatten()?;

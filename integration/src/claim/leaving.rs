@@ -12,11 +12,10 @@ use super::attendant::Attendant;
 use super::guard::release;
 use super::loss::Loss;
 use super::tree::Ending;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::output::trail::{Trail, errno_words};
 use crate::target::Found;
-use crate::tower::audit::errno_words;
-use crate::trail::Trail;
 use crate::words::{Part, to_type};
 
 /// Ends claims on one target.
@@ -102,20 +101,20 @@ impl Leaving<'_> {
                             self.talk.say(&format!("released {} after {}", self.target.given, shown(age)))
                         }
                     }
-                    self.trail.released(why, age, &record, self.failure_step);
+                    self.trail.released((why.reason, why.result), age, &record, self.failure_step);
                     return Left::Released;
                 }
                 (Err(failed), None) => {
                     let (_, error) = *failed;
                     self.talk.warn(&format!("the lock was not released: {}", self.what_now(&record, &error)));
-                    self.trail.not_released(why, age, &record, &error);
+                    self.trail.not_released(why.reason, age, &record, &error);
                     return Left::Stuck;
                 }
             },
         };
         self.talk.end_live();
         let error = loss.error(&id, kept.as_deref(), age, self.target);
-        self.trail.lost(&loss, age, &record, &error);
+        self.trail.lost(loss.as_str(), age, &record, &error);
         Left::Lost(error)
     }
 
@@ -126,12 +125,14 @@ impl Leaving<'_> {
             return;
         }
         match done {
-            Ok(Release::Released) => self.trail.released(why, age, record, self.failure_step),
+            Ok(Release::Released) => {
+                self.trail.released((why.reason, why.result), age, record, self.failure_step)
+            }
             Ok(Release::Gone | Release::NotOurs(_)) => {}
             Err(failed) => {
                 let error = &failed.1;
                 self.talk.warn(&format!("the lock was not released: {}", self.what_now(record, error)));
-                self.trail.not_released(why, age, record, error);
+                self.trail.not_released(why.reason, age, record, error);
             }
         }
     }

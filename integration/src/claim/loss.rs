@@ -13,12 +13,11 @@ use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::take::{Held, Whereabouts};
-use clap::ValueEnum;
 use nix::sys::inotify::AddWatchFlags;
 
 use super::event::Watcher;
-use super::wait::Deadline;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::Deadline;
 use crate::target::Found;
 use crate::words::to_type;
 
@@ -38,16 +37,6 @@ pub enum Events {
     AtOnce,
     /// At the second look: of a command that ends at once they are not worth what it costs to end them.
     Later,
-}
-
-/// What a loss of the lock means to the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum OnLoss {
-    /// It is ended, with all that it has started.
-    #[default]
-    Kill,
-    /// It runs on, and the loss is said.
-    Warn,
 }
 
 /// How a lock was lost.

@@ -5,7 +5,6 @@
 //! guard.rs       Hold and Claim: a lock taken from Rust
 //! claiming.rs    the loop: gate, attempt, wait for who is in the way
 //! patience.rs    how long it is tried again, and the wait in between
-//! wait.rs        the wait policy and its schedule
 //! gate.rs        the gate with a bounded wait: a helper thread blocked in flock(2)
 //! event.rs       what wakes a wait: the directory, the holder's end, a signal
 //! attendant.rs   who looks after a wait: tells the user, hears signals; what it hears, and how it stops one
@@ -13,6 +12,8 @@
 //! nested.rs      inside another hold, or inside a cycle
 //! loss.rs        the watch over a lock that is held
 //! keeping.rs     a lock that stands is watched, and where its dialect wants that kept up
+//! lease/         the heartbeats of a lock that is judged by time, and its limits
+//! protocol.rs    what a claim needs of the protocol of its lock
 //! leaving.rs     the end of a claim
 //! report.rs      what became of it, for people and in JSON
 //! command.rs     the command: found in PATH before any wait, forked, not yet executing
@@ -29,13 +30,14 @@ pub mod event;
 pub mod gate;
 pub mod guard;
 pub mod keeping;
+pub mod lease;
 pub mod leaving;
 pub mod loss;
 pub mod nested;
 pub mod patience;
+pub mod protocol;
 pub mod report;
 pub mod settling;
 pub mod signals;
 pub mod supervise;
 pub mod tree;
-pub mod wait;

@@ -11,8 +11,8 @@ use beadlock_checker::take::{Adopted, Held};
 use beadlock_checker::{Gate, Options, Verdict, look};
 
 use super::loss::CONFIRM;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
 use crate::target::Found;
 
 /// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.

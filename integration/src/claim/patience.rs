@@ -17,13 +17,11 @@ use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
 use super::settling::Settling;
-use super::wait::{Backoff, Deadline, Wait};
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::holder::Holder;
+use crate::error::{Code, Error, Exit, Holder};
+use crate::settings::wait::{Backoff, Deadline, Wait};
 use crate::target::Found;
-use crate::words::to_type;
-use crate::{next, no_lock, words};
+use crate::words::{Part, to_type};
+use crate::{no_lock, words};
 
 /// When to come back where the lock file could not be opened for the moment.
 const RETRY: Duration = Duration::from_secs(5);
@@ -291,11 +289,22 @@ fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
             Code::LockStale,
             format!("see to that, then: {}", to_type("beadlock check {}", &[target.part()])),
         ),
-        _ => (Code::LockUnreadable, format!("look at it: {}", next::to_look_at(reason, target))),
+        _ => (Code::LockUnreadable, format!("look at it: {}", to_look_at(reason, target))),
     };
     let message = match closed::directory_above(&target.path()) {
         Some(why) => format!("{shown} cannot be looked at: {detail}; {why}"),
         None => format!("{shown} is in the way and was not touched: {detail}; {next}"),
     };
     Error::new(code, message).detailed(format!("lock_file={shown}"))
+}
+
+/// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
+/// tries, as a FIFO does.
+fn to_look_at(reason: Reason, target: &Found) -> String {
+    let look = match reason {
+        Reason::Unreadable => to_type("ls -la {}", &[Part::Path(&target.path())]),
+        _ => to_type("beadlock status --raw {}", &[target.part()]),
+    };
+    let malformed = to_type("beadlock break {} --malformed", &[target.part()]);
+    format!("{look}; when nobody needs it: {malformed}")
 }

@@ -13,9 +13,9 @@ use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::tree::Ending;
-use crate::envelope::Request;
-use crate::failure::Error;
-use crate::settings::Common;
+use crate::error::Error;
+use crate::output::Common;
+use crate::output::envelope::Request;
 use crate::words::millis;
 
 /// What is known so far; null is what never came to pass.

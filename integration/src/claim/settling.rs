@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use beadlock_checker::dialect::StartedAt;
 use beadlock_checker::{OnDisk, facts};
 
-use super::wait::Deadline;
-use crate::situation::WRITING;
+use crate::settings::wait::Deadline;
+
+/// For how long somebody may be in the middle of writing a lock file (docs/design.md#waiting).
+pub const WRITING: Duration = Duration::from_secs(2);
 
 /// The second look at what has not changed for long. The age rests on the wall clock alone, which may just have jumped; in
 /// this time a writer that is at it writes on.

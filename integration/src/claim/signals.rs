@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, getsid};
 
-use crate::failure::Error;
+use crate::error::Error;
 
 /// What is passed on to a command.
 const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT];

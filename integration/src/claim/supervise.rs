@@ -16,12 +16,13 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
 use super::event::wait_for;
 use super::keeping::{Guard, Told};
-use super::loss::{Loss, OnLoss};
+use super::loss::Loss;
 use super::signals::{Received, Signals};
 use super::tree::{self, Ending, Tree};
-use super::wait::Deadline;
-use crate::exit::{End, Exit};
-use crate::talk::Talk;
+use crate::error::{End, Exit};
+use crate::output::talk::Talk;
+use crate::settings::OnLoss;
+use crate::settings::wait::Deadline;
 use beadlock_checker::duration::shown;
 
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our

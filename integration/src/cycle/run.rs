@@ -5,34 +5,34 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use crate::run::gate_keeper::{GateKeeper, Work};
 use beadlock_checker::audit::Event;
 use beadlock_checker::database::{Directories, Suggest};
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::guardian::{Guardian, Work};
 use beadlock_checker::sys::Waiting;
 use beadlock_checker::{Cycle, Decision, Entered, Gate, GateLoss, GateWatch, Options, Reason, Verdict, look};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::Typed;
-use crate::answers::print_envelope;
-use crate::check::Checked;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
-use crate::claim::loss::{Loss, OnLoss};
+use crate::claim::loss::Loss;
 use crate::claim::nested;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
 use crate::claim::tree::{self, Tree};
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit, Replaced};
-use crate::failure::{Code, Error};
-use crate::settings::{self, Common};
-use crate::talk::Talk;
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::explain::checked::Checked;
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::{self, OnLoss};
 use crate::target::Found;
-use crate::trail::Trail;
 use crate::words::{self, to_type};
 
 /// Runs the command as a cycle, and says how the program is to end.
@@ -137,7 +137,8 @@ fn cycle(
     }
     let kill_after = settings::kill_after(None, environment)?;
     let command = Command::find(typed.command, environment.get("PATH"))?;
-    let trail = Trail::open(settings::audit(None, environment).as_deref(), None, &target, request, talk)?;
+    let trail =
+        Trail::open(settings::audit(None, environment).as_deref(), None, target.for_trail(), request, talk)?;
     let mut signals = Signals::block()?;
     let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
     let cycle = match Cycle::enter_with(target.dir(), &options) {
@@ -177,21 +178,21 @@ fn cycle(
     let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
     let watch = watch.map_err(|error| no_watch(&target, &error))?;
     let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
-    let guardian = match cycle.gate() {
-        Some(gate) => {
-            Some(Guardian::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_guardian)?)
-        }
+    let gate_keeper = match cycle.gate() {
+        Some(gate) => Some(
+            GateKeeper::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_gate_keeper)?,
+        ),
         None => None,
     };
-    let tree = guardian.iter().fold(tree, |tree, guardian| tree.without(guardian.pid()));
+    let tree = gate_keeper.iter().fold(tree, |tree, gate_keeper| tree.without(gate_keeper.pid()));
     let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
     let guard = watch.as_ref().map(|watch| Guard::Gate(watch, target.dir()));
     let worked = work(&running, waiting, guard, &mut signals, talk);
     let lost = gate_loss(&worked, watch);
     name_left(&worked, talk);
     cycle.leave();
-    if let Some(guardian) = guardian {
-        guardian.end();
+    if let Some(gate_keeper) = gate_keeper {
+        gate_keeper.end();
     }
     drop(child);
     let ended = match worked {
@@ -267,7 +268,7 @@ fn no_watch(target: &Found, error: &io::Error) -> Error {
         .ending(Exit::NotStarted)
 }
 
-fn no_guardian(error: io::Error) -> Error {
+fn no_gate_keeper(error: io::Error) -> Error {
     let why = words::of_no_process(&error);
     Error::io(format!("failed to make the process that keeps the gate with us: {why}"), error.kind())
         .ending(Exit::NotStarted)

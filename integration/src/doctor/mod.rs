@@ -46,13 +46,13 @@ use clap::Args;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
-use crate::answers::{conclude, not_printed};
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Exit};
-use crate::settings::Common;
-use crate::talk::print;
+use crate::error::{End, Exit};
+use crate::output::Common;
+use crate::output::answers::{conclude, not_printed};
+use crate::output::envelope::Request;
+use crate::output::talk::print;
+use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
 use bench::Bench;

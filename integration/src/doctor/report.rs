@@ -7,8 +7,8 @@ use super::guarantee::{Guarantees, Holds};
 use super::subject::Subject;
 use super::trial::{Kind, Trials};
 use super::words;
-use crate::exit::Exit;
-use crate::talk::Talk;
+use crate::error::Exit;
+use crate::output::talk::Talk;
 
 const GREEN: &str = "32";
 const YELLOW: &str = "33";

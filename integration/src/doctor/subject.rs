@@ -9,8 +9,8 @@ use beadlock_checker::system_words;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
 use crate::target::Found;
 
 /// A directory, open for as long as it is examined, but neither for reading nor for the gate.

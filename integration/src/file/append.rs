@@ -20,7 +20,7 @@ use super::entry::{Beside, Entry};
 use super::json::{Check, Spilled};
 use super::lock::FileLock;
 use super::write::tidy;
-use crate::failure::Error;
+use crate::error::Error;
 
 /// One write copies no more than this at once.
 const LIMIT: u64 = 1 << 30;

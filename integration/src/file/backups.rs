@@ -16,7 +16,7 @@ use nix::unistd::{Gid, Uid, fchown};
 
 use super::acl;
 use super::entry::{Beside, Entry};
-use crate::failure::Error;
+use crate::error::Error;
 
 /// How many are kept where nobody says so.
 pub const DEFAULT: u32 = 5;

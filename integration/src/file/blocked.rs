@@ -17,7 +17,7 @@ use super::open::{Flocked, Inode, LockFile, Patience, failed};
 use super::own::Own;
 use super::target::FileTarget;
 use super::turn::{InTurn, lost_meanwhile};
-use crate::failure::Error;
+use crate::error::Error;
 use crate::words;
 
 /// What is waited for.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::look::Look;
 use super::refused::names;
 use super::target::FileTarget;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
 use crate::words::{Part, to_type};
 
 /// The answer where nobody has the lock.

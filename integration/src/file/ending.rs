@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::lock::FileLock;
 use crate::claim::leaving::Why;
 use crate::claim::loss::Loss;
-use crate::failure::Error;
-use crate::trail::Trail;
+use crate::error::Error;
+use crate::output::trail::Trail;
 
 /// What the audit trail has in place of a record.
 pub fn record(lock: &FileLock, id: &str) -> Value {

@@ -23,7 +23,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use super::acl::Acl;
 use super::lock::FileLock;
 use super::obstacle::Obstacle;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 
 /// A file and those beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

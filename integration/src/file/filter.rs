@@ -2,7 +2,7 @@
 //!
 //! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts when
 //! it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does not
-//! outlive this program: the kernel and a warden end it, and all that it has started, when this is killed. Nor does it the
+//! outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor does it the
 //! lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
 
 use std::ffi::{OsStr, OsString};
@@ -13,11 +13,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::run::watchdog::{self, Ward, Watchdog};
 use beadlock_checker::duration::shown;
 use beadlock_checker::facts::random_id;
 use beadlock_checker::sys::Waiting;
 use beadlock_checker::system_words;
-use beadlock_checker::warden::{self, Ward, Warden};
 use nix::sys::signal::Signal;
 
 use super::json::{Check, Spilled};
@@ -27,15 +27,16 @@ use super::watch::Watch;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::event::wait_for;
-use crate::claim::loss::{Loss, OnLoss};
+use crate::claim::loss::Loss;
+use crate::claim::protocol::WatchLock;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};
-use crate::claim::wait::Deadline;
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error, Exit};
+use crate::output::talk::Talk;
+use crate::settings::OnLoss;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Deadline;
 use crate::words;
 
 /// How long it looks away at most while it waits for the end of what should end.
@@ -47,7 +48,7 @@ pub struct Filter {
     running: Running,
     waiting: Waiting,
     child: Child,
-    warden: Warden,
+    watchdog: Watchdog,
     input: PipeWriter,
     output: PipeReader,
     limit: Duration,
@@ -82,9 +83,9 @@ impl Filter {
             Error::io(format!("failed to make a pipe to the filter: {}", system_words(&error)), error.kind())
         };
         let (tree, own_group, token) = (Tree::as_subreaper()?, !has_terminal(), random_id());
-        let wards = warden::variable(&token, environment.get(warden::VARIABLE));
+        let wards = watchdog::variable(&token, environment.get(watchdog::VARIABLE));
         let variables: Vec<(OsString, OsString)> =
-            environment.with(&[(warden::VARIABLE, wards), (nested::UPDATES, updates)]);
+            environment.with(&[(watchdog::VARIABLE, wards), (nested::UPDATES, updates)]);
         let (stdin, input) = io::pipe().map_err(no_pipe)?;
         let (output, stdout) = io::pipe().map_err(no_pipe)?;
         let command = command.ending_with_us();
@@ -94,14 +95,14 @@ impl Filter {
         let pid = waiting.pid();
         let child = Child(pid);
         let ward = Ward { pid, leads: own_group, token: &token, grace: kill_after, silence: None };
-        let warden = Warden::start(&ward, OsStr::new(&command.holder_name())).map_err(|error| {
+        let watchdog = Watchdog::start(&ward, OsStr::new(&command.holder_name())).map_err(|error| {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;
-        let tree = tree.without(warden.pid());
+        let tree = tree.without(watchdog.pid());
         let on_loss = OnLoss::default();
         let running = Running { pid, own_group, kill_after, on_loss, wait_group: false, tree };
-        Ok(Self { command, running, waiting, child, warden, input, output, limit })
+        Ok(Self { command, running, waiting, child, watchdog, input, output, limit })
     }
 
     /// Its PID.
@@ -123,7 +124,7 @@ impl Filter {
         signals: &mut Signals,
         talk: &Talk,
     ) -> Result<Poured, Stopped> {
-        let Self { command, running, waiting, child, warden, input: to_filter, output, limit } = self;
+        let Self { command, running, waiting, child, watchdog, input: to_filter, output, limit } = self;
         let ran = thread::scope(|threads| {
             let (ended, bell) = io::pipe()?;
             let (tell, told) = channel();
@@ -136,7 +137,7 @@ impl Filter {
             course.run(waiting, Watch::over(lock), signals, talk)
         });
         // Nobody is to be ended any more, and the filter is reaped last.
-        drop(warden);
+        drop(watchdog);
         drop(child);
         let (end, poured) = ran.map_err(|error| command.not_executed(&error))?;
         let name = command.shown();

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::schema::Schema;
 use super::utf8::Utf8;
-use crate::failure::Error;
+use crate::error::Error;
 
 /// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be said.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

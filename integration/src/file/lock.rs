@@ -20,11 +20,11 @@ use super::watch;
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::loss::Loss;
-use crate::claim::wait::{Deadline, Wait};
-use crate::environment::Environment;
 #[cfg(doc)]
-use crate::failure::Code;
-use crate::failure::Error;
+use crate::error::Code;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::settings::wait::{Deadline, Wait};
 
 /// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
 #[derive(Debug)]
@@ -329,7 +329,9 @@ impl Taking<'_> {
                 if named_inode(target) != Some(blocked.inode()) {
                     return Ok(None);
                 }
-                attendant.waiting(&Waited::File { target, since: at.elapsed(), left: deadline.left() });
+                let (file, holders) = (target.shown(), refused::Holders(target));
+                let (since, left) = (at.elapsed(), deadline.left());
+                attendant.waiting(&Waited::File { file: &file, holders: &holders, since, left });
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());

@@ -8,10 +8,10 @@ use super::lock::{FileLock, take};
 use super::target::FileTarget;
 use crate::claim::asking::Asking;
 use crate::claim::attendant::{Stopped, Unattended};
-use crate::claim::wait::Wait;
 #[cfg(doc)]
-use crate::failure::Code;
-use crate::failure::Error;
+use crate::error::Code;
+use crate::error::Error;
+use crate::settings::wait::Wait;
 
 /// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise. It can
 /// be taken any number of times, one after the other.

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::open::{LockFile, Patience, failed};
 use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
-use crate::exit::Exit;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::{Error, Exit};
+use crate::output::talk::Talk;
 use crate::words::{self, Part, to_type};
 
 /// A file's lock, as it was to be seen.

@@ -48,10 +48,8 @@
 //! refused.rs    the words of a lock that was not obtained
 //! watch.rs      whether it is still there
 //! options.rs    what the command line has for files
-//! hold.rs       `beadlock hold file:PATH -- CMD`
-//! acquire.rs    `beadlock acquire file:PATH`, and its keeper.rs
 //! release.rs    `beadlock release file:PATH`
-//! ending.rs     what is said and written down of the end
+//! said.rs       what is said and written down of a lock that is taken; ending.rs: of its end
 //! look.rs       whether somebody has it, and who: `check`, `status`, `list`
 //! breaking.rs   `beadlock break file:PATH`
 //! waiting.rs    `beadlock wait file:PATH`
@@ -67,22 +65,19 @@
 //! ```
 
 mod acl;
-pub(crate) mod acquire;
 mod append;
 mod backups;
 mod blocked;
 pub(crate) mod breaking;
 pub(crate) mod command;
-mod ending;
+pub(crate) mod ending;
 mod entry;
 mod filter;
-pub(crate) mod hold;
 mod json;
-pub(crate) mod keeper;
 mod lock;
 mod locking;
 mod look;
-mod nested;
+pub(crate) mod nested;
 mod obstacle;
 mod open;
 mod operations;
@@ -91,6 +86,7 @@ mod own;
 pub(crate) mod refused;
 mod registry;
 pub(crate) mod release;
+pub(crate) mod said;
 mod schema;
 mod stage;
 mod target;
@@ -107,9 +103,13 @@ pub use lock::FileLock;
 pub(crate) use lock::take;
 pub use locking::Locking;
 pub(crate) use look::Look;
+pub(crate) use open::LockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
 pub use schema::Schema;
 pub(crate) use target::FileTarget;
 pub use turn::Turn;
 pub(crate) use watch::Watch;
 pub use write::{Rules, Written};
+
+/// The hidden first argument of the process that keeps a file's lock when `acquire` has ended.
+pub(crate) const KEEPER: &str = "__keep-file";

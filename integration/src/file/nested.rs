@@ -12,8 +12,8 @@ use super::open::Inode;
 use super::refused;
 use super::target::FileTarget;
 use crate::claim::nested::{self, NESTED};
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
 
 /// By what a filter, and all that it starts, knows of the updates that it runs in: the id of each, `DEV:INODE:PID`.
 pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";

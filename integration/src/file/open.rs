@@ -17,7 +17,7 @@ use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};
 
 use super::target::{FileTarget, no_directory};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
 
 /// How often an open is tried again that somebody's lease on the file refuses, or that others come in between of.

@@ -14,7 +14,7 @@ use super::json::{Check, Format};
 use super::lock::FileLock;
 use super::stage::Stage;
 use super::write::{self, Draft, Rules, Written, tidy};
-use crate::failure::Error;
+use crate::error::Error;
 
 /// What content is called that no command line has named.
 const CONTENT: &str = "the content";
@@ -223,7 +223,7 @@ fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
+    use crate::error::Code;
     use std::fs;
     use std::path::PathBuf;
 

@@ -2,10 +2,7 @@
 
 use clap::Args;
 
-use crate::cli;
-use crate::failure::Error;
-use crate::target::any_directory_is_for_databases;
-use crate::tower::options::refuse_for;
+use crate::error::Error;
 use beadlock_checker::dialect::file::Mode;
 
 /// Where `--help` puts them.
@@ -39,32 +36,6 @@ impl Typed {
         } else {
             Ok(())
         }
-    }
-}
-
-/// What was typed of the options that mean nothing to a file; `also` are those of one command alone.
-///
-/// # Errors
-/// Exit 2 when there is one.
-pub fn refuse(
-    target: &str,
-    holder: Option<&String>,
-    claim: &cli::Claim,
-    also: Option<&'static str>,
-) -> Result<(), Error> {
-    claim.memory.refuse_for(target)?;
-    if claim.any_directory {
-        return Err(any_directory_is_for_databases(target));
-    }
-    refuse_for(target, claim.tower.given().or(also).or(claim.raw.then_some("--raw")))?;
-    let wrong = [
-        ("--holder", holder.is_some(), "an flock has no name, only a process"),
-        ("--drain", claim.drain.is_some(), "it has no cycles: --wait is all the waiting there is"),
-        ("--reap-proven-dead", claim.reap_proven_dead, NOTHING_TO_REAP),
-    ];
-    match wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
-        Some((option, _, why)) => Err(means_nothing(option, why)),
-        None => Ok(()),
     }
 }
 

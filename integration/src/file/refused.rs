@@ -1,20 +1,19 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::run::watchdog;
 use beadlock_checker::dialect::file;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped_path;
-use beadlock_checker::warden;
 use beadlock_checker::{GateHolder, Gates};
 
-use super::keeper;
+use super::KEEPER;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
-use crate::claim::wait::Wait;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::holder::Holder;
+use crate::error::{Code, Error, Exit, Holder};
+use crate::settings::wait::Wait;
 use crate::words::{self, Part, to_type};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
@@ -27,13 +26,13 @@ pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
     holders
 }
 
-/// The warden of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
+/// The watchdog of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
 pub fn as_they_are_known(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
     let is = |holder: &GateHolder, argument| holder.command.split(' ').nth(1) == Some(argument);
-    if !holders.iter().all(|holder| is(holder, warden::ARGUMENT)) {
-        holders.retain(|holder| !is(holder, warden::ARGUMENT));
+    if !holders.iter().all(|holder| is(holder, watchdog::ARGUMENT)) {
+        holders.retain(|holder| !is(holder, watchdog::ARGUMENT));
     }
-    for keeper in holders.iter_mut().filter(|holder| is(holder, keeper::ARGUMENT)) {
+    for keeper in holders.iter_mut().filter(|holder| is(holder, KEEPER)) {
         keeper.command = "beadlock acquire".to_owned();
     }
     holders
@@ -120,4 +119,13 @@ pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
         "lost the lock of {name} after {age}: {cause}; what was done since is not protected: look at it, then {look}"
     );
     Error::new(Code::LockLost, message).detailed(format!("lock_file={}", escaped_path(lock)))
+}
+
+/// The same of whoever has the flock when it is said: that takes a look at every process.
+pub struct Holders<'t>(pub &'t FileTarget);
+
+impl fmt::Display for Holders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&names(&holders(self.0)))
+    }
 }

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use super::look::Look;
 use super::refused::names;
 use super::target::FileTarget;
-use super::{keeper, nested};
+use super::{KEEPER, nested};
 use crate::claim::event::wait_for;
 use crate::claim::nested::NESTED;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
 
 /// How long a keeper may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub fn release(target: FileTarget, id: &str, talk: &Talk) -> Result<Value, Error
 }
 
 fn is_keeper(pid: i32) -> bool {
-    command_line(pid).is_some_and(|line| line.split(' ').nth(1) == Some(keeper::ARGUMENT))
+    command_line(pid).is_some_and(|line| line.split(' ').nth(1) == Some(KEEPER))
 }
 
 /// Tells the keeper to end, and waits until it has.

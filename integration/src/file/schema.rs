@@ -10,7 +10,7 @@ use beadlock_checker::system_words;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::failure::Error;
+use crate::error::Error;
 
 /// More than this many bytes is no schema that anybody has written.
 const LIMIT: u64 = 16 << 20;

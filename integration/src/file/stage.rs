@@ -13,7 +13,7 @@ use nix::unistd::{Gid, Uid, fchown};
 
 use super::acl::{self, Acl};
 use super::entry::{Beside, Entry};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 
 /// The bits of a mode that `chmod` sets.
 const PERMISSIONS: u32 = 0o7777;

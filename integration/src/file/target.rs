@@ -14,9 +14,9 @@ use beadlock_checker::system_words;
 use beadlock_checker::target::Target;
 use nix::sys::stat::{SFlag, lstat};
 
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
-use crate::target::unquoted_target;
+use crate::error::{Code, Error};
+use crate::settings::environment::{Environment, unquoted_target};
+use crate::target::answers_for;
 use crate::words::{Part, to_type};
 
 /// So many symbolic links lead to a file at most, as the kernel has it.
@@ -46,11 +46,16 @@ impl FileTarget {
         let text = named.or(of_variable.as_deref()).map(unquoted_target);
         match text.as_deref().map(Target::parse) {
             Some(Ok(Target::File(path))) => {
-                environment.remote().answers_for(named, environment)?;
+                answers_for(named, environment)?;
                 Self::of(&path)?.canonical().map(Some)
             }
             _ => Ok(None),
         }
+    }
+
+    /// What an audit trail has to know of it: its name, its lock file, and the file.
+    pub fn for_trail(&self) -> (String, &Path, &Path) {
+        (self.given(), self.lock(), self.file())
     }
 
     /// The file at `path`, relative to the working directory; it need not be there. A symbolic link stands for what it

@@ -11,7 +11,7 @@ use super::open::{LockFile, Patience, failed};
 use super::refused;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 
 /// It is this one's turn to work on the file, until this is dropped.
 #[derive(Debug)]

@@ -11,11 +11,10 @@ use super::take;
 use super::target::FileTarget;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::signals::Signals;
-use crate::claim::wait::Wait;
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error, Exit};
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::words::millis;
 
 /// Waits; the answer is the envelope's `data`.

@@ -4,7 +4,7 @@
 //! The lock file's own events wake it, and the clock looks in any case. One look proves nothing; the second, 100 ms later, does.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use super::open::{Inode, LockFile, named_inode};
 use super::target::FileTarget;
 use crate::claim::event::Watcher;
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
-use crate::claim::wait::Deadline;
+use crate::claim::protocol::WatchLock;
+use crate::settings::wait::Deadline;
 
 /// Whether it is lost now, seen twice.
 pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
@@ -52,23 +53,26 @@ impl<'l> Watch<'l> {
         Self { lock, events: None, has_begun: false, again, is_suspected: false }
     }
 
-    /// Whose lock it is.
-    pub fn target(&self) -> &FileTarget {
-        self.lock.target()
+    /// Asks for events, by the open file where it is ours.
+    fn begin(&mut self) {
+        let flags = AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
+        let number = |file: &LockFile| PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
+        let paths: Vec<PathBuf> =
+            self.lock.file().map(number).into_iter().chain([self.lock.lock_path().to_owned()]).collect();
+        self.events = Watcher::over(&paths, flags);
     }
+}
 
-    /// Readable when something has happened to the lock file.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+impl WatchLock for Watch<'_> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.events.as_ref().and_then(Watcher::fd)
     }
 
-    /// How long it may be left alone.
-    pub fn left(&self) -> Duration {
+    fn left(&self) -> Duration {
         self.again.left()
     }
 
-    /// Looks, when it is time or when it was woken. A loss is told when it was seen twice.
-    pub fn look(&mut self, woken: bool) -> Option<Loss> {
+    fn look(&mut self, woken: bool) -> Option<Loss> {
         if woken && let Some(events) = &self.events {
             events.read(|_| ());
         }
@@ -85,13 +89,8 @@ impl<'l> Watch<'l> {
         loss.filter(|_| was_suspected)
     }
 
-    /// Asks for events, by the open file where it is ours.
-    fn begin(&mut self) {
-        let flags = AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
-        let number = |file: &LockFile| PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
-        let paths: Vec<PathBuf> =
-            self.lock.file().map(number).into_iter().chain([self.lock.lock_path().to_owned()]).collect();
-        self.events = Watcher::over(&paths, flags);
+    fn path(&self) -> &Path {
+        self.lock.target().lock()
     }
 }
 

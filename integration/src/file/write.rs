@@ -26,7 +26,7 @@ use super::json::{Check, Format};
 use super::lock::FileLock;
 use super::schema::Schema;
 use super::stage::Stage;
-use crate::failure::Error;
+use crate::error::Error;
 
 /// What a write checks and keeps.
 #[derive(Debug, Default)]

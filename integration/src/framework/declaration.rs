@@ -17,9 +17,9 @@ use super::{ending, waiting};
 use crate::claim::attendant::Stopped;
 use crate::claim::command::holder_name;
 use crate::claim::guard::Wish;
-use crate::claim::wait::Wait;
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::target::{Found, not_found};
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.

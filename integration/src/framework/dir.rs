@@ -11,8 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, geteuid};
 
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
 /// Where a tool's locks lie.

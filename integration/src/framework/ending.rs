@@ -17,8 +17,8 @@ use super::children::Children;
 use super::locks::{self, Ending, Order};
 use crate::claim::event::wait_for;
 use crate::claim::signals::Received;
-use crate::claim::wait::Deadline;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::Deadline;
 use crate::words::of_no_process;
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.

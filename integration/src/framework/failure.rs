@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::failure::Error;
+use crate::error::Error;
 use crate::{Envelope, Request};
 
 /// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit code
@@ -139,7 +139,7 @@ impl<E: StdError + 'static> From<E> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
+    use crate::error::Code;
     use serde_json::{Value, json};
 
     #[derive(Debug)]

@@ -7,7 +7,7 @@ use beadlock_checker::take::Release;
 
 use super::locks;
 use super::running::Running;
-use crate::failure::Error;
+use crate::error::Error;
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or
 /// `exit` releases it too.

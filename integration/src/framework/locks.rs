@@ -20,8 +20,8 @@ use nix::sys::signal::Signal;
 use crate::claim::attendant::{Attendant, Stopped, Waited};
 use crate::claim::guard::Claim;
 use crate::claim::tree::Tree;
-use crate::claim::wait::Deadline;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::Deadline;
 
 /// What comes first when a signal ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

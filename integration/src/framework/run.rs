@@ -14,8 +14,7 @@ use super::failure::Failure;
 use super::guard::CommandGuard;
 use super::locks::{self, Ending};
 use super::running::Running;
-use crate::exit::Exit;
-use crate::failure::Error;
+use crate::error::{Error, Exit};
 use crate::{Envelope, Request};
 
 impl CommandLock {

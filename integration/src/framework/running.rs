@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::locks;
 use crate::claim::nested;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
 use crate::target::Found;
 
 /// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone, for other

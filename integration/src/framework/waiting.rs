@@ -11,7 +11,7 @@ use beadlock_checker::sys::process_id;
 use super::declaration::CommandLock;
 use super::guard::CommandGuard;
 use super::locks::Bell;
-use crate::failure::Error;
+use crate::error::Error;
 use crate::words::of_no_process;
 
 /// The lock is on its way. Dropped, it is given up; a fork's copy gives nothing up, for the wait is its parent's.

@@ -15,7 +15,7 @@ use super::Advice;
 use super::patterns::Patterns;
 use super::stamp::Stamp;
 use super::work_tree::WorkTree;
-use crate::talk::{Talk, Voice};
+use crate::output::talk::{Talk, Voice};
 use crate::target::Found;
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.

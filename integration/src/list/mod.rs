@@ -29,16 +29,15 @@ use beadlock_checker::target::Target;
 use beadlock_checker::{Names, Options, Place, Verdict, look_all, system_words};
 use clap::Args;
 
-use crate::answers::Answers;
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error, Exit};
+use crate::explain::seen::Seen;
+use crate::explain::witnesses::{Machine, Witnesses};
 use crate::file;
-use crate::settings::Common;
-use crate::status::{Seen, not_written};
-use crate::talk::{Talk, print};
-use crate::target::{Found, not_found};
-use crate::witnesses::{Machine, Witnesses};
+use crate::output::Common;
+use crate::output::answers::{Answers, not_written};
+use crate::output::talk::{Talk, print};
+use crate::settings::environment::Environment;
+use crate::target::{Found, answers_for_intent, not_found};
 use crate::words::{Part, to_type};
 use table::Row;
 use walk::Walk;
@@ -64,7 +63,7 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
         if root == named::ROOT {
             if directories.is_none() {
-                let answers_there = environment.remote().answers_for_intent(environment);
+                let answers_there = answers_for_intent(environment);
                 let answers_there = answers_there.map_err(|error| error.of_code(Code::Io));
                 match answers_there.and_then(|()| named::of(environment, &common.talk)) {
                     Ok((found, read)) => (named, directories) = (found, Some(read)),
@@ -304,14 +303,13 @@ fn as_root(dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::Color;
     use std::os::unix::fs::symlink;
 
     /// Between the search and this somebody has changed what is there.
     #[test]
     fn what_has_vanished_is_passed_over_and_what_cannot_be_looked_at_is_said() {
         let top = tempfile::tempdir().unwrap();
-        let talk = Talk::new(true, false, Color::Never, &Environment::of(&[]));
+        let talk = Talk::silent();
         assert_eq!(inode(&top.path().join("gone/.beads"), &talk), None);
         assert_eq!(talk.warnings(), [""; 0]);
         assert!(inode(top.path(), &talk).is_some());

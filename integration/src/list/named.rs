@@ -10,11 +10,10 @@ use beadlock_checker::dialect::tower::LockName;
 use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 
-use crate::environment::Environment;
-use crate::failure::Error;
-use crate::talk::Talk;
-use crate::target::Found;
-use crate::tower::dir;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
+use crate::target::{Found, lock_dir};
 
 /// How the lock directory is written among the ROOTs.
 pub const ROOT: &str = "tower:";
@@ -24,13 +23,13 @@ pub const ROOT: &str = "tower:";
 /// # Errors
 /// When it cannot be read.
 pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Found>, u64), Error> {
-    let dir = dir::of(environment);
+    let dir = lock_dir::of(environment);
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(unread(&dir, &error)),
     };
-    for warning in dir::warnings(&dir) {
+    for warning in lock_dir::warnings(&dir) {
         talk.warn(&warning);
     }
     let mut names = BTreeSet::new();

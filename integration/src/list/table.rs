@@ -6,10 +6,10 @@ use beadlock_checker::duration::shown;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::{Verdict, facts};
 
+use crate::explain::seen::Seen;
+use crate::explain::witnesses::counted;
 use crate::file::Look;
-use crate::status::Seen;
-use crate::talk::Talk;
-use crate::witnesses::counted;
+use crate::output::talk::Talk;
 
 /// No column makes room for more than so many characters: one that is longer pushes only its own line.
 const WIDEST: usize = 60;

@@ -17,7 +17,7 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::system_words;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
 use older::{numbered, older};
 

@@ -31,11 +31,10 @@ use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts;
 use clap::Args;
 
-use crate::answers::Answers;
-use crate::environment::Environment;
-use crate::exit::Exit;
-use crate::failure::{Code, Error};
-use crate::talk::Talk;
+use crate::error::{Code, Error, Exit};
+use crate::output::answers::Answers;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 use crate::target::{self, Found};
 use crate::words::Part;
 use answer::{Around, answer};
@@ -120,7 +119,7 @@ fn named(
 
 /// The log of the database that is found from here, and the database as it is to be typed.
 fn found(environment: &Environment) -> Result<(Source, Option<Part<'static>>), Error> {
-    environment.remote().answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
+    target::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
     let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
     // As the user knows it, where those words are the path itself and no redirect leads on from there.
     let is_itself =

@@ -15,7 +15,7 @@ use super::spell::Cause;
 use super::story::Story;
 use super::table::{Side, Table, shortened};
 use super::time::At;
-use crate::talk::Talk;
+use crate::output::talk::Talk;
 
 /// As many rows of a table are shown; the JSON report has them all.
 const ROWS: usize = 12;

@@ -2,16 +2,17 @@
 
 use std::fs;
 
+use beadlock_checker::dialect::{Record, memory};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::facts::hostname;
 use beadlock_checker::{Options, Verdict, look, system_words};
 
-use crate::claim::claiming::Says;
-use crate::cli;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
-use crate::memory::options::NOTHING_TO_REAP;
-use crate::target::Found;
+use crate::claim::protocol::MakeRecord;
+use crate::error::{Code, Error};
+use crate::memory::options::Typed;
+use crate::settings::arguments::ClaimArgs;
+use crate::settings::environment::Environment;
+use crate::target::{Found, MEMORY_IS_NOT_REAPED};
 
 /// A claim that is to be made.
 #[derive(Debug)]
@@ -29,24 +30,24 @@ impl Order {
     pub fn of(
         target: &Found,
         holder: Option<&String>,
-        typed: &cli::Claim,
+        (claim, typed): (&ClaimArgs, &Typed),
         environment: &Environment,
     ) -> Result<Option<Self>, Error> {
         if !target.has_age() {
-            typed.memory.refuse_for(&target.given)?;
+            typed.refuse_for(&target.given)?;
             return Ok(None);
         }
         let wrong = [
             ("--holder", holder.is_some(), "it has a session: --session-id NAME"),
-            ("--reap-proven-dead", typed.reap_proven_dead, NOTHING_TO_REAP),
+            ("--reap-proven-dead", claim.reap_proven_dead, MEMORY_IS_NOT_REAPED),
         ];
         if let Some((option, _, why)) = wrong.into_iter().find(|(_, is_typed, _)| *is_typed) {
             return Err(Error::usage(format!(
                 "{option} means nothing to the lock of a directory (memory:DIR); {why}"
             )));
         }
-        let (session, operation) = (typed.memory.session(environment)?, typed.memory.operation().to_owned());
-        match typed.memory.create {
+        let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
+        match typed.create {
             true => make(target)?,
             false if target.is_nowhere() => return Err(nowhere(target)),
             false => {}
@@ -61,7 +62,21 @@ impl Order {
 
     /// What its record says; the claim is called `id`.
     pub fn says<'a>(&'a self, id: &'a str) -> Says<'a> {
-        Says::Memory { session: &self.session, operation: &self.operation, id }
+        Says { session: &self.session, operation: &self.operation, id }
+    }
+}
+
+/// What a record says beside its process.
+#[derive(Debug, Clone, Copy)]
+pub struct Says<'a> {
+    pub session: &'a str,
+    pub operation: &'a str,
+    pub id: &'a str,
+}
+
+impl MakeRecord for Says<'_> {
+    fn record(&self, pid: u32) -> Result<Record, Error> {
+        Ok(Record::Memory(memory::Record::new(pid, self.session, self.operation, self.id)))
     }
 }
 

@@ -11,12 +11,12 @@ use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::event::wait_for;
 use crate::claim::guard::release;
 use crate::claim::keeping::Keeping;
+use crate::claim::lease::heartbeat::News;
 use crate::claim::loss::Loss;
-use crate::claim::wait::{Deadline, Wait};
 use crate::claim::{nested, patience};
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::settings::wait::{Deadline, Wait};
 use crate::target::Found;
-use crate::tower::heartbeat::News;
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);

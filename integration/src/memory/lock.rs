@@ -9,23 +9,23 @@ use beadlock_checker::facts::random_id;
 use beadlock_checker::take::Held;
 use beadlock_checker::{Options, Verdict, look};
 
-use super::claim::make;
+use super::claim::{Says, make};
 use super::here::{self, Entered, Keeper, Standing};
 use super::status::Status;
 use crate::claim::asking::Asking;
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::claiming::{Claiming, Says};
+use crate::claim::claiming::Claiming;
 use crate::claim::keeping::Keeping;
 use crate::claim::loss::Events;
 use crate::claim::nested;
-use crate::claim::wait::Wait;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
-use crate::target::{Found, not_found};
+use crate::error::{Code, Error};
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::target::{Found, WAIT_FOR_MEMORY, not_found};
 use crate::words;
 
 /// For how long it is waited for unless told otherwise: the document's 5 seconds.
-pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
+pub const WAIT: Wait = WAIT_FOR_MEMORY;
 
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -195,7 +195,7 @@ impl MemoryLock {
         let session = self.session.clone().or_else(named).filter(|name| !name.is_empty());
         let session = session.unwrap_or_else(|| UNKNOWN.to_owned());
         let id = random_id();
-        let says = Says::Memory { session: &session, operation, id: &id };
+        let says = &Says { session: &session, operation, id: &id };
         let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
         let claiming = Claiming { target, pid: std::process::id(), says, wait, drain, options };
         let broken = std::cell::RefCell::new(Vec::new());

@@ -8,15 +8,12 @@ use beadlock_checker::duration;
 use beadlock_checker::escape::is_harmless;
 use clap::Args;
 
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
 use crate::target::Found;
 
 /// Where `--help` puts them.
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
-
-/// Why `--reap-proven-dead` does nothing for the lock of a directory.
-pub const NOTHING_TO_REAP: &str = "what is not refreshed is stale after 30s by itself";
 
 /// The variable that names the session.
 const SESSION: &str = "CLAWDBOT_SESSION_ID";

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use beadlock_checker::database::{Directories, Suggest};
 
 use super::{Found, Kind};
-use crate::environment::Environment;
-use crate::failure::Error;
-use crate::talk::Talk;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 impl Found {
     /// [`Found::resolve`] for a claim or a cycle: without an option that insists, a directory must look like a database.

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use super::intent::{Intent, Params};
 use super::mode::Mode;
 use super::options::Typed;
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::environment::Environment;
 
 /// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
 const LONGEST_METADATA: usize = 48 * 1024;

@@ -25,7 +25,7 @@ use nix::fcntl::OFlag;
 
 use super::mode::Mode;
 use super::yaml::{Entry, Value, Wrong, entries};
-use crate::failure::Error;
+use crate::error::Error;
 
 /// The longest file that is read.
 const LIMIT: u64 = 64 * 1024;

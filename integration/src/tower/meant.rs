@@ -3,15 +3,16 @@
 use std::ffi::OsStr;
 
 use beadlock_checker::database::{Directories, Suggest};
+use beadlock_checker::dialect::Record;
 use beadlock_checker::dialect::tower::LockName;
+use beadlock_checker::facts;
 
-use super::dir;
 use super::fields::{Fields, Locking, Wanted};
 use super::options::{Typed, refuse_for};
-use crate::claim::claiming::Says;
-use crate::environment::Environment;
-use crate::failure::Error;
-use crate::target::{Found, any_directory_is_for_databases};
+use crate::claim::protocol::MakeRecord;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::target::{Found, answers_for_intent, any_directory_is_for_databases, lock_dir};
 
 /// What is to be claimed.
 #[derive(Debug)]
@@ -32,10 +33,9 @@ pub struct Named {
     pub fields: Fields,
 }
 
-impl Named {
-    /// What its record says.
-    pub fn says(&self) -> Says<'_> {
-        Says::Tower { name: &self.name, fields: &self.fields }
+impl MakeRecord for Named {
+    fn record(&self, pid: u32) -> Result<Record, Error> {
+        Ok(self.fields.record(self.name.clone(), pid, facts::now()).into())
     }
 }
 
@@ -58,7 +58,7 @@ impl Meant {
                 return Err(any_directory_is_for_databases("that of --intent"));
             }
             (None, Some(_)) => {
-                environment.remote().answers_for_intent(environment)?;
+                answers_for_intent(environment)?;
                 None
             }
             _ => Some(Found::to_claim(target, (directories, Suggest::PathOrScheme), environment)?),
@@ -88,7 +88,7 @@ impl Meant {
             Locking::Named(name) => name,
         };
         let fields = wanted.fields()?;
-        let of_intent = || Found::of_tower(&dir::of(environment), &name, environment.typed_lock_dir());
+        let of_intent = || Found::of_tower(&lock_dir::of(environment), &name, environment.typed_lock_dir());
         Ok(Self::Named(Box::new(Named { target: found.unwrap_or_else(of_intent), name, fields })))
     }
 }

@@ -8,13 +8,10 @@ use clap::Args;
 
 use super::intent::{Params, is_param, seconds};
 use super::mode::Mode;
-use crate::failure::Error;
+use crate::error::Error;
 
 /// Where `--help` puts them.
 pub const HEADING: &str = "Named locks (tower:NAME)";
-
-/// Why `--reap-proven-dead` does nothing for a named lock.
-pub const NOTHING_TO_REAP: &str = "its PID is never asked, only its heartbeat";
 
 /// What `hold` and `acquire` take for a named lock.
 #[derive(Debug, Clone, Default, Args)]
@@ -183,7 +180,7 @@ mod tests {
             let Cli { typed, failure, rollback } = typed(words).unwrap();
             let given = typed.given().or(failure.given()).or(rollback.given());
             let error = refuse_for(".beads", given).unwrap_err();
-            assert_eq!(error.exit, crate::exit::Exit::Usage);
+            assert_eq!(error.exit, crate::error::Exit::Usage);
             let wanted = format!("{} is for named locks (tower:NAME), and the target is .beads", words[0]);
             assert!(error.to_string().starts_with(&wanted), "{error}");
         }

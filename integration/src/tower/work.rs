@@ -8,17 +8,17 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::run::watchdog::{self, Ward, Watchdog};
 use beadlock_checker::facts::random_id;
 use beadlock_checker::runner::for_shell;
 use beadlock_checker::system_words;
-use beadlock_checker::warden::{self, Ward, Warden};
 
 use super::fields::failure_step;
 use crate::claim::keeping::Keeping;
-use crate::claim::loss::OnLoss;
 use crate::claim::supervise::Running;
-use crate::environment::Environment;
-use crate::failure::Error;
+use crate::error::Error;
+use crate::settings::OnLoss;
+use crate::settings::environment::Environment;
 
 /// The variable that names the file for the step that has failed.
 pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
@@ -49,9 +49,9 @@ impl Work {
 
     /// What the command's environment has besides.
     pub fn variables(&self, environment: &Environment) -> Vec<(&'static str, OsString)> {
-        let wards = warden::variable(&self.token, environment.get(warden::VARIABLE));
+        let wards = watchdog::variable(&self.token, environment.get(watchdog::VARIABLE));
         let result = self.result.as_ref().map(|result| (RESULT_FILE, result.path.clone().into()));
-        [(warden::VARIABLE, wards)].into_iter().chain(result).collect()
+        [(watchdog::VARIABLE, wards)].into_iter().chain(result).collect()
     }
 
     /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
@@ -59,7 +59,7 @@ impl Work {
     ///
     /// # Errors
     /// When it could not be started.
-    pub fn warden(&self, running: &Running, keeping: &Keeping, name: &str) -> Result<Warden, Error> {
+    pub fn watchdog(&self, running: &Running, keeping: &Keeping, name: &str) -> Result<Watchdog, Error> {
         let limits = keeping.limits();
         let grace = limits.map_or(running.kill_after, |limits| running.kill_after.min(limits.ttl() / 2));
         // After it was given up, and before it is stale.
@@ -67,9 +67,9 @@ impl Work {
         let silence = silence.map(|limits| limits.give_up + limits.rest / 2);
         let (pid, leads) = (running.pid, running.own_group);
         let ward = Ward { pid, leads, token: &self.token, grace, silence };
-        let warden = Warden::start(&ward, OsStr::new(name));
-        let warden = warden.and_then(|warden| keeping.tell(&warden).map(|()| warden));
-        warden.map_err(|error| {
+        let watchdog = Watchdog::start(&ward, OsStr::new(name));
+        let watchdog = watchdog.and_then(|watchdog| keeping.tell(|| watchdog.pulse()).map(|()| watchdog));
+        watchdog.map_err(|error| {
             let why = system_words(&error);
             let words = format!("failed to start who ends the command when this is killed: {why}");
             Error::io(words, error.kind())
@@ -124,7 +124,7 @@ impl ResultFile {
     fn new(environment: &Environment) -> Self {
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         // Below another hold on a named lock it is that one's.
-        let is_callers = environment.get(warden::VARIABLE).is_none();
+        let is_callers = environment.get(watchdog::VARIABLE).is_none();
         let named = environment.get(RESULT_FILE).filter(|path| is_callers && !path.is_empty());
         if let Some(path) = named {
             let path = absolute(PathBuf::from(path));

@@ -1,7 +1,7 @@
 //! `warded own|shared GRACE_MS -- PROGRAM [ARG…]`: runs a command as `beadlock hold` runs one whose lock is kept up by a
-//! heartbeat: told to end with this process by the kernel, and in the care of a warden.
+//! heartbeat: told to end with this process by the kernel, and in the care of a watchdog.
 //!
-//! It prints its warden's PID, and ends with the command. PROGRAM is a path.
+//! It prints its watchdog's PID, and ends with the command. PROGRAM is a path.
 
 use std::error::Error;
 use std::ffi::{CString, OsStr, OsString};
@@ -9,16 +9,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use beadlock::run::watchdog::{self, Ward, Watchdog};
 use beadlock_checker::sys::{Spawn, fork_waiting};
-use beadlock_checker::warden::{self, Ward, Warden};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if words.first().is_some_and(|first| first == warden::ARGUMENT) {
-        return Ok(warden::main(words.into_iter().skip(1)).into());
+    if words.first().is_some_and(|first| first == watchdog::ARGUMENT) {
+        return Ok(watchdog::main(words.into_iter().skip(1)).into());
     }
     let [group, grace, _, command @ ..] = words.as_slice() else {
         return Err("own|shared GRACE_MS -- CMD".into());
@@ -29,9 +29,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let c_string = |word: &OsStr| CString::new(word.as_bytes());
     let argv = command.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
     let token = format!("test-{}", std::process::id());
-    let mark = warden::variable(&token, std::env::var_os(warden::VARIABLE).as_deref());
-    let variables = std::env::vars_os().filter(|(name, _)| name != warden::VARIABLE);
-    let variables = variables.chain([(warden::VARIABLE.into(), mark)]);
+    let mark = watchdog::variable(&token, std::env::var_os(watchdog::VARIABLE).as_deref());
+    let variables = std::env::vars_os().filter(|(name, _)| name != watchdog::VARIABLE);
+    let variables = variables.chain([(watchdog::VARIABLE.into(), mark)]);
     let pair = |(name, value): (OsString, OsString)| c_string(&[name, value].join(OsStr::new("=")));
     let envp = variables.map(pair).collect::<Result<Vec<_>, _>>()?;
     let mask = SigSet::thread_get_mask()?;
@@ -43,10 +43,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
     let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
-    let warden = Warden::start(&ward, OsStr::new("test"))?;
-    println!("{}", warden.pid());
+    let watchdog = Watchdog::start(&ward, OsStr::new("test"))?;
+    println!("{}", watchdog.pid());
     waiting.go()?.result()?;
     waitpid(Pid::from_raw(pid), None)?;
-    warden.end();
+    watchdog.end();
     Ok(ExitCode::SUCCESS)
 }

@@ -23,7 +23,6 @@ pub use super::time::StartedAt;
 pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
-use crate::facts;
 
 /// What the session and the operation are called where a record does not say it.
 pub const UNKNOWN: &str = "unknown";
@@ -110,15 +109,20 @@ impl Record {
         }
     }
 
-    /// A record of this claim for the process `pid` of this machine, which must be alive for its start to be known.
-    pub fn new(pid: u32, session: &str, operation: &str, id: &str) -> Self {
+    /// The record of a claim that the process `pid` of the host `hostname` has made at `now`.
+    pub fn of_claim(
+        (pid, mark): (u32, Mark),
+        (session, operation): (&str, &str),
+        now: StartedAt,
+        hostname: Option<String>,
+    ) -> Self {
         let mut record = Self::of_nobody();
         record.pid = Some(pid.into());
         record.session_id = Some(session.to_owned());
-        record.acquired_at = Some(facts::now());
-        record.hostname = facts::hostname().map(|name| name.to_string());
+        record.acquired_at = Some(now);
+        record.hostname = hostname;
         record.operation = Some(operation.to_owned());
-        record.beadlock = Some(Mark::of(pid, id.to_owned()));
+        record.beadlock = Some(mark);
         // As a reader sees it.
         Self::parse(record.to_json().as_bytes()).unwrap_or(record)
     }

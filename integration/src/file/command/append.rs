@@ -8,18 +8,17 @@ use serde_json::{Value, json};
 
 use super::write::STDIN;
 use super::{Checked, Locked, OnFile};
-use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Replaced};
-use crate::failure::Error;
+use crate::error::{End, Error, Replaced};
 use crate::file::append::{Lines, append as append_lines};
 use crate::file::entry::Entry;
 use crate::file::json::Format;
-use crate::settings::Common;
-use crate::talk::Talk;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 /// What the help says after the options.
 const HELP: &str = "\

@@ -18,23 +18,23 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::ending::record;
-use super::hold::{acquired, blocked, note};
 use super::json::Format;
 use super::lock::{FileLock, take};
+use super::said::{acquired, blocked, note};
 use super::schema::Schema;
 use super::target::FileTarget;
 use super::write::{Rules, Written};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::claim::wait::Wait;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
-use crate::talk::Talk;
-use crate::target::not_found;
-use crate::trail::Trail;
+use crate::target::{answers_for, not_found};
 use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.
@@ -65,7 +65,7 @@ impl OnFile {
         };
         match Target::parse(text).map_err(|error| not_found(&error))? {
             Target::File(path) => {
-                environment.remote().answers_for(self.target.as_deref(), environment)?;
+                answers_for(self.target.as_deref(), environment)?;
                 FileTarget::of(&path)?.canonical()
             }
             _ => Err(self.no_file(command, text)),
@@ -94,7 +94,7 @@ impl OnFile {
         talk: &'a Talk,
     ) -> Result<Trail<'a>, Error> {
         let file = audit(self.audit.as_deref(), environment);
-        Trail::of_file(file.as_deref(), target, request, talk)
+        Trail::of_file(file.as_deref(), target.for_trail(), request, talk)
     }
 
     /// For how long the lock is waited for.

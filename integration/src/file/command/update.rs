@@ -10,14 +10,10 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{Backups, Checked, Locked, OnFile};
-use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::Command;
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Replaced};
-use crate::failure::{Code, Error};
+use crate::error::{Code, End, Error, Replaced};
 use crate::file::entry::Entry;
 use crate::file::filter::{Filter, Input};
 use crate::file::json::Format;
@@ -26,8 +22,12 @@ use crate::file::nested;
 use crate::file::open::LockFile;
 use crate::file::stage::Stage;
 use crate::file::write::{Draft, Rules, Written, tidy};
-use crate::settings::{self, Common, either};
-use crate::talk::Talk;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
+use crate::settings::{self, either};
 
 /// How long a filter may take where nobody says so.
 const LIMIT: Duration = Duration::from_secs(60);

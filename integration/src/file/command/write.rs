@@ -9,19 +9,19 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{Backups, Checked, Locked, OnFile};
-use crate::answers::conclude;
 use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
-use crate::envelope::Request;
-use crate::environment::Environment;
-use crate::exit::{End, Replaced};
+use crate::error::{End, Replaced};
 use crate::file::entry::Entry;
 use crate::file::json::Format;
 use crate::file::stage::Stage;
 use crate::file::write::{Draft, tidy};
-use crate::settings::Common;
-use crate::talk::Talk;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::settings::environment::Environment;
 
 /// How long it looks away at most while it reads.
 const NET: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::failure::Code;
+use crate::error::Code;
 use beadlock_checker::dialect::file;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::exit::Exit;
+use crate::error::Exit;
 use clap::Parser;
 
 #[derive(Debug, Parser)]

@@ -37,7 +37,7 @@ fn a_whole_intent() {
     assert_eq!(error, words);
     let error = intent.lock_name(&params(&[("app", "x")])).unwrap_err();
     let words = "i.yaml:9: the lock needs ${params.environment}, which is not set: --param environment=…";
-    assert_eq!((error.to_string().as_str(), error.exit), (words, crate::exit::Exit::Usage));
+    assert_eq!((error.to_string().as_str(), error.exit), (words, crate::error::Exit::Usage));
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! The program `beadlock`: from the command line to its end.
+
+use std::ffi::OsString;
+
+use crate::run::{gate_keeper, watchdog};
+use beadlock_checker::sys;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use super::{Cli, Command, hint, patience};
+use crate::error::{End, Error, Exit, Replaced};
+use crate::output::Common;
+use crate::output::answers::{conclude, not_printed};
+use crate::output::envelope::Request;
+use crate::output::talk::print;
+use crate::settings::environment::{Environment, boolean};
+use crate::settings::{self, common_unresolved, remote};
+use crate::{
+    acquire, agent, breaking, check, cycle, doctor, file, hold, list, log, memory, release, status, waiting,
+};
+
+/// Reads the command line and the environment, does what they say, and answers how the program is to end.
+pub fn run() -> End {
+    let request = Request::begin();
+    sys::ignore_size_limit();
+    let environment = Environment::read();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)
+        && first == acquire::ARGUMENT
+    {
+        return acquire::keeper(rest);
+    }
+    if words.get(1).is_some_and(|first| first == file::KEEPER) {
+        return acquire::file_keeper(words.get(2..).unwrap_or_default());
+    }
+    if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
+        remote::helper(words.get(2..).unwrap_or_default());
+        return End::Code(Exit::Done.code());
+    }
+    if words.get(1).is_some_and(|first| first == gate_keeper::ARGUMENT) {
+        return End::Code(gate_keeper::main(words.into_iter().skip(2)));
+    }
+    if words.get(1).is_some_and(|first| first == watchdog::ARGUMENT) {
+        return End::Code(watchdog::main(words.into_iter().skip(2)));
+    }
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            return not_understood(&error, words.get(1..).unwrap_or_default(), &environment, &request);
+        }
+    };
+    let environment = environment.with_lock_dir(cli.common.lock_dir.as_deref());
+    let own = cli.command.as_ref().and_then(Command::own_exit_code);
+    let common = match settings::common(&cli.common, &environment) {
+        Ok(common) => common,
+        Err(error) => {
+            let json = cli.common.json.unwrap_or_else(|| wants_json(&environment));
+            return misused(error, own, &common_unresolved(json, &environment), &request);
+        }
+    };
+    let remote = patience::guard(cli.command.as_ref(), &environment);
+    let environment = environment.with_remote(remote);
+    match cli.command {
+        Some(Command::Hold(typed)) if typed.command.is_empty() => {
+            misused(no_command("hold", &words), own, &common, &request)
+        }
+        Some(Command::Hold(typed)) => hold::run(typed, &environment, &common, &request),
+        Some(Command::Acquire(typed)) => acquire::run(&typed, &environment, &common, &request),
+        Some(Command::Release(typed)) => release::run(&typed, &environment, &common, &request),
+        Some(Command::Cycle(typed)) if typed.command.is_empty() => {
+            misused(no_command("cycle", &words), own, &common, &request)
+        }
+        Some(Command::Cycle(typed)) => cycle::run(typed, &environment, &common, &request),
+        Some(Command::Check(typed)) => {
+            check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
+        }
+        Some(Command::Status(typed)) if typed.raw => {
+            let answers = status::run_raw(&typed.targets, &typed.ages, &environment, &common.talk);
+            answers.print(&Common { json: false, ..common }, &request)
+        }
+        Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => {
+            agent::run(&address, &common, &request)
+        }
+        Some(Command::Status(typed)) => {
+            status::run(&typed.targets, &typed.ages, &environment, &common.talk).print(&common, &request)
+        }
+        Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
+        Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
+        Some(Command::Wait(typed)) => waiting::run(&typed, &environment, &common, &request),
+        Some(Command::Write(typed)) => file::command::write::run(&typed, &environment, &common, &request),
+        Some(Command::Update(typed)) if typed.command.is_empty() => {
+            misused(no_command("update file:PATH", &words), own, &common, &request)
+        }
+        Some(Command::Update(typed)) => file::command::update::run(typed, &environment, &common, &request),
+        Some(Command::Append(typed)) => file::command::append::run(&typed, &environment, &common, &request),
+        Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
+        Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
+        None => {
+            let ages = memory::options::Ages::default();
+            let end = status::run(&[], &ages, &environment, &common.talk).print(&common, &request);
+            if end == End::Code(Exit::Done.code()) {
+                common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
+            }
+            end
+        }
+    }
+}
+
+/// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.
+fn not_understood(
+    error: &clap::Error,
+    words: &[OsString],
+    environment: &Environment,
+    request: &Request,
+) -> End {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match print(&error.render().to_string()) {
+            Ok(()) => End::Code(Exit::Done.code()),
+            Err(why) => not_printed(&common_unresolved(false, environment), &why),
+        };
+    }
+    let hint = hint::missing_dashes(words);
+    let typed: Vec<&str> =
+        words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).collect();
+    let json = typed.iter().rev().find_map(|word| match *word {
+        "--json" => Some(true),
+        word => boolean(word.strip_prefix("--json=")?).ok(),
+    });
+    let common = common_unresolved(json.unwrap_or_else(|| wants_json(environment)), environment);
+    let message = hint.unwrap_or_else(|| {
+        let rendered = error.render().to_string();
+        rendered.trim_start_matches("error: ").trim_end().to_owned()
+    });
+    // Only of a command that has the option: 0 of a `check` must never be a usage error.
+    let cli = Cli::command();
+    let command = typed.iter().find_map(|word| cli.find_subcommand(word));
+    let has_own = command
+        .is_some_and(|command| command.get_arguments().any(|arg| arg.get_long() == Some("own-exit-code")));
+    let own = typed.iter().enumerate().filter(|_| has_own).find_map(|(at, word)| {
+        let next = || (*word == "--own-exit-code").then(|| typed.get(at + 1).copied()).flatten();
+        word.strip_prefix("--own-exit-code=").or_else(next)?.parse().ok()
+    });
+    misused(Error::usage(message), own, &common, request)
+}
+
+/// By the environment; a value that is wrong is said elsewhere.
+fn wants_json(environment: &Environment) -> bool {
+    environment.parsed("BEADLOCK_JSON", boolean).ok().flatten().unwrap_or(false)
+}
+
+/// The command that `hold` or `cycle` is for is missing, or only the `--` before it.
+fn no_command(name: &str, words: &[OsString]) -> Error {
+    let hint = hint::missing_dashes(words.get(1..).unwrap_or_default());
+    Error::usage(hint.unwrap_or_else(|| format!("no command; type: beadlock {name} -- CMD [ARG…]")))
+}
+
+/// Ends what was not understood: with `own`, where `--own-exit-code` is given.
+fn misused(error: Error, own: Option<u8>, common: &Common, request: &Request) -> End {
+    let end = End::Code(Replaced { conflict: None, own }.code(error.exit));
+    conclude(common, request, Err((end, error)))
+}

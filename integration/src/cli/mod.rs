@@ -1,0 +1,90 @@
+//! The command line. The environment comes in later, in `settings.rs`, so that it never beats what was typed.
+
+use clap::{Parser, Subcommand};
+
+use crate::acquire;
+use crate::breaking;
+use crate::check;
+use crate::cycle;
+use crate::doctor;
+use crate::file;
+use crate::hold;
+use crate::list;
+use crate::log;
+use crate::release;
+use crate::settings::arguments::CommonArgs;
+use crate::status;
+use crate::waiting;
+
+pub mod dispatch;
+mod hint;
+mod patience;
+
+/// Claim a beads database, a named lock or a file for as long as a command runs; look at the claims of others.
+///
+/// Without a command: the status of the database that is found from here.
+#[derive(Debug, Parser)]
+#[command(name = "beadlock", version, disable_help_subcommand = true, args_override_self = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: CommonArgs,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take the lock, run a command, release the lock
+    Hold(hold::HoldArgs),
+    /// A claim that spans several commands: ends with release, or with the process it is for
+    Acquire(acquire::Typed),
+    /// End a claim that acquire has made; only one's own
+    Release(release::Typed),
+    /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
+    Cycle(cycle::Typed),
+    /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4, 5: do not touch
+    Check(check::CheckArgs),
+    /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
+    Status(status::StatusArgs),
+    /// Return when it is free. That promises nothing about the moment after: to have it, use hold
+    Wait(waiting::Typed),
+    /// Make standard input the content of a file, all of it or none, under its lock and with backups
+    Write(file::command::write::Typed),
+    /// Run a file through a command and back, under one lock
+    Update(file::command::update::Typed),
+    /// Add whole lines to the end of a file, under its lock
+    Append(file::command::append::Typed),
+    /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
+    Break(breaking::Typed),
+    /// Every lock below the directories ROOT. Never changes anything
+    List(list::List),
+    /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next
+    Log(log::Log),
+    /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
+    Doctor(doctor::Doctor),
+}
+
+impl Command {
+    /// What `--own-exit-code` says; `None` also for the commands that have no such option.
+    pub fn own_exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Hold(typed) => typed.claim.own_exit_code,
+            Self::Acquire(typed) => typed.claim.own_exit_code,
+            Self::Cycle(typed) => typed.own_exit_code,
+            Self::Update(typed) => typed.own_exit_code,
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

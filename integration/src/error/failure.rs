@@ -1,0 +1,194 @@
+//! What went wrong, as the contract has it: a code of a closed list, words, and whether to try again
+//! (docs/design.md#json).
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use beadlock_checker::dialect::tower::Answer;
+use serde_json::Value;
+
+use super::retry;
+use crate::error::{Exit, Holder};
+
+/// The error codes that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// Somebody holds the lock, and the wait ran out.
+    LockHeld,
+    /// The lock file cannot be understood.
+    LockUnreadable,
+    /// A lock that was held is gone, or somebody else's.
+    LockLost,
+    /// A stale lock could not be removed.
+    LockStale,
+    /// A running cycle kept the gate for longer than the drain.
+    DrainTimeout,
+    /// The lock of a file was not obtained.
+    LockFailed,
+    /// No such database, or nothing to be found.
+    NoTarget,
+    /// The command line, or a value in the environment, is wrong.
+    Usage,
+    /// The system refused.
+    Io,
+    /// The system refused for lack of permission.
+    NotPermitted,
+}
+
+impl Code {
+    /// The word of the contract, e.g. `LOCK_HELD`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LockHeld => "LOCK_HELD",
+            Self::LockUnreadable => "LOCK_UNREADABLE",
+            Self::LockLost => "LOCK_LOST",
+            Self::LockStale => "LOCK_STALE",
+            Self::DrainTimeout => "DRAIN_TIMEOUT",
+            Self::LockFailed => "E_LOCK_FAILED",
+            Self::NoTarget => "NO_TARGET",
+            Self::Usage => "USAGE",
+            Self::Io => "IO",
+            Self::NotPermitted => "NOT_PERMITTED",
+        }
+    }
+
+    /// The exit code that goes with it.
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::LockHeld | Self::DrainTimeout => Exit::Conflict,
+            Self::LockUnreadable | Self::LockStale => Exit::Unreadable,
+            Self::LockLost => Exit::Lost,
+            Self::LockFailed => Exit::LockFailed,
+            Self::Usage => Exit::Usage,
+            Self::NoTarget | Self::Io | Self::NotPermitted => Exit::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why there is no claim, or no answer. `Display` is the whole message: what, which file, held by whom, since
+/// when, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub(crate) code: Code,
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    /// What the dialect of a named lock answers, as its document has it.
+    pub(crate) lock: Option<Box<Value>>,
+    pub(crate) errno: Option<i32>,
+    pub(crate) holder: Option<Box<Holder>>,
+}
+
+impl Error {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        let (detail, retry_after, lock, errno, holder) = (None, None, None, None, None);
+        Self { code, exit: code.exit(), message: message.into(), detail, retry_after, lock, errno, holder }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn io(message: impl Into<String>, kind: io::ErrorKind) -> Self {
+        let refused = matches!(kind, io::ErrorKind::PermissionDenied);
+        Self::new(if refused { Code::NotPermitted } else { Code::Io }, message)
+    }
+
+    /// The same under another code of the closed list.
+    pub(crate) fn of_code(self, code: Code) -> Self {
+        Self { code, exit: code.exit(), ..self }
+    }
+
+    pub(crate) fn ending(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    pub(crate) fn detailed(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// To be tried again when a lock of this age is worth it; `None`: nobody knows its age.
+    pub(crate) fn retry_on_a_lock_of(self, age: Option<Duration>) -> Self {
+        let mut random = [0; 8];
+        // Without randomness everybody is told the same.
+        let _ = getrandom::fill(&mut random);
+        self.retry_after(retry::after(age, u64::from_ne_bytes(random)))
+    }
+
+    pub(crate) fn answering(mut self, lock: &Answer) -> Self {
+        self.lock = serde_json::to_value(lock).ok().map(Box::new);
+        self
+    }
+
+    pub(crate) fn held_by(mut self, holder: Holder) -> Self {
+        self.holder = Some(Box::new(holder));
+        self
+    }
+
+    /// What the system said, where it is known.
+    pub(crate) fn system(&self) -> io::Error {
+        self.errno.map_or_else(|| io::Error::other(self.message.clone()), io::Error::from_raw_os_error)
+    }
+
+    /// The code of the closed list.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The exit code that goes with it, for a tool's `main`: 4 for [`Code::LockHeld`] and [`Code::DrainTimeout`], 2 for
+    /// [`Code::Usage`], 5 for a lock file that could not be dealt with, 9 for [`Code::LockLost`], else 1.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit.code())
+    }
+
+    /// True when the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.retry_after.is_some()
+    }
+
+    /// When to come back, where the same call may succeed later.
+    pub fn retry_in(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Who was in the way, where somebody was.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_deref()
+    }
+
+    /// `error.detail` of the JSON contract: `lock_file=… holder_pid=… holder_age_ms=…`.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<beadlock_checker::Error> for Error {
+    fn from(error: beadlock_checker::Error) -> Self {
+        Self { errno: error.raw_os_error(), ..Self::io(error.to_string(), error.kind()) }
+    }
+}

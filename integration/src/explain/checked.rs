@@ -1,0 +1,110 @@
+//! A target, and what a daemon does about it: what `check` shows.
+
+use beadlock_checker::dialect::memory::Limits;
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::{Decision, Look, Options, Skip, Verdict, Watched, look};
+use serde_json::{Value, json};
+
+use super::next;
+use super::witnesses::Witnesses;
+use crate::error::Exit;
+use crate::target::Found;
+
+/// A log line, with its target's name where there are several; nothing where there is none.
+pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {
+    match (message.is_empty(), is_one_of_many) {
+        (true, _) => String::new(),
+        (false, true) => format!("{target}: {message}\n"),
+        (false, false) => format!("{message}\n"),
+    }
+}
+
+/// A target and what a daemon does about it.
+pub struct Checked {
+    pub target: Found,
+    /// What was to be seen before: the check itself may have removed it.
+    pub before: Look,
+    pub decision: Decision,
+    /// How old a lock that is judged by its age may be.
+    pub limits: Limits,
+}
+
+impl Checked {
+    pub fn exit(&self) -> Exit {
+        match (self.decision.verdict(), &self.decision) {
+            _ if !self.decision.is_skip() => Exit::Done,
+            (Verdict::Held(_), _) | (_, Decision::Skip(Skip::Stale { .. })) => Exit::Conflict,
+            _ => Exit::Unreadable,
+        }
+    }
+
+    /// The id of the lock that the decision is about.
+    fn id(&self) -> Option<String> {
+        let record = self.decision.record();
+        if let Some(id) = record.and_then(|record| record.id()) {
+            return Some(id.to_owned());
+        }
+        if self.decision.verdict() == Verdict::Free {
+            return None;
+        }
+        let of_it = |look: &Look| look.id.clone().filter(|_| look.record.as_ref() == record);
+        // What a crash had left aside is back in its place now.
+        of_it(&self.before).or_else(|| of_it(&look(&self.target.place, &Options::default())))
+    }
+
+    /// The fields of the contract.
+    pub fn json(&self, explain: bool) -> Value {
+        let mut data = json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "decision": if self.decision.is_skip() { "skip" } else { "proceed" },
+            "verdict": self.decision.verdict().as_str(),
+            "removed": self.decision.removed().is_some(),
+            "holder": self.decision.record().map(|record| record.holder()),
+            "id": self.id(),
+            "reason": self.decision.reason().as_str(),
+            "message": self.decision.to_string(),
+        });
+        if explain && let Some(fields) = data.as_object_mut() {
+            fields.insert("witnesses".to_owned(), self.witnesses(&self.before).json());
+            fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
+            fields.insert("next".to_owned(), self.next().into());
+        }
+        data
+    }
+
+    pub fn text(&self, explain: bool, is_one_of_many: bool) -> String {
+        let mut text = message_line(&self.decision.to_string(), &self.target.given, is_one_of_many);
+        if explain {
+            let (verdict, reason) = (self.decision.verdict(), self.decision.reason());
+            let path = escaped_path(&self.target.path());
+            let holder =
+                self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
+            let holder = holder.unwrap_or_default();
+            text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
+            for line in self.witnesses(&self.before).lines() {
+                text.push_str(&format!("  {line}\n"));
+            }
+            if self.lease_unavailable() {
+                text.push_str("  lease_unavailable: the lock was compared before and after instead; two writers at once could lose a claim\n");
+            }
+            text.push_str(&format!("  next: {}\n", self.next()));
+        }
+        text
+    }
+
+    /// A stale lock was removed without a lease to watch it by (docs/design.md#without-leases).
+    fn lease_unavailable(&self) -> bool {
+        self.decision.removed().is_some_and(|removed| removed.watched == Watched::ByComparison)
+    }
+
+    /// After the check: what it removed needs nothing any more.
+    fn next(&self) -> String {
+        let now = look(&self.target.place, &Options { limits: self.limits, ..Options::default() });
+        next::next(&self.witnesses(&now))
+    }
+
+    fn witnesses<'a>(&'a self, look: &'a Look) -> Witnesses<'a> {
+        Witnesses::gather(look, &self.target).by(self.limits)
+    }
+}

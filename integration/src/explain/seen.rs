@@ -1,0 +1,143 @@
+//! A lock as `status` and `list` show it.
+
+use std::time::Duration;
+
+use beadlock_checker::dialect::{Dialect, tower};
+use beadlock_checker::duration::shown;
+use beadlock_checker::escape::escaped;
+use beadlock_checker::{Decision, Look, Proceed, Skip, Verdict, facts};
+use serde_json::{Value, json};
+
+use super::next;
+use super::witnesses::Witnesses;
+use crate::output::talk::Talk;
+use crate::target::Found;
+use crate::words;
+
+/// A target, and what lies there.
+#[derive(Debug)]
+pub struct Seen {
+    pub target: Found,
+    pub look: Look,
+}
+
+impl Seen {
+    /// What a check would log now, as a dry run says it.
+    fn decision(&self) -> Decision {
+        let record = self.look.record.clone().map(Box::new);
+        match (self.look.verdict, record) {
+            (Verdict::Free, _) => Decision::Proceed(Proceed::NoLock),
+            (Verdict::Stale(reason), Some(record)) if record.as_tower().is_some() => {
+                let age = self.silence().unwrap_or_default();
+                Decision::Skip(Skip::Stale { record, reason, age })
+            }
+            (Verdict::Stale(reason), Some(record)) => {
+                Decision::Proceed(Proceed::WouldRemoveStale(record, reason))
+            }
+            (Verdict::Held(reason), Some(record)) => Decision::Skip(Skip::Locked(record, reason)),
+            (verdict, record) => {
+                let (reason, detail) = (verdict.reason(), self.look.detail.clone());
+                Decision::Skip(Skip::CheckFailed { reason, detail, record })
+            }
+        }
+    }
+
+    /// For how long the holder of a named lock has said nothing.
+    fn silence(&self) -> Option<Duration> {
+        let record = self.look.record.as_ref()?.as_tower()?;
+        Some(tower::silence(record, self.look.facts.as_ref()?.now))
+    }
+
+    /// One element of `data` in the JSON contract.
+    pub fn json(&self, witnesses: &Witnesses<'_>) -> Value {
+        let record = self.look.record.as_ref();
+        let age = record.map(|record| words::millis(words::age(record)));
+        json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "verdict": self.look.verdict.as_str(),
+            "holder": record.map(|record| record.holder()),
+            "id": self.look.id,
+            "reason": self.look.verdict.reason().as_str(),
+            "message": self.decision().to_string(),
+            "record": record.and_then(|record| serde_json::to_value(record).ok()),
+            "age_ms": age,
+            "witnesses": witnesses.json(),
+            "next": next::next(witnesses),
+        })
+    }
+
+    /// The verdict's word, in its colour.
+    pub fn word(&self, talk: &Talk) -> String {
+        let color = match self.look.verdict {
+            Verdict::Free => "32",
+            Verdict::Held(_) => "33",
+            Verdict::Stale(_) => "36",
+            Verdict::Unreadable(_) => "31",
+        };
+        talk.painted_data(self.look.verdict.as_str(), color)
+    }
+
+    /// All that is said of one lock. Of a named one that somebody has, the first word is the document's: `active` or
+    /// `stale`.
+    pub fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+        let (head, what) = match self.silence() {
+            Some(silence) => self.of_tower(silence, talk),
+            None => (String::new(), self.of_any(witnesses, talk)),
+        };
+        format!("{head}{}: {what}\n{}", self.target.given, self.below(witnesses))
+    }
+
+    fn of_tower(&self, silence: Duration, talk: &Talk) -> (String, String) {
+        let (reason, holder) = (self.look.verdict.reason(), words::holder(&self.look).unwrap_or_default());
+        let silence = format!("heartbeat {} ago", shown(silence));
+        match self.look.verdict {
+            Verdict::Stale(_) => {
+                let word = talk.painted_data("stale", "36");
+                (format!("{word} "), format!("left by {holder}, last {silence} ({reason})"))
+            }
+            _ => {
+                let (word, long) = (talk.painted_data("active", "33"), self.for_how_long());
+                (format!("{word} "), format!("held by {holder}{long} ({reason})"))
+            }
+        }
+    }
+
+    fn of_any(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+        let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
+        match (verdict, words::holder(&self.look)) {
+            (Verdict::Held(_), Some(holder)) => {
+                let zombie = if witnesses.zombie().is_some() { "a zombie, " } else { "" };
+                format!("{word} by {zombie}{holder}{} ({reason})", self.for_how_long())
+            }
+            (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
+            (Verdict::Unreadable(_), _) => {
+                let then = match self.target.place.dialect() {
+                    Dialect::Beads => "every daemon skips",
+                    Dialect::Tower | Dialect::Memory => "it is never taken",
+                };
+                format!("{word}: {} ({reason}); {then}", self.look.detail)
+            }
+            (Verdict::Free, _) if !self.look.detail.is_empty() => {
+                format!("{word} ({reason}); what lies there is no lock: {}", self.look.detail)
+            }
+            _ => format!("{word} ({reason})"),
+        }
+    }
+
+    /// ` for 3h 2m`; nothing where the clocks disagree.
+    fn for_how_long(&self) -> String {
+        let since = self.look.record.as_ref().and_then(|record| record.started_at());
+        let age = since.map(|since| since.age(facts::now()));
+        let age = age.and_then(|age| Duration::try_from(age).ok());
+        age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
+    }
+
+    /// The witnesses, and what to type, one line each.
+    pub fn below(&self, witnesses: &Witnesses<'_>) -> String {
+        let mut lines = witnesses.lines();
+        lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
+        lines.push(format!("next: {}", next::next(witnesses)));
+        lines.iter().map(|line| format!("  {line}\n")).collect()
+    }
+}

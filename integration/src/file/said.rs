@@ -1,0 +1,34 @@
+//! What is said and written down of a lock that is taken.
+
+use beadlock_checker::audit::Event;
+use beadlock_checker::shared_file_system;
+
+use super::ending;
+use super::lock::FileLock;
+use super::target::FileTarget;
+use crate::claim::attendant::Stopped;
+use crate::error::Exit;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+
+/// Says once how far an flock reaches there.
+pub fn note(target: &FileTarget, talk: &Talk) {
+    if let Some(name) = shared_file_system(target.dir()) {
+        let given = target.given();
+        talk.note(&format!("{given} is on {name}: its lock may keep out this machine, or this mount, only"));
+    }
+}
+
+/// Writes down that the lock stands.
+pub fn acquired(lock: &FileLock, id: &str, trail: &Trail<'_>) {
+    trail.write(Event::LockAcquired, |entry| entry.lock(&ending::record(lock, id)));
+}
+
+/// Writes down who was in the way.
+pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
+    if let Stopped::Failed(error) = stopped
+        && error.exit == Exit::FileHeld
+    {
+        trail.write(Event::LockBlocked, |entry| entry.reason("flock_held").error(error));
+    }
+}

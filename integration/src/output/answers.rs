@@ -1,0 +1,92 @@
+//! How a command answers: data on stdout, as text or in the envelope, the rest as talk, and how it ends
+//! (docs/design.md#json).
+
+use std::ffi::OsString;
+use std::io;
+
+use beadlock_checker::system_words;
+use serde_json::Value;
+
+use crate::error::{End, Error, Exit};
+use crate::output::Common;
+use crate::output::envelope::Request;
+use crate::output::talk::print;
+
+/// The targets that were named, else the one that is found.
+pub fn each(targets: &[OsString]) -> impl Iterator<Item = Option<&OsString>> {
+    targets.iter().map(Some).chain(targets.is_empty().then_some(None))
+}
+
+/// What a command has to say of its targets, in their order.
+#[derive(Debug, Default)]
+pub struct Answers {
+    pub text: String,
+    pub data: Vec<Value>,
+    pub exits: Vec<Exit>,
+    pub errors: Vec<Error>,
+}
+
+impl Answers {
+    /// A target that could not be answered.
+    pub fn failed(&mut self, error: Error) {
+        self.exits.push(error.exit);
+        self.errors.push(error);
+    }
+
+    /// Prints, and ends with the highest code.
+    pub fn print(self, common: &Common, request: &Request) -> End {
+        for error in &self.errors {
+            common.talk.error(&error.to_string());
+        }
+        let printed = if common.json {
+            let warnings = common.talk.warnings();
+            print(&format!("{}\n", request.envelope(Value::Array(self.data), self.errors.first(), &warnings)))
+        } else {
+            print(&self.text)
+        };
+        if let Err(why) = printed {
+            return not_printed(common, &why);
+        }
+        End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()))
+    }
+}
+
+/// Ends a command that has one answer. An answer that cannot be printed is a failure; a failure stays the one that it is.
+pub fn conclude(common: &Common, request: &Request, answer: Result<Value, (End, Error)>) -> End {
+    common.talk.end_live();
+    match answer {
+        Ok(data) => match print_envelope(common, request, data, None) {
+            true => End::Code(Exit::Done.code()),
+            false => End::Code(Exit::Failed.code()),
+        },
+        Err((end, error)) => {
+            common.talk.error(&error.to_string());
+            print_envelope(common, request, Value::Null, Some(&error));
+            end
+        }
+    }
+}
+
+/// Prints the envelope where JSON is wanted. False: it could not be, which has been said.
+pub fn print_envelope(common: &Common, request: &Request, data: Value, error: Option<&Error>) -> bool {
+    if !common.json {
+        return true;
+    }
+    let envelope = request.envelope(data, error, &common.talk.warnings());
+    print(&format!("{envelope}\n")).inspect_err(|why| say_unprinted(common, why)).is_ok()
+}
+
+/// The end when stdout could not be written.
+pub fn not_printed(common: &Common, why: &io::Error) -> End {
+    say_unprinted(common, why);
+    End::Code(Exit::Failed.code())
+}
+
+fn say_unprinted(common: &Common, why: &io::Error) {
+    common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
+}
+
+/// What was found could not be printed.
+pub fn not_written(error: &io::Error) -> Error {
+    Error::io(format!("failed to write to stdout: {}", system_words(error)), error.kind())
+}

@@ -1,0 +1,254 @@
+//! What is said to people: stderr is talk, stdout is data (docs/design.md#settings).
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use nix::unistd::{getpgrp, tcgetpgrp};
+use terminal_size::terminal_size_of;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What the environment says of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// It cannot rewrite a line.
+    pub is_dumb: bool,
+    /// `NO_COLOR` is set.
+    pub no_color: bool,
+}
+
+/// How much is said, and how.
+#[derive(Debug)]
+pub struct Talk {
+    quiet: bool,
+    verbose: bool,
+    color: Color,
+    no_color: bool,
+    /// stderr is a terminal that can rewrite a line.
+    live: bool,
+    /// There is a line on it to be overwritten.
+    is_dirty: Cell<bool>,
+    /// What was warned of, for the envelope.
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Talk {
+    /// As the user wants it.
+    pub fn new(quiet: bool, verbose: bool, color: Color, terminal: Terminal) -> Self {
+        let Terminal { is_dumb, no_color } = terminal;
+        Self {
+            quiet,
+            verbose,
+            color,
+            no_color,
+            live: io::stderr().is_terminal() && !is_dumb,
+            is_dirty: Cell::new(false),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// For a process that nobody watches: it only warns, and without colours.
+    pub fn silent() -> Self {
+        Self::new(true, false, Color::Never, Terminal { is_dumb: true, no_color: false })
+    }
+
+    /// One line, unless `-q`.
+    pub fn say(&self, line: &str) {
+        if !self.quiet {
+            self.line(&format!("beadlock: {line}"));
+        }
+    }
+
+    /// One more line, with `-v`.
+    pub fn say_more(&self, line: &str) {
+        if self.verbose {
+            self.say(line);
+        }
+    }
+
+    /// More is wanted.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// A line that the next one overwrites, where stderr is a terminal; else said once, the first time. Formatted only
+    /// when it is said: that may take a look at every process.
+    pub fn say_live(&self, line: &impl fmt::Display, is_first: bool) {
+        if self.quiet {
+            return;
+        }
+        if self.live && is_in_foreground() {
+            self.end_live();
+            let line = cut(format!("beadlock: {line}"));
+            // Without wrapping, for characters that are wider than a column.
+            self.write(&format!("\x1b[?7l{line}\x1b[?7h"));
+            self.is_dirty.set(true);
+        } else if is_first {
+            self.say(&line.to_string());
+        }
+    }
+
+    /// What a question is about, and the question: as they are, and with `-q` too.
+    pub fn ask(&self, text: &str) {
+        self.end_live();
+        self.write(text);
+    }
+
+    /// Takes the live line away. In the background the line is somebody else's by now.
+    pub fn end_live(&self) {
+        if self.is_dirty.replace(false) && is_in_foreground() {
+            self.write("\r\x1b[K");
+        }
+    }
+
+    /// A limit that is to be known, once: a warning of the envelope, not said with `-q`.
+    pub fn note(&self, line: &str) {
+        self.warnings.borrow_mut().push(line.to_owned());
+        self.say(line);
+    }
+
+    /// Something that is not as it should be; said with `-q` too.
+    pub fn warn(&self, line: &str) {
+        self.warnings.borrow_mut().push(line.to_owned());
+        self.line(&format!("beadlock: {} {line}", self.painted("warning:", "33")));
+    }
+
+    /// What another thread may warn with; `None` with `-q`.
+    pub fn voice(&self) -> Option<Voice> {
+        let before = format!("beadlock: {} ", self.painted("warning:", "33"));
+        (!self.quiet).then_some(Voice { before })
+    }
+
+    /// Another thread has warned of this.
+    pub fn has_warned(&self, line: String) {
+        self.warnings.borrow_mut().push(line);
+    }
+
+    /// All that was warned of so far.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+
+    /// Why it failed; said with `-q` too.
+    pub fn error(&self, line: &str) {
+        self.line(&format!("beadlock: {} {line}", self.painted("error:", "31")));
+    }
+
+    fn painted(&self, word: &str, code: &str) -> String {
+        if self.paints(io::stderr().is_terminal()) {
+            format!("\x1b[{code}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
+    }
+
+    /// `word` in the colour of `code` on stdout, where colours are wanted.
+    pub fn painted_data(&self, word: &str, code: &str) -> String {
+        if self.paints(io::stdout().is_terminal()) {
+            format!("\x1b[{code}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
+        }
+    }
+
+    fn paints(&self, on_terminal: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => on_terminal && !self.no_color,
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.end_live();
+        self.write(&format!("{line}\n"));
+    }
+
+    /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
+    fn write(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// The warnings of another thread.
+#[derive(Debug)]
+pub struct Voice {
+    before: String,
+}
+
+impl Voice {
+    /// One line.
+    pub fn warn(&self, line: &str) {
+        let _ = io::stderr().lock().write_all(format!("{}{line}\n", self.before).as_bytes());
+    }
+}
+
+/// Unless a shell has put us into the background of this terminal, where its user types into a line of his own.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
+}
+
+/// A line as far as one row of the terminal has room for it, and for the `^C` that it may echo.
+fn cut(line: String) -> String {
+    let columns = terminal_size_of(io::stderr()).map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    cut_to(columns.saturating_sub(3), line)
+}
+
+/// Cut in the middle: who it is stands at the beginning, for how long and what is left at the end.
+fn cut_to(room: usize, line: String) -> String {
+    let length = line.chars().count();
+    if length <= room {
+        return line;
+    }
+    let end = room * 2 / 5;
+    let begin = room.saturating_sub(end + 1);
+    line.chars().take(begin).chain(['…']).chain(line.chars().skip(length - end)).collect()
+}
+
+/// Prints data. A reader that has gone (EPIPE) has had what it wanted.
+///
+/// # Errors
+/// Any other failure, such as a full disk.
+pub fn print(text: &str) -> io::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// [`print`] for what may be anything.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_in_the_middle() {
+        let cut = |room| cut_to(room, "waiting for é, 9s left".to_owned());
+        assert_eq!(cut(22), "waiting for é, 9s left");
+        assert_eq!(cut(21), "waiting for … 9s left");
+        assert_eq!(cut(10), "waiti…left");
+        assert_eq!((cut(1), cut(0)), ("…".to_owned(), "…".to_owned()));
+    }
+}

@@ -1,0 +1,92 @@
+//! What is typed for every command, and what for every claim, whatever its protocol.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use beadlock_checker::database::Directories;
+use beadlock_checker::duration;
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use crate::error::Replaced;
+use crate::output::talk::Color;
+use crate::settings::environment::boolean;
+
+/// Where `--help` puts what every command takes.
+const EVERYWHERE: &str = "Everywhere";
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// Answer with one JSON object on stdout [env: BEADLOCK_JSON]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide_possible_values = true,
+          default_missing_value = "yes", value_parser = boolean)]
+    pub json: Option<bool>,
+    /// Say only what went wrong [env: BEADLOCK_QUIET]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = boolean, overrides_with = "verbose")]
+    pub quiet: Option<bool>,
+    /// Say more
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, overrides_with = "quiet")]
+    pub verbose: bool,
+    /// When to use colours: auto, always, never; NO_COLOR is heeded [env: BEADLOCK_COLOR] [default: auto]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", hide_possible_values = true)]
+    pub color: Option<Color>,
+    /// Where named locks (tower:NAME) lie [env: BEADLOCK_LOCK_DIR] [default: /root/tower-fleet/logs/locks]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", value_parser = lock_dir())]
+    pub lock_dir: Option<OsString>,
+}
+
+/// How a claim is made: what `hold` and `acquire` share.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct ClaimArgs {
+    /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to come
+    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
+    pub wait: Option<Duration>,
+    /// Do not wait for who holds the lock
+    #[arg(long, overrides_with = "wait")]
+    pub no_wait: bool,
+    /// How long to wait for a sync cycle that is running [env: BEADLOCK_DRAIN] [default: 130s, with --no-wait 1s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub drain: Option<Duration>,
+    /// Exit with N instead of 4, or 8 of a file, when the target is held or busy
+    #[arg(long, value_name = "N")]
+    pub conflict_exit_code: Option<u8>,
+    /// Exit with N instead of any code that is not the command's
+    #[arg(long, value_name = "N")]
+    pub own_exit_code: Option<u8>,
+    /// Take a lock also from a holder that is proved dead by more than its PID: of a database, or lock:PATH
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+    /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no *.db,
+    /// *.sqlite*, *.jsonl or redirect in it
+    #[arg(long)]
+    pub any_directory: bool,
+    /// Write what became of it to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
+    /// beside the lock directory]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+}
+
+impl ClaimArgs {
+    /// Which directories are taken for databases.
+    pub fn directories(&self) -> Directories {
+        Directories::any(self.any_directory)
+    }
+
+    /// The exit codes that are wanted in place of ours.
+    pub fn replaced(&self) -> Replaced {
+        Replaced { conflict: self.conflict_exit_code, own: self.own_exit_code }
+    }
+}
+
+fn lock_dir() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new()
+        .try_map(|dir| if dir.is_empty() { Err("the lock directory's name is empty") } else { Ok(dir) })
+}

@@ -1,0 +1,275 @@
+//! What was typed, over what the environment says, over the defaults (docs/design.md#settings). What waives a safeguard
+//! has no variable.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::dialect::beads::holder_name_is_fit;
+use beadlock_checker::duration;
+use beadlock_checker::escape::escaped;
+use clap::ValueEnum;
+
+use crate::error::Error;
+use crate::output::Common;
+use crate::output::talk::{Color, Talk};
+
+pub mod arguments;
+pub mod environment;
+pub mod remote;
+pub mod wait;
+
+use arguments::{ClaimArgs, CommonArgs};
+use environment::{Environment, boolean};
+use wait::Wait;
+
+/// How every command answers.
+///
+/// # Errors
+/// Exit 2, naming the variable that is wrong.
+pub fn common(typed: &CommonArgs, environment: &Environment) -> Result<Common, Error> {
+    let json =
+        typed.json.map_or_else(|| environment.parsed("BEADLOCK_JSON", boolean), |json| Ok(Some(json)))?;
+    let quiet = match typed.quiet {
+        Some(quiet) => quiet,
+        None if typed.verbose => false,
+        None => environment.parsed("BEADLOCK_QUIET", boolean)?.unwrap_or(false),
+    };
+    let color = match typed.color {
+        Some(color) => color,
+        None => environment.parsed("BEADLOCK_COLOR", color_of)?.unwrap_or(Color::Auto),
+    };
+    let talk = Talk::new(quiet, typed.verbose, color, environment.terminal());
+    Ok(Common { json: json.unwrap_or(false), talk })
+}
+
+/// The same before the command line is understood.
+pub fn common_unresolved(json: bool, environment: &Environment) -> Common {
+    Common { json, talk: Talk::new(false, false, Color::Auto, environment.terminal()) }
+}
+
+fn color_of(text: &str) -> Result<Color, String> {
+    Color::from_str(text, true).map_err(|_| format!("{text:?} is neither of auto, always, never"))
+}
+
+/// How a claim is made.
+#[derive(Debug)]
+pub struct Claim {
+    /// The name in the record; `None`: the command's base name.
+    pub holder: Option<String>,
+    wait: Option<Wait>,
+    drain: Option<Duration>,
+    /// What counts as dead.
+    pub options: Options,
+    /// Where every event leaves a line.
+    pub audit: Option<PathBuf>,
+}
+
+/// What was typed, else what the variable says.
+///
+/// # Errors
+/// Exit 2, naming the variable.
+pub fn either(
+    typed: Option<Duration>,
+    name: &str,
+    environment: &Environment,
+) -> Result<Option<Duration>, Error> {
+    match typed {
+        Some(duration) => Ok(Some(duration)),
+        None => environment.parsed(name, duration::parse),
+    }
+}
+
+/// How long what is left after a signal or a loss may take: what was typed, else `$BEADLOCK_KILL_AFTER`, else 10 s.
+///
+/// # Errors
+/// Exit 2, naming the variable.
+pub fn kill_after(typed: Option<Duration>, environment: &Environment) -> Result<Duration, Error> {
+    Ok(either(typed, "BEADLOCK_KILL_AFTER", environment)?.unwrap_or(Duration::from_secs(10)))
+}
+
+/// The audit file that was typed, else `$BEADLOCK_AUDIT`.
+pub fn audit(typed: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    typed.map(Path::to_owned).or_else(|| environment.get("BEADLOCK_AUDIT").map(PathBuf::from))
+}
+
+impl Claim {
+    /// `options` is what is typed for one protocol alone.
+    ///
+    /// # Errors
+    /// Exit 2, naming the variable or the option that is wrong.
+    pub fn resolve(
+        typed: &ClaimArgs,
+        options: Options,
+        holder: Option<&String>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let wait = typed.wait.filter(|_| !typed.no_wait);
+        let wait = match either(wait, "BEADLOCK_WAIT", environment) {
+            _ if typed.no_wait => Some(Wait::No),
+            limit => limit?.map(Wait::UpTo),
+        };
+        let holder = match holder {
+            Some(name) => Some(name.clone()),
+            None => environment.parsed("BEADLOCK_HOLDER", |name| Ok(name.to_owned()))?,
+        };
+        holder.as_deref().map_or(Ok(()), check_holder)?;
+        Ok(Self {
+            holder,
+            wait,
+            drain: either(typed.drain, "BEADLOCK_DRAIN", environment)?,
+            options: Options { reap_proven_dead: typed.reap_proven_dead, ..options },
+            audit: audit(typed.audit.as_deref(), environment),
+        })
+    }
+
+    /// For how long a holder is waited for, `default` where nobody says so, and for how long a running cycle.
+    pub fn patience(&self, default: Wait) -> (Wait, Duration) {
+        let wait = self.wait.unwrap_or(default);
+        (wait, wait.drain(self.drain))
+    }
+}
+
+/// What a loss of the lock means to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OnLoss {
+    /// It is ended, with all that it has started.
+    #[default]
+    Kill,
+    /// It runs on, and the loss is said.
+    Warn,
+}
+
+/// How `hold` claims, runs and ends.
+#[derive(Debug)]
+pub struct Hold {
+    /// How it claims.
+    pub claim: Claim,
+    /// What a loss of the lock means to the command.
+    pub on_loss: OnLoss,
+    /// How long what is left after a signal or a loss may take.
+    pub kill_after: Duration,
+}
+
+impl Hold {
+    /// # Errors
+    /// Exit 2, naming the variable or the option that is wrong.
+    pub fn resolve(
+        claim: Claim,
+        on_loss: Option<OnLoss>,
+        typed_kill_after: Option<Duration>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let on_loss = match on_loss {
+            Some(on_loss) => on_loss,
+            None => environment.parsed("BEADLOCK_ON_LOSS", on_loss_of)?.unwrap_or_default(),
+        };
+        Ok(Self { claim, on_loss, kill_after: kill_after(typed_kill_after, environment)? })
+    }
+}
+
+fn on_loss_of(text: &str) -> Result<OnLoss, String> {
+    OnLoss::from_str(text, true).map_err(|_| format!("{text:?} is neither of kill, warn"))
+}
+
+/// A holder's name of ours is 1 to 128 printable characters.
+///
+/// # Errors
+/// Exit 2.
+pub fn check_holder(name: &str) -> Result<(), Error> {
+    if holder_name_is_fit(name) {
+        return Ok(());
+    }
+    let (shown, count) = (escaped(name), name.chars().count());
+    Err(Error::usage(format!(
+        "a holder's name is 1 to 128 printable characters; this one has {count}: \"{shown}\""
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+    use clap::Parser;
+
+    fn hold(args: &[&str], variables: &[(&str, &str)]) -> Result<Hold, Error> {
+        let words = ["beadlock", "hold"].iter().chain(args).chain(&["--", "true"]);
+        let cli::Cli { command: Some(cli::Command::Hold(typed)), .. } =
+            cli::Cli::try_parse_from(words).unwrap()
+        else {
+            panic!("not hold")
+        };
+        let environment = Environment::of(variables);
+        let claim =
+            Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), &environment)?;
+        Hold::resolve(claim, typed.on_loss, typed.kill_after, &environment)
+    }
+
+    fn common(args: &[&str], variables: &[(&str, &str)]) -> Common {
+        let typed = cli::Cli::try_parse_from(["beadlock"].iter().chain(args)).unwrap();
+        super::common(&typed.common, &Environment::of(variables)).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_beats_the_environment_also_across_opposites() {
+        let seconds = |seconds| Wait::UpTo(Duration::from_secs(seconds));
+        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(10));
+        assert_eq!(hold(&[], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0, seconds(3));
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            Wait::No
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_WAIT", "nonsense")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            Wait::No
+        );
+        assert_eq!(
+            hold(&["--wait", "2m"], &[("BEADLOCK_WAIT", "3")]).unwrap().claim.patience(Wait::DEFAULT).0,
+            seconds(120)
+        );
+        assert_eq!(
+            hold(&["--wait", "2m", "--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
+            Wait::No,
+            "the last one typed"
+        );
+        assert_eq!(
+            hold(&["--no-wait", "--wait", "2m"], &[]).unwrap().claim.patience(Wait::DEFAULT).0,
+            seconds(120),
+            "the last one typed"
+        );
+        assert!(common(&[], &[("BEADLOCK_JSON", "1")]).json);
+        assert!(!common(&["--json=no"], &[("BEADLOCK_JSON", "1")]).json);
+    }
+
+    #[test]
+    fn the_drain_is_short_without_a_wait_unless_it_is_given() {
+        assert_eq!(hold(&[], &[]).unwrap().claim.patience(Wait::DEFAULT).1, Duration::from_secs(130));
+        assert_eq!(
+            hold(&["--no-wait"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(1)
+        );
+        assert_eq!(
+            hold(&["--no-wait", "--drain", "5"], &[]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(5)
+        );
+        assert_eq!(
+            hold(&["--no-wait"], &[("BEADLOCK_DRAIN", "7s")]).unwrap().claim.patience(Wait::DEFAULT).1,
+            Duration::from_secs(7)
+        );
+    }
+
+    #[test]
+    fn what_waives_a_safeguard_has_no_variable() {
+        let variables = [("BEADLOCK_REAP_PROVEN_DEAD", "1")];
+        assert!(!hold(&[], &variables).unwrap().claim.options.reap_proven_dead);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = hold(&[], &[("BEADLOCK_KILL_AFTER", "soon")]).unwrap_err();
+        assert!(error.to_string().starts_with("$BEADLOCK_KILL_AFTER: \"soon\" is no duration"), "{error}");
+        let error = hold(&["--holder", "a\nb"], &[]).unwrap_err();
+        assert!(error.to_string().contains(r#""a\nb""#), "{error}");
+        assert_eq!(hold(&[], &[("BEADLOCK_HOLDER", "")]).unwrap().claim.holder, None);
+    }
+}

@@ -1,0 +1,100 @@
+//! The directory that named locks lie in: where it is, who may write it, and that it is made for one user alone.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::dialect::tower::DEFAULT_DIR;
+use beadlock_checker::escape::escaped_path;
+use beadlock_checker::system_words;
+
+use crate::error::Error;
+use crate::settings::environment::{Environment, LOCK_DIR};
+use crate::words::{Part, to_type};
+
+/// The lock directory that is meant: `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and
+/// without links where it is there.
+pub fn of(environment: &Environment) -> PathBuf {
+    let named = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
+    let absolute = environment.of_database().cwd.join(named);
+    fs::canonicalize(&absolute).unwrap_or(absolute)
+}
+
+/// The same by its letters alone: nothing is looked at.
+pub fn unresolved(environment: &Environment) -> PathBuf {
+    let dir = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
+    environment.of_database().cwd.join(dir)
+}
+
+/// What is to be known of a lock directory before its locks are trusted; nothing where there is none.
+pub fn warnings(dir: &Path) -> Vec<String> {
+    let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
+    let (shown, close, us) =
+        (escaped_path(dir), to_type("chmod 700 {}", &[Part::Path(dir)]), nix::unistd::geteuid().as_raw());
+    let mut warnings = Vec::new();
+    if meta.uid() != us {
+        warnings.push(format!(
+            "the lock directory {shown} belongs to user {}, and this is user {us}: who owns it can take any lock",
+            meta.uid()
+        ));
+    }
+    if meta.mode() & 0o022 != 0 {
+        warnings.push(format!(
+            "others may write the lock directory {shown} (mode {:03o}), and so take any lock; {close}",
+            meta.mode() & 0o777
+        ));
+    }
+    warnings
+}
+
+/// Makes the lock directory where it is not there, for this user alone; for who is about to claim.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make(dir: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| {
+        let (shown, why) = (escaped_path(dir), system_words(&error));
+        let words = format!("the lock directory {shown} cannot be made: {why}; name another: --lock-dir DIR");
+        Error::io(words, error.kind())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn it_is_made_for_one_user_alone() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join("logs/locks");
+        assert!(warnings(&dir).is_empty(), "there is none");
+        make(&dir).unwrap();
+        make(&dir).unwrap();
+        for made in [&dir, &top.path().join("logs")] {
+            assert_eq!(fs::metadata(made).unwrap().mode() & 0o777, 0o700);
+        }
+        assert!(warnings(&dir).is_empty());
+        fs::write(top.path().join("file"), "").unwrap();
+        let error = make(&top.path().join("file/locks")).unwrap_err().to_string();
+        assert!(error.contains("cannot be made: not a directory") && error.contains("--lock-dir"), "{error}");
+    }
+
+    #[test]
+    fn who_else_may_write_it_is_said() {
+        let top = tempfile::tempdir().unwrap();
+        for (mode, is_said) in [(0o700, false), (0o755, false), (0o770, true), (0o702, true)] {
+            fs::set_permissions(top.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let said = warnings(top.path());
+            assert_eq!(said.len(), usize::from(is_said), "{mode:o}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn the_documents_is_the_default() {
+        assert_eq!(of(&Environment::default()), Path::new("/root/tower-fleet/logs/locks"));
+        let named = Environment::of(&[(LOCK_DIR, "/nowhere/x")]);
+        assert_eq!(of(&named), Path::new("/nowhere/x"));
+    }
+}

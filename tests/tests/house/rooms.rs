@@ -1,0 +1,128 @@
+//! The order of the rooms of each crate, top to bottom, and what is still against it.
+//!
+//! Rooms on one line do not import each other.
+
+use super::source::Crate;
+
+/// A crate's rooms.
+pub struct House {
+    /// Its directory.
+    pub name: &'static str,
+    /// Top to bottom.
+    pub order: &'static [&'static [&'static str]],
+    /// Arrows that point up or sideways, and are still to be cut. One that is cut must leave this list.
+    pub exceptions: &'static [(&'static str, &'static str)],
+}
+
+pub const HOUSES: &[House] = &[CHECKER, INTEGRATION, AGENT];
+
+const CHECKER: House = House {
+    name: "checker",
+    order: &[
+        &["lib"],
+        &["check"],
+        &["take", "target"],
+        &["database", "look", "outputs", "runner"],
+        &["audit", "digest", "gate", "obstacle", "place", "redirect", "refresh", "trust", "zombie"],
+        &["address", "closed", "facts", "gates", "git", "on_disk", "opened", "read", "verdict"],
+        &["dialect", "error", "gate_loss", "namespace", "shell"],
+        &["beside", "duration", "escape", "filesystem", "mounts", "process", "sys"],
+    ],
+    exceptions: &[
+        ("database", "target"),
+        ("dialect", "check"),
+        ("dialect", "facts"),
+        ("dialect", "verdict"),
+        ("gates", "runner"),
+        ("look", "check"),
+        ("process", "facts"),
+        ("redirect", "database"),
+        ("refresh", "look"),
+        ("take", "check"),
+    ],
+};
+
+const INTEGRATION: House = House {
+    name: "integration",
+    order: &[
+        &["lib"],
+        &["cli"],
+        &[
+            "acquire", "agent", "breaking", "check", "cycle", "fuzzing", "hold", "release", "status",
+            "waiting",
+        ],
+        &["doctor", "list", "log"],
+        &["framework"],
+        &["explain"],
+        &["protocol"],
+        &["file", "memory", "tower"],
+        &["run"],
+        &["claim"],
+        &["ground", "ignored", "no_lock"],
+        &["target"],
+        &["settings"],
+        &["output"],
+        &["error"],
+        &["words"],
+    ],
+    exceptions: &[],
+};
+
+const AGENT: House = House {
+    name: "agent",
+    order: &[
+        &["lib"],
+        &["fuzzing"],
+        &["config", "scheduler"],
+        &["cli"],
+        &["cycle", "layer"],
+        &["settings"],
+        &["database", "roots"],
+        &["command", "git", "named"],
+        &["audit", "notify", "owner"],
+        &["beside", "diagnostics", "log", "outside", "watch"],
+    ],
+    exceptions: &[
+        ("log", "git"),
+        ("named", "cli"),
+        ("named", "config"),
+        ("named", "settings"),
+        ("outside", "cycle"),
+        ("outside", "lib"),
+        ("settings", "cli"),
+        ("settings", "config"),
+    ],
+};
+
+impl House {
+    fn floor(&self, room: &str) -> Option<usize> {
+        self.order.iter().position(|line| line.contains(&room))
+    }
+
+    /// What is wrong with the crate, line by line.
+    pub fn problems(&self, read: &Crate) -> Vec<String> {
+        let mut problems = Vec::new();
+        for room in self.order.iter().copied().flatten().filter(|room| !read.rooms.contains(**room)) {
+            problems.push(format!("{room} has a place in the order and does not exist"));
+        }
+        for room in read.rooms.iter().filter(|room| self.floor(room).is_none()) {
+            problems.push(format!("{room} is a room without a place in the order"));
+        }
+        for ((from, to), places) in &read.arrows {
+            let (Some(above), Some(below)) = (self.floor(from), self.floor(to)) else { continue };
+            let is_known = self.exceptions.contains(&(from.as_str(), to.as_str()));
+            if above < below && is_known {
+                problems.push(format!("{from} -> {to} points down: take it off the list of exceptions"));
+            } else if above >= below && !is_known {
+                let direction = if above == below { "sideways" } else { "up" };
+                problems.push(format!("{from} -> {to} points {direction}: {}", places.join(", ")));
+            }
+        }
+        for (from, to) in self.exceptions {
+            if !read.arrows.contains_key(&((*from).to_owned(), (*to).to_owned())) {
+                problems.push(format!("{from} -> {to} is cut: take it off the list of exceptions"));
+            }
+        }
+        problems
+    }
+}
