@@ -170,6 +170,4 @@ fn open_dir(dir: &Path) -> Result<OwnedFd> {
 }
 
 #[cfg(test)]
-mod forked;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 use super::*;
 
+mod forked;
+
 #[test]
 fn names_who_waits_and_not_who_has_it() {
     let dir = tempfile::tempdir().unwrap();

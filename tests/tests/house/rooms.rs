@@ -83,7 +83,10 @@ const AGENT: House = House {
         &["beside", "diagnostics", "log", "outside", "watch"],
     ],
     exceptions: &[
+        ("diagnostics", "lib"),
+        ("diagnostics", "settings"),
         ("log", "git"),
+        ("log", "lib"),
         ("named", "cli"),
         ("named", "config"),
         ("named", "settings"),
