@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use crate::{Cycle, Entered};
 use crate::Gate;
 use crate::sys::in_a_fork;
+use crate::{Cycle, Entered};
 
 /// Asked of another process, flock(1).
 fn is_shut(dir: &Path) -> bool {
