@@ -19,13 +19,14 @@ use tokio::time::Instant;
 
 use crate::audit::Trail;
 use crate::command::{self, End};
+use crate::config::{Action, Policy, Settings};
 use crate::database::Told;
 use crate::diagnostics::events;
 use crate::git::{self, Word};
 use crate::log::{self, Line, own};
+use crate::outcome::Outcome;
 use crate::outside::Metrics;
 use crate::owner::{Opened, Owners};
-use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
 
 /// So many different reasons are said at most why a database is not served, until it is served again.
@@ -71,28 +72,6 @@ pub(crate) struct Subject {
     pub(crate) database: Arc<Database>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) common: Arc<Common>,
-}
-
-/// How a cycle ended. The log has said it.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It ran and did its work.
-    Complete,
-    /// It ran, and failed, or could not run at all.
-    Failed,
-    /// It left the database alone.
-    Skipped(Decision),
-}
-
-impl Outcome {
-    /// Its word in metrics and in `/status`.
-    pub(crate) fn as_str(&self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-            Self::Skipped(_) => "skipped",
-        }
-    }
 }
 
 /// What a check has come to.

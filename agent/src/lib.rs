@@ -24,7 +24,6 @@
 
 mod audit;
 mod beside;
-mod cli;
 mod command;
 mod config;
 mod cycle;
@@ -33,15 +32,14 @@ mod diagnostics;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod git;
-mod layer;
+mod limits;
 mod log;
-mod named;
 mod notify;
+mod outcome;
 mod outside;
 mod owner;
 mod roots;
 mod scheduler;
-mod settings;
 mod watch;
 
 use std::ffi::OsString;
@@ -53,11 +51,11 @@ use std::sync::atomic::AtomicBool;
 use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
-use crate::cli::Typed;
+use crate::config::{Failure, Mode, Settings, Typed};
 use crate::diagnostics::Diagnostics;
+use crate::limits::no_events;
 use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
-use crate::settings::{Failure, Mode, Settings};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -66,7 +64,7 @@ use crate::settings::{Failure, Mode, Settings};
 /// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::sys::ignore_size_limit();
-    let typed = match cli::read(args) {
+    let typed = match Typed::read(args) {
         Ok(typed) => typed,
         Err(code) => return code,
     };
@@ -99,14 +97,6 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-/// The system does not give what a daemon waits with.
-pub(crate) fn no_events(error: std::io::Error) -> std::io::Error {
-    let why = beadlock_checker::system_words(&error);
-    let message =
-        format!("no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`");
-    std::io::Error::new(error.kind(), message)
 }
 
 /// Where the agent can be asked how it fares. Of one look nobody asks.

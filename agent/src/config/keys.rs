@@ -13,9 +13,9 @@ use clap::ValueEnum;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::cli::BuiltIn;
-use crate::layer::PolicyLayer;
-use crate::settings::Action;
+use super::cli::BuiltIn;
+use super::layer::PolicyLayer;
+use super::policy::Action;
 
 /// The keys of a database; at the top they are every database's.
 pub(super) const OF_DATABASE: [&str; 8] = [

@@ -11,10 +11,12 @@ use beadlock_checker::escape::escaped_path;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::failure::Failure;
+use super::named::Named;
+use super::policy::{Action, Policy};
+use super::settings::Settings;
 use crate::log::own;
-use crate::named::Named;
 use crate::roots::{Look, Trouble};
-use crate::settings::{Action, Failure, Policy, Settings};
 
 /// The keys in the order in which they are printed.
 #[derive(Serialize)]

@@ -1,13 +1,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::cli::tests::{options, typed_of};
+use super::file::File;
+use super::page::Page;
 use super::*;
-use crate::cli::Typed;
-use crate::cli::tests::{options, typed_of};
 use crate::roots::Look;
-use crate::settings::{Action, Settings};
 
 fn parse_text(text: &str) -> Result<File, Failure> {
     File::parse(Page::of(text), Path::new("/etc/beadlock"))

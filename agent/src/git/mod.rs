@@ -57,8 +57,8 @@ use self::repository::Repository;
 use self::resume::begin;
 use self::stop::Stop;
 use self::upstream::Upstream;
+pub(crate) use self::word::Word;
 use self::word::say;
-pub(crate) use self::word::{BEGINNINGS, Word};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`]. Its last word says how it ended.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

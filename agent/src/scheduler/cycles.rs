@@ -9,12 +9,13 @@ use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
 use super::{Scheduler, State};
-use crate::cycle::{self, Checked, Outcome, Subject};
+use crate::config::Mode;
+use crate::cycle::{self, Checked, Subject};
 use crate::database::Told;
 use crate::diagnostics::events;
 use crate::log::{self, own};
+use crate::outcome::Outcome;
 use crate::outside::Last;
-use crate::settings::Mode;
 
 impl Scheduler {
     /// Checks who is due, and gives free jobs to those whose turn it is.
@@ -56,7 +57,7 @@ impl Scheduler {
         entry.begun = Instant::now();
         entry.cycles += 1;
         let Subject { database, policy, .. } = &entry.subject;
-        entry.span = events::cycle(&database.dir, &policy.action, entry.cycles);
+        entry.span = events::cycle(&database.dir, policy.action.name(), entry.cycles);
         let is_its_turn = self.turns.contains_key(&number);
         let why = || if is_its_turn { "turn" } else { entry.due.why(entry.begun) };
         debug!(parent: &entry.span, why = why(), "begins");

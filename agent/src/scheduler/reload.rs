@@ -10,12 +10,11 @@ use tracing::info;
 
 use super::Scheduler;
 use super::serving::Changes;
-use crate::cli::Typed;
+use crate::config::{Failure, Settings, Typed};
 use crate::cycle::Common;
 use crate::diagnostics;
 use crate::log::{self, own};
 use crate::notify;
-use crate::settings::{Failure, Settings};
 
 /// Reads the settings again, in a thread of its own, once for all who ask while it does.
 pub(super) struct Reload {

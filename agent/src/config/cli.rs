@@ -14,10 +14,10 @@ use clap::builder::{BoolishValueParser, OsStringValueParser, Resettable, TypedVa
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
+use super::layer::{AgentLayer, PolicyLayer};
+use super::policy::Action;
 use crate::diagnostics::LogLevel;
-use crate::layer::{AgentLayer, PolicyLayer};
 use crate::log::{self, complain};
-use crate::settings::{Action, Mode};
 
 /// A sync daemon that asks before every cycle and leaves alone what is claimed.
 #[derive(Debug, Parser)]
@@ -128,6 +128,17 @@ impl From<BuiltIn> for Action {
     }
 }
 
+/// When cycles start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One for each database, then the end.
+    Once,
+    /// By the clock alone.
+    Clock,
+    /// By the clock, by changes, and when a lock goes away.
+    Watch,
+}
+
 /// What the command line and the environment say.
 #[derive(Debug)]
 pub(crate) struct Typed {
@@ -146,18 +157,20 @@ pub(crate) struct Typed {
     pub(crate) environment: Environment,
 }
 
-/// Reads them. What is wrong has been said when it returns the exit code.
-pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Typed, ExitCode> {
-    let say = |error: clap::Error| {
-        let _ = error.print();
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-    };
-    let matches = command().try_get_matches_from(args).map_err(say)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(say)?;
-    typed(cli, &matches).map_err(|message| {
-        complain(message);
-        ExitCode::from(2)
-    })
+impl Typed {
+    /// Reads them. What is wrong has been said when it returns the exit code.
+    pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
+        let say = |error: clap::Error| {
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        };
+        let matches = command().try_get_matches_from(args).map_err(say)?;
+        let cli = Cli::from_arg_matches(&matches).map_err(say)?;
+        typed(cli, &matches).map_err(|message| {
+            complain(message);
+            ExitCode::from(2)
+        })
+    }
 }
 
 fn typed(cli: Cli, matches: &ArgMatches) -> Result<Typed, String> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use beadlock_checker::address::Address;
 
+use super::policy::{Action, Policy};
 use crate::diagnostics::LogLevel;
 use crate::log;
-use crate::settings::{Action, Policy};
 
 /// No duration is longer: above this some clock or timer cannot count, and nobody can tell the difference.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);

@@ -1,82 +1,27 @@
 //! What the agent does: how it is set, and how each of its databases is served. Made of the command line, the
 //! environment and the file (docs/design.md#settings), at the start and again at each reload.
 
-use std::ffi::OsString;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::database::{Directories, NoDatabase};
+use beadlock_checker::database::Directories;
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::outputs::Taken;
-use beadlock_checker::{Options, Place, system_words};
+use beadlock_checker::{Place, system_words};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::cli::{Mode, Typed};
+use super::failure::Failure;
+use super::file::File;
+use super::named::{Arrived, Awaited, Databases, Named};
+use super::policy::Policy;
 use crate::beside;
-use crate::cli::Typed;
-use crate::config::File;
 use crate::diagnostics::LogLevel;
 use crate::log::{self, shown};
-use crate::named::{Arrived, Awaited, Databases, Named};
 use crate::owner::Owners;
 use crate::roots::Ground;
-
-/// How a database is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Policy {
-    /// The time between two cycles.
-    pub(crate) interval: Duration,
-    /// How long nothing more must change before a change starts a cycle.
-    pub(crate) debounce: Duration,
-    pub(crate) action: Action,
-    /// How long the work of a cycle may take.
-    pub(crate) cycle_timeout: Duration,
-    /// For how long it may be skipped before that is worth a warning.
-    pub(crate) skip_warn: Duration,
-    /// Whether locks whose holder is proved dead in other ways than by its PID are removed.
-    pub(crate) reap_proven_dead: bool,
-    /// Whether a linked worktree of git is synced.
-    pub(crate) allow_worktree: bool,
-}
-
-impl Policy {
-    /// How the check before a cycle is made.
-    pub(crate) fn check(&self) -> Options {
-        Options { reap_proven_dead: self.reap_proven_dead, ..Options::default() }
-    }
-}
-
-/// What a cycle does when it may.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Sync through git.
-    Git,
-    /// Check, log, let go.
-    None,
-    /// A command for `sh -c`.
-    Exec(OsString),
-}
-
-impl Action {
-    /// A command; `None` when it is empty.
-    pub(crate) fn exec(command: OsString) -> Option<Self> {
-        (!command.is_empty()).then_some(Self::Exec(command))
-    }
-}
-
-/// When cycles start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// One for each database, then the end.
-    Once,
-    /// By the clock alone.
-    Clock,
-    /// By the clock, by changes, and when a lock goes away.
-    Watch,
-}
 
 /// What the agent was told to do.
 #[derive(Debug)]
@@ -217,40 +162,4 @@ fn is_directory(root: &Path) -> Result<(), String> {
         Err(error) => format!("cannot be reached: {}", system_words(&error)),
     };
     Err(format!("the root {} {what}; name a directory to look below", shown(root)))
-}
-
-/// Why there are no settings: one line, and for a mistake in the file the line with it. `Display` is both.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// 2 when the command line or the file is wrong, else 1.
-    pub(crate) code: u8,
-    /// What is wrong, where, and what to do.
-    pub(crate) message: String,
-    excerpt: String,
-}
-
-impl Failure {
-    pub(crate) fn new(code: u8, message: String) -> Self {
-        Self { code, message, excerpt: String::new() }
-    }
-
-    /// With the line that it is about.
-    pub(crate) fn with_excerpt(self, excerpt: String) -> Self {
-        Self { excerpt, ..self }
-    }
-}
-
-impl From<NoDatabase> for Failure {
-    fn from(error: NoDatabase) -> Self {
-        // The library's advice is for who claims.
-        let message =
-            error.to_string().replace("beadlock hold path/.beads -- …", "beadlock-agent --db path/.beads");
-        Self::new(error.exit_code(), message)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.message, self.excerpt)
-    }
 }
