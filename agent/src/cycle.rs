@@ -52,13 +52,13 @@ pub(crate) struct Common {
 impl Common {
     /// Of settings whose files are there.
     pub(crate) fn of(settings: &Settings) -> Self {
-        let socket = match &settings.listen {
+        let socket = match &settings.agent.listen {
             Some(Address::Unix(path)) => Some(path),
             _ => None,
         };
-        let files = [&settings.log.shared, &settings.audit].into_iter().flatten().chain(socket);
+        let files = [&settings.log.shared, &settings.agent.audit].into_iter().flatten().chain(socket);
         Self {
-            owners: settings.owners(),
+            owners: settings.agent.owners(),
             own_files: files.filter_map(|file| fs::canonicalize(file).ok()).collect(),
         }
     }
@@ -143,7 +143,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         work.metrics.removed_stale(removed.reason);
         work.watch.forget_lock_gone(number);
     }
-    if policy.action != Action::None {
+    if policy.action() != Action::None {
         return Checked::Free(cycle);
     }
     let mut lines = begin(told);
@@ -220,11 +220,11 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cy
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
-    let Worked { end, runner, is_whole } = match &subject.policy.action {
+    let Worked { end, runner, is_whole } = match subject.policy.action() {
         Action::None => Worked::without_runner(End::Complete),
         Action::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
-            let command = runner::for_shell(command.as_os_str());
+            let command = runner::for_shell(command);
             execute(work, subject, command, &cycle, on_line).await
         }
         Action::Git => sync(work, subject, &mut told.git, &cycle).await,

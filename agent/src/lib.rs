@@ -101,9 +101,9 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
 
 /// Where the agent can be asked how it fares. Of one look nobody asks.
 fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
-    match &settings.listen {
+    match &settings.agent.listen {
         Some(address) if settings.mode != Mode::Once => {
-            Door::open(address, settings.listen_anywhere, Arc::clone(metrics)).map(Some)
+            Door::open(address, settings.agent.listen_anywhere, Arc::clone(metrics)).map(Some)
         }
         _ => Ok(None),
     }
@@ -111,13 +111,13 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
 
 /// The agent's own diagnostics are on their way until the end, also of a start that fails.
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
-    let _diagnostics = Diagnostics::open(settings.log_level)?;
+    let _diagnostics = Diagnostics::open(settings.agent.log_level)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
         databases = settings.named.len(),
-        roots = settings.roots.len(),
-        jobs = settings.jobs,
+        roots = settings.agent.root.len(),
+        jobs = settings.agent.jobs,
         "agent starts"
     );
     let ended = serve(typed, settings);
@@ -129,7 +129,7 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
 }
 
 fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
-    let (trail, auditing) = match &settings.audit {
+    let (trail, auditing) = match &settings.agent.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };

@@ -1,25 +1,25 @@
 //! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. What stands at its
 //! top holds for the agent, or is the default of every database; a `[[database]]` names one and overrides that.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use clap::Arg;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::failure::Failure;
 use super::keys::{self, Keys, Wrong};
-use super::layer::{AgentLayer, PolicyLayer};
+use super::options::{Agent, Policy};
 use super::page::Page;
-use crate::log;
+use super::said::{Said, options};
 
 /// What the file says. Its paths are absolute.
 #[derive(Debug, Default)]
 pub(crate) struct File {
-    pub(crate) agent: AgentLayer,
-    /// The defaults of every database.
-    pub(crate) policy: PolicyLayer,
+    /// At its top: of the agent, and the defaults of every database.
+    pub(super) agent: Said,
+    pub(super) policy: Said,
     pub(crate) roots: Vec<Root>,
     pub(crate) databases: Vec<Section>,
     page: Page,
@@ -36,7 +36,7 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) dir: PathBuf,
-    pub(crate) policy: PolicyLayer,
+    pub(super) policy: Said,
     at: Range<usize>,
 }
 
@@ -90,20 +90,9 @@ impl File {
 fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
     let mut file = File::default();
     let mut keys = Keys::of(tree);
-    file.policy = keys.policy()?;
-    file.agent = AgentLayer {
-        jobs: keys.take("jobs", |value| keys::typed(value, jobs))?,
-        log_file: keys.take("log-file", |value| keys::path(value, base))?,
-        log_format: keys.take("log-format", keys::named)?,
-        log_size: keys.take("log-size", |value| keys::typed(value, log::parse_size))?,
-        log_keep: keys.take("log-keep", |value| keys::typed(value, log::parse_keep))?,
-        log_level: keys.take("log-level", keys::named)?,
-        audit: keys.take("audit", |value| keys::path(value, base))?,
-        listen: keys.take("listen", |value| keys::address(value, base))?,
-        listen_anywhere: keys.take("listen-anywhere", keys::boolean)?,
-        allow_foreign_owner: keys.take("allow-foreign-owner", keys::boolean)?,
-        any_directory: keys.take("any-directory", keys::boolean)?,
-    };
+    let of_database = options::<Policy>();
+    file.policy = keys.said(&of_database, base)?;
+    file.agent = keys.said(&options::<Agent>(), base)?;
     let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
         Ok(dir) => Ok(Root { dir, at: value.span() }),
         Err(what) => Err((value.span(), what)),
@@ -117,17 +106,14 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
     .map_err(|(at, what)| Wrong { at, what: format!("root: {what}") })?;
     if let Some(list) = keys.take_spanned("database") {
         let tables = keys::list("database", list, "[[database]] above the keys of each")?;
-        file.databases = tables.iter().map(|table| section(table, base)).collect::<Result<_, _>>()?;
+        file.databases =
+            tables.iter().map(|table| section(table, &of_database, base)).collect::<Result<_, _>>()?;
     }
     keys.end(keys::Table::Top)?;
     Ok(file)
 }
 
-fn jobs(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|error| format!("{text:?} is no number of cycles: {error}"))
-}
-
-fn section(table: &Spanned<DeValue<'_>>, base: &Path) -> Result<Section, Wrong> {
+fn section(table: &Spanned<DeValue<'_>>, options: &[Arg], base: &Path) -> Result<Section, Wrong> {
     let DeValue::Table(keys) = table.get_ref() else {
         return Err(Wrong {
             at: table.span(),
@@ -135,7 +121,7 @@ fn section(table: &Spanned<DeValue<'_>>, base: &Path) -> Result<Section, Wrong> 
         });
     };
     let mut keys = Keys::of(keys);
-    let policy = keys.policy()?;
+    let policy = keys.said(options, base)?;
     let at = keys.span("dir");
     let dir = keys.take("dir", |value| keys::path(value, base))?;
     keys.end(keys::Table::Database)?;

@@ -5,11 +5,12 @@
 //! settings.rs   what holds, made of all places, at the start and again at each reload
 //! named.rs      the databases that are named, looked up
 //! file.rs       the file of `--config` and its tables
-//! keys.rs       its keys: each with its type and the parser that the command line uses too
+//! keys.rs       its keys, read as the command line reads them
 //! cli.rs        the command line and its environment variables
-//! layer.rs      what one place says, and which place beats which
+//! said.rs       what one place says, and which place beats which
+//! options.rs    the options: each once
+//! text.rs       values as they are typed
 //! page.rs       the text of a file: read without ever waiting, and where in it a mistake is
-//! policy.rs     how a database is served
 //! failure.rs    why there are no settings
 //! ```
 
@@ -17,17 +18,18 @@ mod cli;
 mod failure;
 mod file;
 mod keys;
-mod layer;
 mod named;
+mod options;
 mod page;
-mod policy;
 mod print;
+mod said;
 mod settings;
+mod text;
 
 pub(crate) use self::cli::{Mode, Typed};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::named::Arrived;
-pub(crate) use self::policy::{Action, Policy};
+pub(crate) use self::options::{Action, Policy};
 pub(crate) use self::print::print;
 pub(crate) use self::settings::Settings;
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::cli::Typed;
 use super::failure::Failure;
 use super::file::{File, Section};
-use super::policy::Policy;
+use super::options::Policy;
 use crate::beside::{self, silence};
 use crate::owner::{Owners, Refusal};
 
@@ -104,13 +104,13 @@ impl Databases {
             let (answers, late) = beside::call_each(calls.collect());
             (answers, Some(late))
         };
-        let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
+        let defaults = Arc::new(typed.policy.clone().of([&file.policy, &typed.said]));
         let mut all = Self::default();
         let (mut sections, mut refusals, mut missing) = (HashMap::new(), Vec::new(), HashMap::new());
         for (number, (name, answer)) in names.iter().zip(answers).enumerate() {
             let policy = match name {
                 Name::Section(section) => {
-                    Arc::new(typed.policy.clone().over(&section.policy).over(&file.policy).policy())
+                    Arc::new(typed.policy.clone().of([&file.policy, &section.policy, &typed.said]))
                 }
                 Name::Typed(_) | Name::Nearest => Arc::clone(&defaults),
             };

@@ -1,12 +1,10 @@
 //! What the agent does: how it is set, and how each of its databases is served. Made of the command line, the
 //! environment and the file (docs/design.md#settings), at the start and again at each reload.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::database::Directories;
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::outputs::Taken;
 use beadlock_checker::{Place, system_words};
@@ -16,11 +14,9 @@ use super::cli::{Mode, Typed};
 use super::failure::Failure;
 use super::file::File;
 use super::named::{Arrived, Awaited, Databases, Named};
-use super::policy::Policy;
+use super::options::{Agent, Policy};
 use crate::beside;
-use crate::diagnostics::LogLevel;
 use crate::log::{self, shown};
-use crate::owner::Owners;
 use crate::roots::Ground;
 
 /// What the agent was told to do.
@@ -32,38 +28,21 @@ pub(crate) struct Settings {
     pub(crate) awaited: Vec<Awaited>,
     /// Where these arrive.
     pub(crate) arrivals: Option<UnboundedReceiver<Arrived>>,
-    /// The directories below which databases are looked for.
-    pub(crate) roots: Vec<PathBuf>,
     /// How the databases below the roots are served.
     pub(crate) defaults: Arc<Policy>,
     pub(crate) mode: Mode,
     /// Whether the first cycles of many databases are spread over the interval.
     pub(crate) spreads: bool,
-    pub(crate) jobs: NonZeroUsize,
+    /// All others of the agent: a path to listen at and the roots are absolute, and the audit trail is where it is.
+    pub(crate) agent: Agent,
     pub(crate) log: log::Settings,
-    /// Which of the agent's own diagnostics are written.
-    pub(crate) log_level: LogLevel,
-    pub(crate) audit: Option<PathBuf>,
-    /// Where it answers who asks how it fares; a path in it is absolute.
-    pub(crate) listen: Option<Address>,
-    /// Whether that may be where other machines reach it.
-    pub(crate) listen_anywhere: bool,
-    /// Whether databases of other users are served.
-    pub(crate) allow_foreign_owner: bool,
-    /// Which named directories are taken for databases.
-    pub(crate) directories: Directories,
 }
 
 impl Settings {
-    /// Whose databases are served.
-    pub(crate) fn owners(&self) -> Owners {
-        Owners::of_this_user(self.allow_foreign_owner)
-    }
-
     /// Where databases are looked for.
     pub(crate) fn ground(&self) -> Ground {
         let named = self.named.iter().map(|named| named.database.dir.clone()).collect();
-        Ground { roots: self.roots.clone(), named, owners: self.owners() }
+        Ground { roots: self.agent.root.clone(), named, owners: self.agent.owners() }
     }
 
     /// What holds now. A root that is not there is a mistake, unless it is one of `known`, which may come back.
@@ -76,12 +55,8 @@ impl Settings {
             Some(path) => File::read(cwd, path)?,
             None => File::default(),
         };
-        let agent = typed.agent.clone().over(file.agent.clone());
-        let allow_foreign_owner = agent.allow_foreign_owner.unwrap_or(false);
-        let listen_anywhere = agent.listen_anywhere.unwrap_or(false);
-        let directories = Directories::any(agent.any_directory.unwrap_or(false));
-        let owners = Owners::of_this_user(allow_foreign_owner);
-        let listen = listen(agent.listen.clone(), cwd, listen_anywhere)?;
+        let mut agent = typed.agent.clone().of([&file.agent, &typed.said]);
+        agent.listen = listen(agent.listen.take(), cwd, agent.listen_anywhere)?;
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in typed
             .roots
@@ -97,29 +72,22 @@ impl Settings {
             is_directory(root).map_err(|what| file.wrong_root(root, 1, what))?;
         }
         let Databases { named, awaited, arrivals } =
-            Databases::of(typed, &file, (owners, directories), !roots.is_empty())?;
-        let audit = agent.audit.clone().or_else(|| typed.audit_of_all.clone());
-        for (option, path) in [("audit", &audit), ("log-file", &agent.log_file)] {
+            Databases::of(typed, &file, (agent.owners(), agent.directories()), !roots.is_empty())?;
+        agent.audit = agent.audit.take().or_else(|| typed.audit_of_all.clone());
+        for (option, path) in [("audit", &agent.audit), ("log-file", &agent.log_file)] {
             refuse_lock(option, path.as_deref(), &named)?;
         }
         let may_become_several = !roots.is_empty() || typed.config.is_some();
-        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        agent.root = roots;
         Ok(Self {
             named,
             awaited,
             arrivals,
-            roots,
-            defaults: Arc::new(typed.policy.clone().over(&file.policy).policy()),
+            defaults: Arc::new(typed.policy.clone().of([&file.policy, &typed.said])),
             mode: typed.mode,
             spreads: typed.spreads,
-            jobs: agent.jobs.unwrap_or_else(processors),
-            log: log::Settings { may_become_several, ..agent.log() },
-            log_level: agent.log_level.unwrap_or_default(),
-            audit,
-            listen,
-            listen_anywhere,
-            allow_foreign_owner,
-            directories,
+            log: agent.log(may_become_several),
+            agent,
         })
     }
 }

@@ -270,7 +270,7 @@ impl Scheduler {
     /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like that.
     fn code_at_the_end(&self) -> u8 {
         if self.settings.mode == Mode::Once && self.next_number == 0 {
-            log::announce(own::nothing_served(&self.settings.roots));
+            log::announce(own::nothing_served(&self.settings.agent.root));
             return self.code_of_no_cycle();
         }
         if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() }
