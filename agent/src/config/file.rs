@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::failure::Failure;
-use super::keys::{self, Keys, Wrong};
+use super::keys::{self, Keys, Reader, Wrong};
 use super::options::{Agent, Policy};
 use super::page::Page;
 use super::said::{Said, options};
@@ -90,9 +90,9 @@ impl File {
 fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
     let mut file = File::default();
     let mut keys = Keys::of(tree);
-    let of_database = options::<Policy>();
-    file.policy = keys.said(&of_database, base)?;
-    file.agent = keys.said(&options::<Agent>(), base)?;
+    let (of_database, mut reader) = (options::<Policy>(), Reader::new());
+    file.policy = keys.said(&of_database, &mut reader, base)?;
+    file.agent = keys.said(&options::<Agent>(), &mut reader, base)?;
     let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
         Ok(dir) => Ok(Root { dir, at: value.span() }),
         Err(what) => Err((value.span(), what)),
@@ -106,14 +106,21 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
     .map_err(|(at, what)| Wrong { at, what: format!("root: {what}") })?;
     if let Some(list) = keys.take_spanned("database") {
         let tables = keys::list("database", list, "[[database]] above the keys of each")?;
-        file.databases =
-            tables.iter().map(|table| section(table, &of_database, base)).collect::<Result<_, _>>()?;
+        file.databases = tables
+            .iter()
+            .map(|table| section(table, &of_database, &mut reader, base))
+            .collect::<Result<_, _>>()?;
     }
     keys.end(keys::Table::Top)?;
     Ok(file)
 }
 
-fn section(table: &Spanned<DeValue<'_>>, options: &[Arg], base: &Path) -> Result<Section, Wrong> {
+fn section(
+    table: &Spanned<DeValue<'_>>,
+    options: &[Arg],
+    reader: &mut Reader,
+    base: &Path,
+) -> Result<Section, Wrong> {
     let DeValue::Table(keys) = table.get_ref() else {
         return Err(Wrong {
             at: table.span(),
@@ -121,7 +128,7 @@ fn section(table: &Spanned<DeValue<'_>>, options: &[Arg], base: &Path) -> Result
         });
     };
     let mut keys = Keys::of(keys);
-    let policy = keys.said(options, base)?;
+    let policy = keys.said(options, reader, base)?;
     let at = keys.span("dir");
     let dir = keys.take("dir", |value| keys::path(value, base))?;
     keys.end(keys::Table::Database)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::address::Address;
 use beadlock_checker::escape::escaped;
-use clap::{Arg, ArgAction, ArgMatches, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -73,7 +73,7 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When one has a wrong value, or two exclude each other.
-    pub(super) fn said(&mut self, options: &[Arg], base: &Path) -> Result<Said, Wrong> {
+    pub(super) fn said(&mut self, options: &[Arg], reader: &mut Reader, base: &Path) -> Result<Said, Wrong> {
         if let (Some(exec), Some(action)) = (self.span("exec"), self.span("action")) {
             let at = if exec.start > action.start { exec } else { action };
             return Err(Wrong { at, what: "exec and action exclude each other; leave one out".to_owned() });
@@ -88,10 +88,10 @@ impl<'a> Keys<'a> {
         if given.is_empty() {
             return Ok(Said::default());
         }
-        read(&given).map(Said::of).map_err(|error| {
+        reader.read(&given).map(Said::of).map_err(|error| {
             // Which of them it is.
             let wrong = given.iter().zip(places).find_map(|(given, (key, at))| {
-                let what = in_words(&key, given, &read([given]).err()?);
+                let what = in_words(&key, given, &reader.read([given]).err()?);
                 Some(Wrong { at, what: format!("{key}: {what}") })
             });
             wrong.unwrap_or(Wrong { at: 0..0, what: error.to_string() })
@@ -137,13 +137,27 @@ fn unknown(key: &str, table: Table) -> String {
     }
 }
 
-/// Reads arguments as the command line would; a flag has its yes or no.
-fn read(given: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<ArgMatches, clap::Error> {
-    let is_flag = |arg: &Arg| matches!(arg.get_action(), ArgAction::SetTrue);
-    let grammar =
-        grammar().mut_args(|arg| if is_flag(&arg) { arg.action(ArgAction::Set).num_args(1) } else { arg });
-    let args = given.into_iter().map(|given| given.as_ref().to_owned());
-    grammar.try_get_matches_from(std::iter::once(OsString::new()).chain(args))
+/// Reads values as the command line would: of one grammar, since to make it costs more than to read by it.
+pub(super) struct Reader(Command);
+
+impl Reader {
+    /// Here a flag has its yes or no.
+    pub(super) fn new() -> Self {
+        let is_flag = |arg: &Arg| matches!(arg.get_action(), ArgAction::SetTrue);
+        Self(grammar().mut_args(
+            |arg| {
+                if is_flag(&arg) { arg.action(ArgAction::Set).num_args(1) } else { arg }
+            },
+        ))
+    }
+
+    fn read(
+        &mut self,
+        given: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<ArgMatches, clap::Error> {
+        let args = given.into_iter().map(|given| given.as_ref().to_owned());
+        self.0.try_get_matches_from_mut(std::iter::once(OsString::new()).chain(args))
+    }
 }
 
 /// Why the command line would not take it.

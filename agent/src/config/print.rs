@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
@@ -61,26 +60,27 @@ fn file(settings: &Settings, cwd: &Path) -> Result<String, toml::ser::Error> {
     let mut agent = settings.agent.clone();
     let absolute = |path: &mut PathBuf| *path = cwd.join(&path);
     agent.log_file.iter_mut().chain(&mut agent.audit).chain(&mut agent.root).for_each(absolute);
-    let defaults = of_policy(&settings.defaults)?;
+    let names_of_policy = names::<Policy>();
+    let defaults = of_policy(&settings.defaults, &names_of_policy)?;
     let databases = settings.named.iter().map(|named| {
         let dir = text::utf8::<toml::ser::Error>(named.database.dir.as_os_str())?.to_owned();
-        let mut policy = of_policy(&named.policy)?;
+        let mut policy = of_policy(&named.policy, &names_of_policy)?;
         policy.0.retain(|option| !defaults.0.contains(option));
         Ok(PrintedDatabase { dir, policy })
     });
     let database = databases.collect::<Result<_, toml::ser::Error>>()?;
-    toml::to_string(&Printed { agent: keys::<Agent>(&agent)?, policy: defaults, database })
+    toml::to_string(&Printed { agent: keys(&agent, &names::<Agent>())?, policy: defaults, database })
 }
 
 /// A command stands for the action, which says nothing beside it.
-fn of_policy(policy: &Policy) -> Result<Keys, toml::ser::Error> {
-    let mut keys = keys::<Policy>(policy)?;
+fn of_policy(policy: &Policy, names: &[String]) -> Result<Keys, toml::ser::Error> {
+    let mut keys = keys(policy, names)?;
     keys.0.retain(|(key, _)| key != "action" || policy.exec.is_none());
     Ok(keys)
 }
 
-fn keys<T: Args + Serialize>(options: &T) -> Result<Keys, toml::ser::Error> {
+fn keys(options: &impl Serialize, names: &[String]) -> Result<Keys, toml::ser::Error> {
     let mut table = Table::try_from(options)?;
-    let take = |key: String| table.remove(&key).map(|value| (key, value));
-    Ok(Keys(names::<T>().into_iter().filter_map(take).collect()))
+    let take = |key: &String| Some((key.clone(), table.remove(key)?));
+    Ok(Keys(names.iter().filter_map(take).collect()))
 }
