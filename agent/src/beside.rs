@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::mounts::Mounts;
+use beadlock_checker::shell::{Part, to_type};
+
 /// When nothing has answered for so long, what is under way hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -89,6 +93,20 @@ pub(crate) fn call<T: Send + 'static>(path: &Path, call: impl FnOnce() -> T + Se
 pub(crate) fn answers(path: &Path) -> bool {
     let at = path.to_owned();
     call(path, move || drop(std::fs::read_dir(at))).is_some()
+}
+
+/// What does not answer where `path` is looked up, and what to do.
+pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
+    match mounts.on_the_way(path) {
+        Some(mount) => {
+            let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
+            let detach = to_type("umount -l {}", &[Part::Path(&mount.point)]);
+            format!(
+                "the file system {kind} at {point} does not answer; look at its server, or type: {detach}"
+            )
+        }
+        None => "a file system that it leads to does not answer; look at its redirect and links".to_owned(),
+    }
 }
 
 #[cfg(test)]

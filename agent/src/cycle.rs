@@ -19,13 +19,14 @@ use tokio::time::Instant;
 
 use crate::audit::Trail;
 use crate::command::{self, End};
+use crate::config::{Action, Policy, Settings};
 use crate::database::Told;
 use crate::diagnostics::events;
 use crate::git::{self, Word};
 use crate::log::{self, Line, own};
+use crate::outcome::Outcome;
 use crate::outside::Metrics;
 use crate::owner::{Opened, Owners};
-use crate::settings::{Action, Policy, Settings};
 use crate::watch::Watch;
 
 /// So many different reasons are said at most why a database is not served, until it is served again.
@@ -51,13 +52,13 @@ pub(crate) struct Common {
 impl Common {
     /// Of settings whose files are there.
     pub(crate) fn of(settings: &Settings) -> Self {
-        let socket = match &settings.listen {
+        let socket = match &settings.agent.listen {
             Some(Address::Unix(path)) => Some(path),
             _ => None,
         };
-        let files = [&settings.log.shared, &settings.audit].into_iter().flatten().chain(socket);
+        let files = [&settings.log.shared, &settings.agent.audit].into_iter().flatten().chain(socket);
         Self {
-            owners: settings.owners(),
+            owners: settings.agent.owners(),
             own_files: files.filter_map(|file| fs::canonicalize(file).ok()).collect(),
         }
     }
@@ -71,28 +72,6 @@ pub(crate) struct Subject {
     pub(crate) database: Arc<Database>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) common: Arc<Common>,
-}
-
-/// How a cycle ended. The log has said it.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It ran and did its work.
-    Complete,
-    /// It ran, and failed, or could not run at all.
-    Failed,
-    /// It left the database alone.
-    Skipped(Decision),
-}
-
-impl Outcome {
-    /// Its word in metrics and in `/status`.
-    pub(crate) fn as_str(&self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-            Self::Skipped(_) => "skipped",
-        }
-    }
 }
 
 /// What a check has come to.
@@ -164,7 +143,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
         work.metrics.removed_stale(removed.reason);
         work.watch.forget_lock_gone(number);
     }
-    if policy.action != Action::None {
+    if policy.action() != Action::None {
         return Checked::Free(cycle);
     }
     let mut lines = begin(told);
@@ -241,11 +220,11 @@ pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cy
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
-    let Worked { end, runner, is_whole } = match &subject.policy.action {
+    let Worked { end, runner, is_whole } = match subject.policy.action() {
         Action::None => Worked::without_runner(End::Complete),
         Action::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
-            let command = runner::for_shell(command.as_os_str());
+            let command = runner::for_shell(command);
             execute(work, subject, command, &cycle, on_line).await
         }
         Action::Git => sync(work, subject, &mut told.git, &cycle).await,

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use beadlock_checker::Decision;
 
+use crate::config::{Settings, Typed};
 use crate::log::{Format, Line, Whose, named, own};
 use crate::roots::Look;
-use crate::settings::Settings;
-use crate::{cli, command, config};
+use crate::{command, config};
 
 /// What `--print-config` prints for the file at `path`, without a look below its roots; or the code and the words
 /// of the mistake. The one database of `cwd` is served where the file names none.
@@ -17,7 +17,7 @@ use crate::{cli, command, config};
 /// As the agent ends with them.
 pub fn print_config(cwd: &Path, path: &Path) -> Result<String, (u8, String)> {
     let args = [OsString::from("beadlock-agent"), "--config".into(), path.into()];
-    let mut typed = cli::read(args).map_err(|_| (2, "the command line".to_owned()))?;
+    let mut typed = Typed::read(args).map_err(|_| (2, "the command line".to_owned()))?;
     typed.environment.cwd = cwd.to_owned();
     typed.environment.beads_dir = None;
     let print = || config::print(&Settings::read(&typed, &[])?, cwd, &Look::default());

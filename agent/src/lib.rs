@@ -24,7 +24,6 @@
 
 mod audit;
 mod beside;
-mod cli;
 mod command;
 mod config;
 mod cycle;
@@ -33,15 +32,14 @@ mod diagnostics;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod git;
-mod layer;
+mod limits;
 mod log;
-mod named;
 mod notify;
+mod outcome;
 mod outside;
 mod owner;
 mod roots;
 mod scheduler;
-mod settings;
 mod watch;
 
 use std::ffi::OsString;
@@ -53,11 +51,11 @@ use std::sync::atomic::AtomicBool;
 use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
-use crate::cli::Typed;
+use crate::config::{Failure, Mode, Settings, Typed};
 use crate::diagnostics::Diagnostics;
+use crate::limits::no_events;
 use crate::outside::{Door, Metrics, Questions};
 use crate::scheduler::{Scheduler, Signals};
-use crate::settings::{Failure, Mode, Settings};
 
 /// `beadlock-agent` with its arguments, the program's name first. Returns when it is told to end (SIGTERM,
 /// SIGINT) or, with `--once`, when every database had its cycle.
@@ -66,7 +64,7 @@ use crate::settings::{Failure, Mode, Settings};
 /// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::sys::ignore_size_limit();
-    let typed = match cli::read(args) {
+    let typed = match Typed::read(args) {
         Ok(typed) => typed,
         Err(code) => return code,
     };
@@ -101,19 +99,11 @@ fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// The system does not give what a daemon waits with.
-pub(crate) fn no_events(error: std::io::Error) -> std::io::Error {
-    let why = beadlock_checker::system_words(&error);
-    let message =
-        format!("no threads or descriptors to wait with: {why}; look at `ulimit -n` and `ulimit -u`");
-    std::io::Error::new(error.kind(), message)
-}
-
 /// Where the agent can be asked how it fares. Of one look nobody asks.
 fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(Door, Questions)>> {
-    match &settings.listen {
+    match &settings.agent.listen {
         Some(address) if settings.mode != Mode::Once => {
-            Door::open(address, settings.listen_anywhere, Arc::clone(metrics)).map(Some)
+            Door::open(address, settings.agent.listen_anywhere, Arc::clone(metrics)).map(Some)
         }
         _ => Ok(None),
     }
@@ -121,13 +111,13 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
 
 /// The agent's own diagnostics are on their way until the end, also of a start that fails.
 fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
-    let _diagnostics = Diagnostics::open(settings.log_level)?;
+    let _diagnostics = Diagnostics::open(settings.agent.log_level)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
         databases = settings.named.len(),
-        roots = settings.roots.len(),
-        jobs = settings.jobs,
+        roots = settings.agent.root.len(),
+        jobs = settings.agent.jobs,
         "agent starts"
     );
     let ended = serve(typed, settings);
@@ -139,7 +129,7 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
 }
 
 fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
-    let (trail, auditing) = match &settings.audit {
+    let (trail, auditing) = match &settings.agent.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
     };

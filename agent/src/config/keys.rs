@@ -2,52 +2,20 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::address::Address;
-use beadlock_checker::duration;
 use beadlock_checker::escape::escaped;
-use clap::ValueEnum;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::cli::BuiltIn;
-use crate::layer::PolicyLayer;
-use crate::settings::Action;
-
-/// The keys of a database; at the top they are every database's.
-pub(super) const OF_DATABASE: [&str; 8] = [
-    "interval",
-    "debounce",
-    "action",
-    "exec",
-    "cycle-timeout",
-    "skip-warn",
-    "reap-proven-dead",
-    "allow-worktree",
-];
-
-/// The keys of the agent: at the top alone.
-pub(super) const OF_AGENT: [&str; 12] = [
-    "jobs",
-    "log-file",
-    "log-format",
-    "log-size",
-    "log-keep",
-    "log-level",
-    "audit",
-    "listen",
-    "listen-anywhere",
-    "root",
-    "allow-foreign-owner",
-    "any-directory",
-];
-
-/// The options that are no keys.
-pub(super) const OF_COMMAND_LINE: [&str; 8] =
-    ["config", "print-config", "once", "no-watch", "no-spread", "help", "version", "db"];
+use super::cli::grammar;
+use super::options::{Agent, Policy};
+use super::said::{Said, names};
 
 /// A name that is nearer to the one that is written is meant (as the command line has it).
 const NEAR: f64 = 0.7;
@@ -101,24 +69,32 @@ impl<'a> Keys<'a> {
         read(value.get_ref()).map(Some).map_err(wrong)
     }
 
-    /// Takes all keys of a database but `dir`.
+    /// Takes what the keys of these options say, as the command line would read it. Relative paths begin in `base`.
     ///
     /// # Errors
     /// When one has a wrong value, or two exclude each other.
-    pub(super) fn policy(&mut self) -> Result<PolicyLayer, Wrong> {
+    pub(super) fn said(&mut self, options: &[Arg], reader: &mut Reader, base: &Path) -> Result<Said, Wrong> {
         if let (Some(exec), Some(action)) = (self.span("exec"), self.span("action")) {
             let at = if exec.start > action.start { exec } else { action };
             return Err(Wrong { at, what: "exec and action exclude each other; leave one out".to_owned() });
         }
-        let above_zero = |value: &DeValue<'_>| typed(value, duration::parse_above_zero);
-        Ok(PolicyLayer {
-            interval: self.take("interval", above_zero)?,
-            debounce: self.take("debounce", |value| typed(value, duration::parse))?,
-            action: self.take("exec", exec)?.or(self.take("action", action)?),
-            cycle_timeout: self.take("cycle-timeout", above_zero)?,
-            skip_warn: self.take("skip-warn", above_zero)?,
-            reap_proven_dead: self.take("reap-proven-dead", boolean)?,
-            allow_worktree: self.take("allow-worktree", boolean)?,
+        let (mut given, mut places) = (Vec::new(), Vec::new());
+        for arg in options {
+            let Some(key) = arg.get_long().filter(|key| *key != "root") else { continue };
+            let at = self.left.get(key).map(|(_, value)| value.span());
+            given.extend(self.take(key, |value| argument(key, arg, value, base))?);
+            places.extend(at.map(|at| (key.to_owned(), at)));
+        }
+        if given.is_empty() {
+            return Ok(Said::default());
+        }
+        reader.read(&given).map(Said::of).map_err(|error| {
+            // Which of them it is.
+            let wrong = given.iter().zip(places).find_map(|(given, (key, at))| {
+                let what = in_words(&key, given, &reader.read([given]).err()?);
+                Some(Wrong { at, what: format!("{key}: {what}") })
+            });
+            wrong.unwrap_or(Wrong { at: 0..0, what: error.to_string() })
         })
     }
 
@@ -136,26 +112,80 @@ impl<'a> Keys<'a> {
 
 fn unknown(key: &str, table: Table) -> String {
     let shown = escaped(key);
-    if table == Table::Database && OF_AGENT.contains(&key) {
+    let (of_database, of_agent) = (names::<Policy>(), names::<Agent>());
+    if table == Table::Database && of_agent.iter().any(|known| known == key) {
         return format!("{shown} is the whole agent's; move it to the top, above the first [[database]]");
     }
     if key == "db" {
         return "unknown key db; did you mean [[database]] and dir?".to_owned();
     }
-    if OF_COMMAND_LINE.contains(&key) {
+    let known: Vec<String> = match table {
+        Table::Top => [of_database, of_agent, vec!["database".to_owned()]].concat(),
+        Table::Database => [vec!["dir".to_owned()], of_database].concat(),
+    };
+    let is_option =
+        key == "help" || key == "version" || grammar().get_arguments().any(|arg| arg.get_long() == Some(key));
+    if is_option && !known.iter().any(|known| known == key) {
         return format!("{shown} is for the command line only");
     }
-    let known: &[&[&str]] = match table {
-        Table::Top => &[&OF_DATABASE, &OF_AGENT, &["database"]],
-        Table::Database => &[&["dir"], &OF_DATABASE],
-    };
-    let near = known.concat().into_iter().map(|known| (strsim::jaro(key, known), known));
+    let near = known.iter().map(|known| (strsim::jaro(key, known), known.as_str()));
     let nearest = near.filter(|(near, _)| *near > NEAR).max_by(|one, other| one.0.total_cmp(&other.0));
     match nearest {
         Some((_, "database")) => format!("unknown key {shown}; did you mean [[database]]?"),
         Some((_, meant)) => format!("unknown key {shown}; did you mean {meant}?"),
-        None => format!("unknown key {shown}; the keys are {}", known.concat().join(", ")),
+        None => format!("unknown key {shown}; the keys are {}", known.join(", ")),
     }
+}
+
+/// Reads values as the command line would: of one grammar, since to make it costs more than to read by it.
+pub(super) struct Reader(Command);
+
+impl Reader {
+    /// Here a flag has its yes or no.
+    pub(super) fn new() -> Self {
+        let is_flag = |arg: &Arg| matches!(arg.get_action(), ArgAction::SetTrue);
+        Self(grammar().mut_args(
+            |arg| {
+                if is_flag(&arg) { arg.action(ArgAction::Set).num_args(1) } else { arg }
+            },
+        ))
+    }
+
+    fn read(
+        &mut self,
+        given: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<ArgMatches, clap::Error> {
+        let args = given.into_iter().map(|given| given.as_ref().to_owned());
+        self.0.try_get_matches_from_mut(std::iter::once(OsString::new()).chain(args))
+    }
+}
+
+/// Why the command line would not take it.
+fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
+    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    if key != "jobs" {
+        return why;
+    }
+    let text = given.to_string_lossy();
+    format!("{:?} is no number of cycles: {why}", text.split_once('=').map_or("", |(_, text)| text))
+}
+
+/// A key and its value as an argument.
+fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
+    let value = match arg.get_action() {
+        ArgAction::SetTrue => boolean(value)?.to_string().into(),
+        _ if key == "action" => {
+            named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?
+        }
+        _ if !arg.get_possible_values().is_empty() => named(arg, value)?,
+        _ if arg.get_value_hint() == ValueHint::AnyPath => path(value, base)?.into(),
+        _ if key == "listen" => address(value, base)?,
+        _ if key == "exec" => exec(value)?,
+        _ => text(value).ok_or("must be a text in quotes, or a number")?.into_owned().into(),
+    };
+    let mut argument = OsString::from(format!("--{key}="));
+    argument.push(value);
+    Ok(argument)
 }
 
 /// The items of a list.
@@ -174,7 +204,7 @@ pub(super) fn list<'a>(
 }
 
 /// true or false.
-pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
+fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
     match value {
         DeValue::Boolean(value) => Ok(*value),
         _ => Err("must be true or false".to_owned()),
@@ -191,41 +221,36 @@ pub(super) fn path(value: &DeValue<'_>, base: &Path) -> Result<PathBuf, String> 
 }
 
 /// An address to listen at; a path in it made absolute.
-pub(super) fn address(value: &DeValue<'_>, base: &Path) -> Result<Address, String> {
-    match value {
-        DeValue::String(text) => Address::parse(OsStr::new(text.as_ref()))?.below(base),
-        _ => Err("must be an address, in quotes".to_owned()),
-    }
-}
-
-/// What the command line reads from the same text, which may be a bare number here.
-pub(super) fn typed<T>(value: &DeValue<'_>, parse: fn(&str) -> Result<T, String>) -> Result<T, String> {
-    parse(&text(value).ok_or("must be a text in quotes, or a number")?)
+fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
+    let DeValue::String(text) = value else { return Err("must be an address, in quotes".to_owned()) };
+    Ok(match Address::parse(OsStr::new(text.as_ref()))?.below(base)? {
+        Address::Tcp(address) => address.to_string().into(),
+        Address::Unix(path) => [OsStr::new("unix:"), path.as_os_str()].into_iter().collect(),
+    })
 }
 
 /// One of the names that the command line has for it.
-pub(super) fn named<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
-    let named = match value {
-        DeValue::String(name) => T::from_str(name, false).ok(),
-        _ => None,
-    };
-    let possible = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let names = || possible.map(|value| format!("{:?}", value.get_name())).collect::<Vec<_>>().join(" or ");
-    named.ok_or_else(|| format!("must be {}", names()))
-}
-
-fn exec(value: &DeValue<'_>) -> Result<Action, String> {
-    let DeValue::String(command) = value else { return Err("must be a command, in quotes".to_owned()) };
-    if command.contains('\0') {
-        return Err("no command has a NUL in it".to_owned());
+fn named(arg: &Arg, value: &DeValue<'_>) -> Result<OsString, String> {
+    let possible = arg.get_possible_values();
+    let is_named = |text: &str| possible.iter().any(|value| value.get_name() == text);
+    match value {
+        DeValue::String(text) if is_named(text) => Ok(text.as_ref().into()),
+        _ => {
+            let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
+            Err(format!("must be {}", names.collect::<Vec<_>>().join(" or ")))
+        }
     }
-    Action::exec(OsString::from(command.as_ref()))
-        .ok_or("has no command; write exec = './sync.sh'".to_owned())
 }
 
-fn action(value: &DeValue<'_>) -> Result<Action, String> {
-    let named = named::<BuiltIn>(value).map(Action::from);
-    named.map_err(|what| format!("{what}; a command goes into exec"))
+fn exec(value: &DeValue<'_>) -> Result<OsString, String> {
+    match value {
+        DeValue::String(command) if command.contains('\0') => Err("no command has a NUL in it".to_owned()),
+        DeValue::String(command) if command.is_empty() => {
+            Err("has no command; write exec = './sync.sh'".to_owned())
+        }
+        DeValue::String(command) => Ok(command.as_ref().into()),
+        _ => Err("must be a command, in quotes".to_owned()),
+    }
 }
 
 /// The text of a string or a number, as it would be typed.

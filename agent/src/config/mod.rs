@@ -1,164 +1,37 @@
-//! The file of `--config` (docs/design.md#settings): TOML whose keys are the names of the options. What stands at its
-//! top holds for the agent, or is the default of every database; a `[[database]]` names one and overrides that.
+//! How the agent is set (docs/design.md#settings): by the command line, the environment and a file.
 //!
 //! ```text
-//! mod.rs     this page: the file and its tables
-//! keys.rs    the keys: each with its type and the parser that the command line uses too
-//! page.rs    the text: read without ever waiting, and where in it a mistake is
-//! print.rs   what would hold, as such a file (`--print-config`)
+//! print.rs      what would hold, as a file (`--print-config`)
+//! settings.rs   what holds, made of all places, at the start and again at each reload
+//! named.rs      the databases that are named, looked up
+//! file.rs       the file of `--config` and its tables
+//! keys.rs       its keys, read as the command line reads them
+//! cli.rs        the command line and its environment variables
+//! said.rs       what one place says, and which place beats which
+//! options.rs    the options: each once
+//! text.rs       values as they are typed
+//! page.rs       the text of a file: read without ever waiting, and where in it a mistake is
+//! failure.rs    why there are no settings
 //! ```
 
+mod cli;
+mod failure;
+mod file;
 mod keys;
+mod named;
+mod options;
 mod page;
 mod print;
+mod said;
+mod settings;
+mod text;
 
-use std::num::NonZeroUsize;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use self::keys::{Keys, Wrong};
-use self::page::Page;
+pub(crate) use self::cli::{Mode, Typed};
+pub(crate) use self::failure::Failure;
+pub(crate) use self::named::Arrived;
+pub(crate) use self::options::{Action, Policy};
 pub(crate) use self::print::print;
-use crate::layer::{AgentLayer, PolicyLayer};
-use crate::log;
-use crate::settings::Failure;
-
-/// What the file says. Its paths are absolute.
-#[derive(Debug, Default)]
-pub(crate) struct File {
-    pub(crate) agent: AgentLayer,
-    /// The defaults of every database.
-    pub(crate) policy: PolicyLayer,
-    pub(crate) roots: Vec<Root>,
-    pub(crate) databases: Vec<Section>,
-    page: Page,
-}
-
-/// A directory of `root`.
-#[derive(Debug)]
-pub(crate) struct Root {
-    pub(crate) dir: PathBuf,
-    at: Range<usize>,
-}
-
-/// A `[[database]]`.
-#[derive(Debug)]
-pub(crate) struct Section {
-    pub(crate) dir: PathBuf,
-    pub(crate) policy: PolicyLayer,
-    at: Range<usize>,
-}
-
-impl File {
-    /// Reads it. Its relative paths begin in the directory that it lies in.
-    ///
-    /// # Errors
-    /// When it cannot be read (1), or is wrong (2): with line, column and what to write instead.
-    pub(crate) fn read(cwd: &Path, path: &Path) -> Result<Self, Failure> {
-        let page = Page::read(cwd, path)?;
-        let absolute = cwd.join(path);
-        let base = absolute.parent().unwrap_or(&absolute);
-        Self::parse(page, base)
-    }
-
-    fn parse(page: Page, base: &Path) -> Result<Self, Failure> {
-        let tree = match DeTable::parse(page.text()) {
-            Ok(tree) => tree,
-            Err(error) => {
-                let at = error.span().unwrap_or(0..0);
-                return Err(page.wrong(2, &at, &error.message().replace('\n', "; ")));
-            }
-        };
-        let mut file = match parse(tree.get_ref(), base) {
-            Ok(file) => file,
-            Err(wrong) => return Err(page.wrong(2, &wrong.at, &wrong.what)),
-        };
-        file.page = page;
-        Ok(file)
-    }
-
-    /// What is wrong with a database, as a mistake in this file.
-    pub(crate) fn wrong(&self, section: &Section, code: u8, what: &str) -> Failure {
-        self.page.wrong(code, &section.at, what)
-    }
-
-    /// What is wrong with a root, as a mistake in this file when it is from here.
-    pub(crate) fn wrong_root(&self, dir: &Path, code: u8, what: String) -> Failure {
-        match self.roots.iter().find(|root| root.dir == dir) {
-            Some(root) => self.page.wrong(code, &root.at, &what),
-            None => Failure::new(code, what),
-        }
-    }
-
-    /// The line of a database, counted from 1.
-    pub(crate) fn line(&self, section: &Section) -> usize {
-        self.page.line(section.at.start)
-    }
-}
-
-fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
-    let mut file = File::default();
-    let mut keys = Keys::of(tree);
-    file.policy = keys.policy()?;
-    file.agent = AgentLayer {
-        jobs: keys.take("jobs", |value| keys::typed(value, jobs))?,
-        log_file: keys.take("log-file", |value| keys::path(value, base))?,
-        log_format: keys.take("log-format", keys::named)?,
-        log_size: keys.take("log-size", |value| keys::typed(value, log::parse_size))?,
-        log_keep: keys.take("log-keep", |value| keys::typed(value, log::parse_keep))?,
-        log_level: keys.take("log-level", keys::named)?,
-        audit: keys.take("audit", |value| keys::path(value, base))?,
-        listen: keys.take("listen", |value| keys::address(value, base))?,
-        listen_anywhere: keys.take("listen-anywhere", keys::boolean)?,
-        allow_foreign_owner: keys.take("allow-foreign-owner", keys::boolean)?,
-        any_directory: keys.take("any-directory", keys::boolean)?,
-    };
-    let root = |value: &Spanned<DeValue<'_>>| match keys::path(value.get_ref(), base) {
-        Ok(dir) => Ok(Root { dir, at: value.span() }),
-        Err(what) => Err((value.span(), what)),
-    };
-    file.roots = match keys.take_spanned("root") {
-        Some(list) => {
-            keys::list("root", list, "root = [\"/srv\"]")?.iter().map(root).collect::<Result<_, _>>()
-        }
-        None => Ok(Vec::new()),
-    }
-    .map_err(|(at, what)| Wrong { at, what: format!("root: {what}") })?;
-    if let Some(list) = keys.take_spanned("database") {
-        let tables = keys::list("database", list, "[[database]] above the keys of each")?;
-        file.databases = tables.iter().map(|table| section(table, base)).collect::<Result<_, _>>()?;
-    }
-    keys.end(keys::Table::Top)?;
-    Ok(file)
-}
-
-fn jobs(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|error| format!("{text:?} is no number of cycles: {error}"))
-}
-
-fn section(table: &Spanned<DeValue<'_>>, base: &Path) -> Result<Section, Wrong> {
-    let DeValue::Table(keys) = table.get_ref() else {
-        return Err(Wrong {
-            at: table.span(),
-            what: "database is a list of tables; write [[database]]".to_owned(),
-        });
-    };
-    let mut keys = Keys::of(keys);
-    let policy = keys.policy()?;
-    let at = keys.span("dir");
-    let dir = keys.take("dir", |value| keys::path(value, base))?;
-    keys.end(keys::Table::Database)?;
-    match (dir, at) {
-        (Some(dir), Some(at)) => Ok(Section { dir, policy, at }),
-        _ => Err(Wrong {
-            at: table.span(),
-            what: "a [[database]] without dir; write dir = \"path/.beads\"".to_owned(),
-        }),
-    }
-}
+pub(crate) use self::settings::Settings;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::system_words;
 use nix::fcntl::OFlag;
 
-use crate::settings::Failure;
+use super::failure::Failure;
 
 /// No configuration is longer.
 const LARGEST: usize = 1024 * 1024;

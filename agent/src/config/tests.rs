@@ -1,13 +1,17 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::cli::grammar;
+use super::cli::tests::typed_of;
+use super::file::File;
+use super::options::Agent;
+use super::page::Page;
+use super::said::names;
 use super::*;
-use crate::cli::Typed;
-use crate::cli::tests::{options, typed_of};
 use crate::roots::Look;
-use crate::settings::{Action, Settings};
 
 fn parse_text(text: &str) -> Result<File, Failure> {
     File::parse(Page::of(text), Path::new("/etc/beadlock"))
@@ -57,9 +61,11 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn the_keys_are_the_options_and_nothing_is_both_or_forgotten() {
-    let mut keys = [&keys::OF_DATABASE[..], &keys::OF_AGENT, &keys::OF_COMMAND_LINE].concat();
-    let mut options = options();
-    options.extend(["help".to_owned(), "version".to_owned()]);
+    let of_command_line =
+        ["db", "config", "print-config", "once", "no-watch", "no-spread"].map(str::to_owned);
+    let mut keys = [names::<Policy>(), names::<Agent>(), of_command_line.to_vec()].concat();
+    let options = grammar();
+    let mut options: Vec<&str> = options.get_arguments().filter_map(|arg| arg.get_long()).collect();
     keys.sort_unstable();
     options.sort_unstable();
     assert_eq!(keys, options);
@@ -101,14 +107,16 @@ fn every_key_is_read_and_means_what_it_does_on_the_command_line() {
     let mut args: Vec<&str> = [agent, policy].iter().flat_map(|text| text.split_whitespace()).collect();
     args.extend(["--exec", "make sync"]);
     let typed = typed_of(&args).unwrap();
-    assert_eq!((&file.policy, &file.agent), (&typed.policy, &typed.agent));
+    let built_in = (typed.policy.clone(), typed.agent.clone());
+    let of_file = (built_in.0.clone().of([&file.policy]), built_in.1.of([&file.agent]));
+    assert_eq!(of_file, typed.alone());
     let roots: Vec<&Path> = file.roots.iter().map(|root| root.dir.as_path()).collect();
     assert_eq!(roots, [Path::new("/srv"), Path::new("/etc/beadlock/../home")]);
     assert_eq!(file.databases[0].dir, Path::new("/etc/beadlock/x/.beads"));
-    let own = &file.databases[0].policy;
-    assert_eq!((own.interval, own.debounce), (Some(Duration::from_millis(250)), None));
-    assert_eq!(own.action, Some(Action::None));
-    for key in [&keys::OF_DATABASE[..], &keys::OF_AGENT].concat() {
+    let own = of_file.0.clone().of([&file.databases[0].policy]);
+    assert_eq!((own.interval, own.debounce), (Duration::from_millis(250), of_file.0.debounce));
+    assert_eq!(own.action(), Action::None);
+    for key in [names::<Policy>(), names::<Agent>()].concat() {
         assert!(key == "action" || text.contains(&format!("{key} = ")), "{key} is not in this test");
     }
 }
@@ -221,12 +229,12 @@ fn the_nearest_place_holds() {
         settings.named.iter().map(|named| named.policy.as_ref().clone()).collect()
     };
     let [a, b] = &policies(&[])[..] else { panic!() };
-    assert_eq!((a.interval, a.debounce, &a.action), (seconds(3), seconds(2), &Action::None));
-    assert_eq!((b.interval, b.debounce, &b.action), (seconds(2), seconds(2), &Action::Exec("top".into())));
+    assert_eq!((a.interval, a.debounce, a.action()), (seconds(3), seconds(2), Action::None));
+    assert_eq!((b.interval, b.debounce, b.action()), (seconds(2), seconds(2), Action::Exec("top".as_ref())));
     assert_eq!((a.allow_worktree, b.allow_worktree), (false, true));
     assert_eq!(a.cycle_timeout, seconds(120), "built in");
     for policy in policies(&["--interval", "9", "--exec", "typed"]) {
-        assert_eq!((policy.interval, policy.action), (seconds(9), Action::Exec("typed".into())));
+        assert_eq!((policy.interval, policy.action()), (seconds(9), Action::Exec("typed".as_ref())));
     }
 }
 
@@ -262,10 +270,10 @@ fn without_a_database_the_nearest_is_found_unless_there_is_a_root() {
     assert_eq!(scene.settings(&[], "").unwrap().named[0].database.dir, scene.dir.join(".beads"));
     for (args, text) in [(&["--root", "a"][..], ""), (&[], "root = ['a']")] {
         let settings = scene.settings(args, text).unwrap();
-        assert_eq!((settings.named.len(), settings.roots), (0, vec![scene.dir.join("a")]));
+        assert_eq!((settings.named.len(), settings.agent.root), (0, vec![scene.dir.join("a")]));
     }
     let both = scene.settings(&["--root", "a", "--root", "b"], "root = ['a', 'b/..']").unwrap();
-    assert_eq!(both.roots, ["a", "b", "b/.."].map(|root| scene.dir.join(root)));
+    assert_eq!(both.agent.root, ["a", "b", "b/.."].map(|root| scene.dir.join(root)));
     fs::write(scene.dir.join("file"), "").unwrap();
     for (root, words) in
         [("nowhere", "cannot be reached: no such file"), ("file", "is not a directory; name")]
@@ -334,9 +342,9 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         };
         assert_eq!(policies(&again), policies(&settings), "{first}");
         assert_eq!(scene.printed(&[], &first).unwrap(), first);
-        for key in [&keys::OF_DATABASE[..], &keys::OF_AGENT].concat() {
+        for key in [names::<Policy>(), names::<Agent>()].concat() {
             let is_there = first.lines().any(|line| line.starts_with(&format!("{key} = ")));
-            let may_lack = ["action", "exec", "log-file", "audit", "listen"].contains(&key);
+            let may_lack = ["action", "exec", "log-file", "audit", "listen"].contains(&key.as_str());
             assert!(is_there || may_lack, "{key} is not printed: {first}");
         }
     }

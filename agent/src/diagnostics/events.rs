@@ -7,18 +7,11 @@ use std::time::Duration;
 use beadlock_checker::Decision;
 use tracing::{Span, debug, info_span};
 
-use crate::settings::Action;
-
 /// Characters of an untrusted name that a line shows.
 const SHOWN: usize = 200;
 
 /// The span of a cycle: of which database, what its work is, and how many there were. Below `info` it costs nothing.
-pub(crate) fn cycle(db: &Path, action: &Action, n: u64) -> Span {
-    let action = match action {
-        Action::Git => "git",
-        Action::None => "none",
-        Action::Exec(_) => "exec",
-    };
+pub(crate) fn cycle(db: &Path, action: &str, n: u64) -> Span {
     info_span!("cycle", ?db, action, n)
 }
 

@@ -87,7 +87,7 @@ impl Diagnostics {
 
     fn start(stderr: Stderr) -> io::Result<(NonBlocking, Self)> {
         // Tried first, since the worker panics where there is no thread to be had.
-        let _ = thread::Builder::new().spawn(|| {}).map_err(crate::no_events)?.join();
+        let _ = thread::Builder::new().spawn(|| {}).map_err(crate::limits::no_events)?.join();
         let ending = stderr.ending();
         let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(IN_FLIGHT);
         let (out, worker) = builder.thread_name("diagnostics").finish(stderr);

@@ -73,7 +73,7 @@ impl Stderr {
     /// When there is no descriptor for it.
     pub(super) fn open() -> io::Result<Self> {
         let stderr = io::stderr();
-        let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::no_events)?);
+        let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::limits::no_events)?);
         let is_pipe = shared.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
         if !(is_pipe || stderr.is_terminal()) {
             // A file has room. A socket is not to be opened anew; it says when it has room for a piece.

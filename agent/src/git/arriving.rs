@@ -7,15 +7,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::database::REDIRECT;
-
 use beadlock_checker::shell::to_type;
 
+use super::branch::Move;
 use super::entries::{self, Entry};
 use super::names::Names;
 use super::repository::Repository;
-use super::turn::Move;
+use super::stop::{Stop, typed_all};
 use super::upstream::Upstream;
-use super::{Stop, blobs, embedded, sqlite, typed_all};
+use super::{blobs, embedded, sqlite};
 
 /// Refuses what the new commit has and the old one has not, or not so.
 pub(super) fn refuse(

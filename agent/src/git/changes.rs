@@ -8,7 +8,8 @@ use std::path::Path;
 use super::names::{Names, refuse_databases};
 use super::program::Git;
 use super::repository::Repository;
-use super::{Stop, sqlite};
+use super::sqlite;
+use super::stop::Stop;
 
 /// Paths from the top. In none of them is what is never committed, but for its removal from the index.
 #[derive(Debug, Default, PartialEq)]
@@ -33,7 +34,7 @@ impl Changes {
         let inside = repository.inside();
         args.push(OsStr::from_bytes(&inside));
         let status = repository.git.call(args).words()?;
-        let mut changes = Self::parse(&status, names).map_err(|paths| unmerged(repository, &paths))?;
+        let mut changes = Self::parse(&status, names).map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(OsStr::from_bytes(path));
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
@@ -96,12 +97,6 @@ impl Changes {
         // Gone since it was listed, or where a directory was: both are as good as any change.
         update(&["--add", "--remove", "--replace"], &self.present)
     }
-}
-
-/// Refuses while paths anywhere are unmerged.
-pub(super) fn unmerged(repository: &Repository, paths: &[Vec<u8>]) -> Stop {
-    let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
-    Stop::Refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
 }
 
 #[cfg(test)]

@@ -11,15 +11,18 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::hooks;
 use super::index::{self, IndexLock};
 use super::names::Names;
 use super::replay;
 use super::repository::{Head, Repository};
-use super::turn::{self, Move};
+use super::resume::begin;
+use super::stop::{Stop, counted};
+use super::turn;
 use super::word::{Word, say};
-use super::{Stop, arriving, begin, counted, entries, lock_came};
+use super::{arriving, entries};
 
 /// Commits what changed. Returns where the branch is then.
 pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
@@ -39,7 +42,7 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     }
     let head = now;
     let new = make(repository, names, &changes, &head)?;
-    lock_came(repository)?;
+    repository.check_unclaimed()?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
     let scratch = lock.copy()?;
@@ -66,23 +69,6 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
     let args = args.into_iter().chain([OsStr::from_bytes(&inside)]);
     let differing = repository.git.call(args).index(index).words()?;
     index::set_back(repository, index, &differing)
-}
-
-/// The branch moves, unless it is no longer where it was.
-pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Result<(), Stop> {
-    let branch = format!("refs/heads/{}", way.branch);
-    let moved = repository.git.call(["update-ref", "-m", why, &branch, &way.to, &way.from]).run()?;
-    if moved.status.success() {
-        return Ok(());
-    }
-    moved.show();
-    repository.check_at(&way.branch, &way.from)?;
-    Err(Stop::Refused(format!("the branch {} cannot move: {}", way.branch, moved.last_line())))
-}
-
-/// The first seven digits.
-pub(super) fn short(commit: &str) -> &str {
-    commit.get(..7).unwrap_or(commit)
 }
 
 /// The next commit, on no branch yet; `None` when it would have the tree of the last.

@@ -13,8 +13,8 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::blobs::Shortened;
 use super::descendants::Descendants;
+use super::shortened::Shortened;
 use super::word::{Word, say};
 
 /// How long what is still coming is read after the end of a program: what it left behind may have the pipe for ever.

@@ -7,7 +7,7 @@ use std::path::Path;
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::shell::{Part, to_type};
 
-use super::Stop;
+use super::stop::Stop;
 
 /// The names by which git knows a repository: always the first, and either the next two or the last.
 pub(super) const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::Stop;
 use super::program::Git;
+use super::stop::Stop;
 
 /// A file as the second tree has it.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::Stop;
 use super::repository::Repository;
+use super::stop::Stop;
 
 /// Runs a hook, when there is one. What it prints goes to the log.
 ///

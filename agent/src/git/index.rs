@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Stop;
 use super::repository::{Repository, other_git};
-use super::turn::{self, Turn};
+use super::stop::Stop;
+use super::turn::{self, Turn, remove};
 
 /// How long another git may have the index before this sync does without.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -129,14 +129,6 @@ pub(super) fn scratch(repository: &Repository) -> PathBuf {
 /// What the index was, until it is known that it need not be that again.
 fn before(repository: &Repository) -> PathBuf {
     turn::own(repository, "index.before")
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "files that git or this sync has written, and that have their place again"
-)]
-pub(super) fn remove(path: &Path) {
-    let _ = fs::remove_file(path);
 }
 
 #[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]

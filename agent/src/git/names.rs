@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::database::{REDIRECT, is_own_name};
 use beadlock_checker::shell::{Part, to_type};
 
+use super::order::Order;
 use super::repository::Repository;
-use super::{Order, Stop, sqlite, typed_all};
+use super::sqlite;
+use super::stop::{Stop, typed_all};
 use crate::watch::is_own_file;
 
 /// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::escape::escaped_path;
 use beadlock_checker::{Cycle, Entered, Gate, PassedOn};
 
-use super::Stop;
 use super::repository::Repository;
+use super::stop::Stop;
 
 /// The cycle of another database. Its gate is let go first.
 #[derive(Debug)]

@@ -19,8 +19,9 @@ use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
 use super::conversation::{Answer, Kept, converse};
+use super::order::Steps;
+use super::stop::Stop;
 use super::word::{Word, say};
-use super::{Steps, Stop};
 
 /// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();

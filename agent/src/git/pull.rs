@@ -4,17 +4,17 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::changes::unmerged;
-use super::commit::short;
+use super::branch::{Move, short};
 use super::hooks;
 use super::names::Names;
+use super::order::Order;
 use super::replay::replay;
 use super::repository::{Head, Repository};
-use super::travel;
-use super::turn::{Move, Turn};
+use super::stop::{Stop, counted};
+use super::turn::Turn;
 use super::upstream::{Distance, Upstream};
 use super::word::{Word, say};
-use super::{Order, Stop, arriving, by_hand, counted};
+use super::{arriving, travel};
 
 /// Puts the branch on top of what the upstream has: `commit`. Returns where it is then.
 ///
@@ -63,7 +63,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let is_of = |kind: &'static [u8]| move |entry: &&Vec<u8>| entry.starts_with(kind);
     let conflicts: Vec<_> = status.iter().filter(is_of(b"u ")).filter_map(|entry| path(entry, 11)).collect();
     if !conflicts.is_empty() {
-        return Err(unmerged(repository, &conflicts));
+        return Err(repository.unmerged(&conflicts));
     }
     let changed: Vec<_> = status.iter().filter(is_of(b"1 ")).filter_map(|entry| path(entry, 9)).collect();
     if changed.is_empty() {
@@ -84,11 +84,11 @@ pub(super) fn refuse_rewritten(
     let git = &repository.git;
     let name = upstream.name();
     let Some(base) = git.call(["merge-base", commit, &head.commit]).run()?.ok_text() else {
-        return Err(by_hand(repository, &format!("{} and {name} have no commit in common", head.branch)));
+        return Err(repository.by_hand(&format!("{} and {name} have no commit in common", head.branch)));
     };
     let fork = git.call(["merge-base", "--fork-point", &upstream.tracking, &head.commit]).run()?.ok_text();
     match fork {
-        Some(fork) if fork != base => Err(by_hand(repository, &format!("{name} was rewritten"))),
+        Some(fork) if fork != base => Err(repository.by_hand(&format!("{name} was rewritten"))),
         _ => Ok(()),
     }
 }

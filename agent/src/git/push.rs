@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::commit::short;
+use super::branch::short;
 use super::program::Git;
 use super::repository::{Head, Repository};
+use super::stop::{Stop, counted};
 use super::upstream::{Distance, Upstream, foreign};
 use super::word::{Word, say};
-use super::{Stop, counted};
 
 /// What became of it.
 #[derive(Debug, PartialEq)]

@@ -3,9 +3,10 @@
 
 use beadlock_checker::shell::{Part, to_type};
 
+use super::branch::short;
 use super::program::{Git, nul_separated};
 use super::repository::Repository;
-use super::{Stop, by_hand};
+use super::stop::Stop;
 
 /// A commit as git stores it.
 struct Commit {
@@ -38,9 +39,9 @@ pub(super) fn replay(
     let mut onto = upstream.to_owned();
     for id in ahead.lines() {
         let commit = Commit::read(git, id)?;
-        let short = super::commit::short(id);
+        let short = short(id);
         let [parent] = commit.parents.as_slice() else {
-            return Err(by_hand(repository, &format!("{short} is a merge, ahead of {name}")));
+            return Err(repository.by_hand(&format!("{short} is a merge, ahead of {name}")));
         };
         let tree = match merge(git, parent, &onto, id)? {
             Merged::Tree(tree) => tree,
@@ -57,7 +58,7 @@ pub(super) fn replay(
             continue;
         }
         if commit.is_signed {
-            return Err(by_hand(repository, &format!("{short}, ahead of {name}, is signed")));
+            return Err(repository.by_hand(&format!("{short}, ahead of {name}, is signed")));
         }
         // At the same time as before: made again in every cycle until it can be pulled, it is the same object.
         let committer = [committer.as_bytes(), commit.committed.as_slice()].concat();

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::facts;
 use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::{Place, facts};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::changes::unmerged;
+use super::embedded;
+use super::order::Order;
 use super::program::Git;
-use super::{Order, Stop, embedded};
+use super::stop::Stop;
 
 /// A repository with a branch that can be committed to.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ impl Repository {
         }
         let mut paths = self.git.call(["ls-files", "--unmerged", "-z", "--format=%(path)"]).words()?;
         paths.dedup();
-        if paths.is_empty() { Ok(()) } else { Err(unmerged(self, &paths)) }
+        if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
     }
 
     /// The branch that is checked out.
@@ -184,6 +185,30 @@ impl Repository {
             return Err(Stop::Moved(format!("somebody else has moved {} meanwhile", escaped(branch))));
         }
         Ok(())
+    }
+
+    /// Paths anywhere are unmerged.
+    pub(super) fn unmerged(&self, paths: &[Vec<u8>]) -> Stop {
+        let paths = self.shown_all(paths.iter().map(Vec::as_slice));
+        Stop::Refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
+    }
+
+    /// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
+    pub(super) fn check_unclaimed(&self) -> Result<(), Stop> {
+        let lock = Place::beads(self.database.as_path()).path();
+        match fs::symlink_metadata(&lock) {
+            Err(_) => Ok(()),
+            Ok(_) => Err(Stop::Refused(format!(
+                "{} has come meanwhile; the next cycle looks at it",
+                escaped_path(&lock)
+            ))),
+        }
+    }
+
+    /// What only a person can do.
+    pub(super) fn by_hand(&self, why: &str) -> Stop {
+        let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
+        Stop::Nothing(format!("Not pulling: {why}; type: {command}"))
     }
 
     /// A path from the top is in the database.

@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::shell::{Part, to_type};
 
+use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
-use super::commit::{move_branch, short};
 use super::index::{self, IndexLock};
 use super::neighbours;
 use super::repository::Repository;
-use super::turn::{Move, Turn};
+use super::stop::{Stop, typed_all};
+use super::turn::{Turn, remove};
 use super::word::{Word, say};
-use super::{Stop, lock_came, typed_all};
 
 /// git writes a file in pieces of whole pages: it is cut off at the end of one.
 const PAGE: usize = 4096;
@@ -49,14 +49,25 @@ enum Way {
     Back,
 }
 
+/// The turn, with nothing left to finish and nobody in the middle of something.
+pub(super) fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
+    let mut turn = Turn::take(repository)?;
+    let unfinished = turn.unfinished()?;
+    repository.check_quiet()?;
+    if let Some(way) = unfinished {
+        resume(&mut turn, &way)?;
+    }
+    Ok(turn)
+}
+
 /// Finishes the move, or takes it back.
-pub(super) fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
+fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let head = repository.head()?;
     let is_there = |commit: &str| head.branch == way.branch && head.commit == commit;
     let all = differing(repository, &way.from, &way.to)?;
     let _others = neighbours::enter(repository, &all)?;
-    lock_came(repository)?;
+    repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     let states = look(repository, &lock, way, &all)?;
     let any = |now| states.iter().any(|(_, state)| *state == now);
@@ -111,7 +122,7 @@ fn go(
     // What goes goes first: a directory may come in its place, or go with it. Without force, git then writes over nothing.
     for path in to_write.iter().filter(|path| !is_beyond_a_link(repository, path)) {
         let path = here(repository, path);
-        index::remove(&path);
+        remove(&path);
         remove_empty(repository, &path);
     }
     let written: Vec<u8> = to_write

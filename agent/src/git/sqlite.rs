@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 
-use super::blobs::BEGINNING;
+use super::shortened::BEGINNING;
 
 /// How every database begins.
 const MAGIC: &[u8; BEGINNING] = b"SQLite format 3\0";

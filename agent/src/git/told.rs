@@ -7,7 +7,8 @@ use std::time::Duration;
 use beadlock_checker::duration::shown;
 use tokio::time::Instant;
 
-use super::{Network, Word};
+use super::order::Network;
+use super::word::Word;
 
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));

@@ -10,13 +10,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::commit::move_branch;
+use super::branch::{Move, move_branch};
 use super::conversation::Answer;
 use super::index::IndexLock;
 use super::neighbours;
 use super::repository::Repository;
-use super::turn::{Move, Turn};
-use super::{Stop, by_hand, lock_came};
+use super::stop::Stop;
+use super::turn::Turn;
 
 /// Moves everything.
 ///
@@ -25,7 +25,7 @@ use super::{Stop, by_hand, lock_came};
 pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let _others = neighbours::enter(repository, &paths(repository, way)?)?;
-    lock_came(repository)?;
+    repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
     refuse_in_the_way(repository, way)?;
@@ -127,5 +127,5 @@ fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(hindered);
-    Err(by_hand(repository, &format!("{paths} would be overwritten, and git does not track it here")))
+    Err(repository.by_hand(&format!("{paths} would be overwritten, and git does not track it here")))
 }

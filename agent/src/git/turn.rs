@@ -7,31 +7,22 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::sys::{Flock, flock};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 
-use super::Stop;
-use super::index::remove;
+use super::branch::Move;
 use super::repository::Repository;
+use super::stop::Stop;
 
 /// How long another sync of this repository may have its turn: that of another database.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Our own files beside the index.
 const FILE: &str = "beadlock";
-
-/// Commits that a branch, and for a pull its index and its working tree, move between.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Move {
-    /// Without `refs/heads/`.
-    pub(super) branch: String,
-    pub(super) from: String,
-    pub(super) to: String,
-}
 
 /// The turn, until it is dropped.
 #[must_use = "dropped, it is the next one's"]
@@ -139,4 +130,12 @@ pub(super) fn path(repository: &Repository) -> PathBuf {
 /// A file of ours beside the index, for who has the turn.
 pub(super) fn own(repository: &Repository, name: &str) -> PathBuf {
     repository.git_dir.join(format!("{FILE}.{name}"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files that git or this sync has written, and that have their place again"
+)]
+pub(super) fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
 }

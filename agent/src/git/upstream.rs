@@ -8,9 +8,9 @@ use std::time::Duration;
 use beadlock_checker::escape::escaped;
 use beadlock_checker::shell::{Part, to_type};
 
-use super::Stop;
 use super::program::Git;
 use super::repository::{Head, Repository};
+use super::stop::Stop;
 use super::word::{Word, say};
 
 /// What `git branch --set-upstream-to` has set.

@@ -80,7 +80,7 @@ impl Log {
         let router = router::Router::new(Arc::clone(&served), ending);
         let (out, messages) = sync_channel(IN_FLIGHT);
         let thread = thread::Builder::new().name("log".to_owned());
-        thread.spawn(move || router.run(&messages)).map_err(crate::no_events)?;
+        thread.spawn(move || router.run(&messages)).map_err(crate::limits::no_events)?;
         Ok(Self { desk: Desk { out, served }, ended })
     }
 

@@ -20,9 +20,8 @@ use beadlock_checker::{Decision, Reason, Skip, Zombie};
 
 use super::line::{Event, Level, Line};
 use super::this_agent;
-use crate::git;
 
-/// How each line begins that the agent writes itself; those of a sync are in [`git::BEGINNINGS`]. A line of a command's output never does.
+/// How each line begins that the agent writes itself; those of a sync are in [`OF_SYNC`]. A line of a command's output never does.
 const BEGINNINGS: [(Event, &str); 25] = [
     (Event::Header, "beadlock-agent "),
     (Event::AgentStarted, "Agent started: "),
@@ -49,6 +48,22 @@ const BEGINNINGS: [(Event, &str); 25] = [
     (Event::DatabaseRedirected, "Database redirected: "),
     (Event::NotServing, "Not serving "),
     (Event::CannotLook, "Cannot look below "),
+];
+
+/// How the lines begin that a sync has for the log, and what each is about.
+const OF_SYNC: [(Event, &str); 12] = [
+    (Event::Committed, "Committed "),
+    (Event::Pulled, "Pulled "),
+    (Event::Pushed, "Pushed "),
+    (Event::Notice, "Not committing: "),
+    (Event::Notice, "Not pulling: "),
+    (Event::Notice, "Not pushing: "),
+    (Event::Notice, "Nothing to sync: "),
+    (Event::Notice, "Only committing: "),
+    (Event::Unreachable, "Cannot reach "),
+    (Event::Unreachable, "Cannot push to "),
+    (Event::Unreachable, "Push refused by "),
+    (Event::Reached, "Reached it again after "),
 ];
 
 /// And the line by which another daemon takes a log over.
@@ -89,7 +104,7 @@ pub(crate) fn failed(why: impl Display) -> Line {
 
 /// What a sync did or did not do: which of these, its first words say.
 pub(crate) fn of_sync(words: &str) -> Line {
-    let event = git::BEGINNINGS.iter().find(|(_, beginning)| words.starts_with(beginning));
+    let event = OF_SYNC.iter().find(|(_, beginning)| words.starts_with(beginning));
     let event = event.map_or(Event::Notice, |(event, _)| *event);
     let level = match event {
         Event::Notice | Event::Unreachable => Level::Warn,
@@ -272,7 +287,7 @@ fn is_own(text: &str) -> bool {
 }
 
 fn beginnings() -> impl Iterator<Item = &'static (Event, &'static str)> {
-    BEGINNINGS.iter().chain(&git::BEGINNINGS)
+    BEGINNINGS.iter().chain(&OF_SYNC)
 }
 
 /// A line of a command's output as it goes to the log.

@@ -14,7 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use crate::cycle::Outcome;
+use crate::outcome::Outcome;
 
 /// How every name begins.
 pub(super) const PREFIX: &str = "beadlock_agent";

@@ -47,7 +47,7 @@ impl Door {
         metrics: Arc<Metrics>,
     ) -> io::Result<(Self, Questions)> {
         let thread = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let thread = thread.map_err(crate::no_events)?;
+        let thread = thread.map_err(crate::limits::no_events)?;
         let (listener, socket) = thread.block_on(Listener::bind(address))?;
         let address = listener.address(address);
         let (asks, questions) = questions::channel();

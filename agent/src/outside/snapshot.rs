@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::cycle::Outcome;
+use crate::outcome::Outcome;
 
 /// No more databases are listed; those that are skipped for longest come first.
 pub(super) const LISTED: usize = 10_000;

@@ -22,9 +22,8 @@ use beadlock_checker::{facts, system_words};
 
 use super::Ground;
 use super::walk::{Told, Walk};
-use crate::beside;
+use crate::beside::{self, silence};
 use crate::log::{Line, own};
-use crate::named::silence;
 use crate::owner::Owners;
 
 /// A database below a root.

@@ -9,12 +9,13 @@ use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
 use super::{Scheduler, State};
-use crate::cycle::{self, Checked, Outcome, Subject};
+use crate::config::Mode;
+use crate::cycle::{self, Checked, Subject};
 use crate::database::Told;
 use crate::diagnostics::events;
 use crate::log::{self, own};
+use crate::outcome::Outcome;
 use crate::outside::Last;
-use crate::settings::Mode;
 
 impl Scheduler {
     /// Checks who is due, and gives free jobs to those whose turn it is.
@@ -36,7 +37,7 @@ impl Scheduler {
 
     fn has_a_job(&self) -> bool {
         let kept = self.turns.values().filter(|since| since.elapsed() < PATIENCE).count();
-        self.working.len() + kept < self.settings.jobs.get()
+        self.working.len() + kept < self.settings.agent.jobs.get()
     }
 
     /// When the next check that hangs is not waited for any more: another database has its turn, or all end.
@@ -56,7 +57,7 @@ impl Scheduler {
         entry.begun = Instant::now();
         entry.cycles += 1;
         let Subject { database, policy, .. } = &entry.subject;
-        entry.span = events::cycle(&database.dir, &policy.action, entry.cycles);
+        entry.span = events::cycle(&database.dir, policy.action().name(), entry.cycles);
         let is_its_turn = self.turns.contains_key(&number);
         let why = || if is_its_turn { "turn" } else { entry.due.why(entry.begun) };
         debug!(parent: &entry.span, why = why(), "begins");
@@ -79,7 +80,7 @@ impl Scheduler {
             return self.faulted(number);
         };
         // One that had missed its turn may find the job taken.
-        let is_a_job_free = self.working.len() < self.settings.jobs.get();
+        let is_a_job_free = self.working.len() < self.settings.agent.jobs.get();
         let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
         let Some(entry) = self.databases.get_mut(&number) else { return };
         match checked {

@@ -35,15 +35,14 @@ use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
-use crate::cli::Typed;
-use crate::cycle::{Checked, Common, Outcome, Subject, Work};
+use crate::config::{Arrived, Mode, Settings, Typed};
+use crate::cycle::{Checked, Common, Subject, Work};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
-use crate::named::Arrived;
 use crate::notify::{self, Watchdog};
+use crate::outcome::Outcome;
 use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
-use crate::settings::{Mode, Settings};
 use crate::watch::{Marks, News, Watch, Wrong};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
@@ -271,7 +270,7 @@ impl Scheduler {
     /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like that.
     fn code_at_the_end(&self) -> u8 {
         if self.settings.mode == Mode::Once && self.next_number == 0 {
-            log::announce(own::nothing_served(&self.settings.roots));
+            log::announce(own::nothing_served(&self.settings.agent.root));
             return self.code_of_no_cycle();
         }
         if self.checks.is_idle() { self.code } else { self.code_of_no_cycle() }

@@ -10,12 +10,11 @@ use tracing::info;
 
 use super::Scheduler;
 use super::serving::Changes;
-use crate::cli::Typed;
+use crate::config::{Failure, Settings, Typed};
 use crate::cycle::Common;
 use crate::diagnostics;
 use crate::log::{self, own};
 use crate::notify;
-use crate::settings::{Failure, Settings};
 
 /// Reads the settings again, in a thread of its own, once for all who ask while it does.
 pub(super) struct Reload {
@@ -49,8 +48,8 @@ impl Reload {
             return;
         }
         notify::reloading();
-        let (typed, roots) = (Arc::clone(&self.typed), now.roots.clone());
-        let open = (now.audit.clone(), now.listen.clone());
+        let (typed, roots) = (Arc::clone(&self.typed), now.agent.root.clone());
+        let open = (now.agent.audit.clone(), now.agent.listen.clone());
         self.job = Some(spawn_blocking(move || Read::again(&typed, &roots, open)));
     }
 
@@ -71,10 +70,12 @@ impl Read {
         (audit, listen): (Option<PathBuf>, Option<Address>),
     ) -> Result<Self, Failure> {
         let mut settings = Settings::read(typed, roots)?;
-        let kept =
-            [("audit file", settings.audit != audit), ("address to listen at", settings.listen != listen)];
+        let kept = [
+            ("audit file", settings.agent.audit != audit),
+            ("address to listen at", settings.agent.listen != listen),
+        ];
         let kept = kept.iter().filter(|(_, is_kept)| *is_kept).map(|(what, _)| *what).collect();
-        (settings.audit, settings.listen) = (audit, listen);
+        (settings.agent.audit, settings.agent.listen) = (audit, listen);
         // Last: nothing fails after it.
         log::configure(settings.log.clone()).map_err(|error| Failure::new(1, error.to_string()))?;
         let common = Common::of(&settings);
@@ -88,11 +89,11 @@ impl Scheduler {
         match read {
             Err(failure) => log::announce(own::not_reloaded(&failure.message)),
             Ok(Read { settings, common, kept }) => {
-                diagnostics::set_level(settings.log_level);
+                diagnostics::set_level(settings.agent.log_level);
                 info!(
                     databases = settings.named.len(),
-                    roots = settings.roots.len(),
-                    jobs = settings.jobs,
+                    roots = settings.agent.root.len(),
+                    jobs = settings.agent.jobs,
                     "reloaded"
                 );
                 self.work.watch.mind(&common.own_files);

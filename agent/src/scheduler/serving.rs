@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info};
 
 use super::{Entry, Scheduler, State};
-use crate::cycle::{self, Outcome, Subject};
+use crate::config::{Arrived, Mode, Policy};
+use crate::cycle::{self, Subject};
 use crate::database::{Due, Told};
 use crate::log::{self, own};
-use crate::named::Arrived;
 use crate::notify;
+use crate::outcome::Outcome;
 use crate::roots::News;
-use crate::settings::{Mode, Policy};
 
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;

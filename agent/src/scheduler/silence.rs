@@ -6,8 +6,8 @@ use beadlock_checker::mounts::Mounts;
 use tokio::time::Instant;
 
 use super::Scheduler;
+use crate::beside::silence;
 use crate::log::{self, own};
-use crate::named::silence;
 
 /// A check takes microseconds, and the grace of a stale lock at most a tenth of a second.
 const SILENT_AFTER: Duration = Duration::from_secs(5);

@@ -63,7 +63,7 @@ fn all() -> Vec<Line> {
     let database = Database::named(root.path(), &Environment::default()).unwrap();
     lines.push(redirected(&database, path));
     lines.extend([not_serving(path, "x"), cannot_look(path, "x")]);
-    lines.extend(git::BEGINNINGS.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
+    lines.extend(OF_SYNC.map(|(_, beginning)| of_sync(&format!("{beginning}x"))));
     lines
 }
 

@@ -10,17 +10,16 @@ use std::sync::Arc;
 use std::thread;
 
 use beadlock_checker::database::{Database, Directories, Environment, NoDatabase, Suggest};
-use beadlock_checker::escape::{escaped, escaped_path};
 use beadlock_checker::mounts::Mounts;
 use beadlock_checker::redirect;
-use beadlock_checker::shell::{Part, to_type};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::beside;
-use crate::cli::Typed;
-use crate::config::{File, Section};
+use super::cli::Typed;
+use super::failure::Failure;
+use super::file::{File, Section};
+use super::options::Policy;
+use crate::beside::{self, silence};
 use crate::owner::{Owners, Refusal};
-use crate::settings::{Failure, Policy};
 
 /// A database that is named, and how it is served.
 #[derive(Debug, Clone)]
@@ -105,13 +104,13 @@ impl Databases {
             let (answers, late) = beside::call_each(calls.collect());
             (answers, Some(late))
         };
-        let defaults = Arc::new(typed.policy.clone().over(&file.policy).policy());
+        let defaults = Arc::new(typed.policy.clone().of([&file.policy, &typed.said]));
         let mut all = Self::default();
         let (mut sections, mut refusals, mut missing) = (HashMap::new(), Vec::new(), HashMap::new());
         for (number, (name, answer)) in names.iter().zip(answers).enumerate() {
             let policy = match name {
                 Name::Section(section) => {
-                    Arc::new(typed.policy.clone().over(&section.policy).over(&file.policy).policy())
+                    Arc::new(typed.policy.clone().of([&file.policy, &section.policy, &typed.said]))
                 }
                 Name::Typed(_) | Name::Nearest => Arc::clone(&defaults),
             };
@@ -234,19 +233,5 @@ impl Awaited {
         };
         let why = silence(mounts, &dir) + "; it is served as soon as that answers";
         Self { dir, why, policy }
-    }
-}
-
-/// What does not answer where `path` is looked up, and what to do.
-pub(crate) fn silence(mounts: &Mounts, path: &Path) -> String {
-    match mounts.on_the_way(path) {
-        Some(mount) => {
-            let (kind, point) = (escaped(&mount.kind), escaped_path(&mount.point));
-            let detach = to_type("umount -l {}", &[Part::Path(&mount.point)]);
-            format!(
-                "the file system {kind} at {point} does not answer; look at its server, or type: {detach}"
-            )
-        }
-        None => "a file system that it leads to does not answer; look at its redirect and links".to_owned(),
     }
 }

@@ -1,0 +1,215 @@
+//! The options: each once, with its name, its meaning, its type, its environment variable and its built-in value.
+//!
+//! The command line, the environment and the file are read by these ([`super::said`]), and `--print-config` prints
+//! them. A new option is one field here. Those of [`Policy`] may also stand in a `[[database]]`. The fields stand in
+//! the order of the printed configuration; `display_order` is their place in `--help`.
+
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::address::Address;
+use beadlock_checker::database::Directories;
+use beadlock_checker::duration;
+use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::text;
+use crate::diagnostics::LogLevel;
+use crate::log;
+use crate::owner::Owners;
+
+/// No duration is longer: above this some clock or timer cannot count, and nobody can tell the difference.
+pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+// How a database is served. (No documentation comment: clap would take it for the program's.)
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Policy {
+    /// The time between two cycles of a database [default: 5s]
+    #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_INTERVAL")]
+    #[arg(default_value = "5s", display_order = 5)]
+    #[serde(serialize_with = "text::duration")]
+    pub(crate) interval: Duration,
+    /// How long nothing more must change before a change starts a cycle [default: 500ms]
+    #[arg(long, value_name = "DUR", value_parser = at_most_a_year, env = "BEADLOCK_AGENT_DEBOUNCE")]
+    #[arg(default_value = "500ms", display_order = 6)]
+    #[serde(serialize_with = "text::duration")]
+    pub(crate) debounce: Duration,
+    /// What a cycle does, when it is no command [default: git]
+    #[arg(long, value_name = "ACTION", value_enum, env = "BEADLOCK_AGENT_ACTION")]
+    #[arg(default_value = "git", display_order = 9)]
+    #[serde(serialize_with = "text::name")]
+    pub(super) action: BuiltIn,
+    /// The command of a cycle, for `sh -c`, in the directory above the database, with BEADS_DIR set
+    #[arg(long, value_name = "CMD", env = "BEADLOCK_AGENT_EXEC", display_order = 10)]
+    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    pub(super) exec: Option<OsString>,
+    /// When a cycle's command is ended, with its whole process group [default: 2m]
+    #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_CYCLE_TIMEOUT")]
+    #[arg(default_value = "2m", display_order = 11)]
+    #[serde(serialize_with = "text::duration")]
+    pub(crate) cycle_timeout: Duration,
+    /// A database that is skipped for longer is warned about, once until it is synced again [default: 30m]
+    #[arg(long, value_name = "DUR", value_parser = above_zero, env = "BEADLOCK_AGENT_SKIP_WARN")]
+    #[arg(default_value = "30m", display_order = 12)]
+    #[serde(serialize_with = "text::duration")]
+    pub(crate) skip_warn: Duration,
+    /// Also remove locks whose holder is proved dead in other ways than by its PID
+    #[arg(long, display_order = 21)]
+    pub(crate) reap_proven_dead: bool,
+    /// Sync a linked git worktree too; what is committed goes to the branch that is checked out there
+    #[arg(long, value_parser = BoolishValueParser::new(), env = "BEADLOCK_AGENT_ALLOW_WORKTREE")]
+    #[arg(display_order = 24)]
+    pub(crate) allow_worktree: bool,
+}
+
+// The agent as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Agent {
+    /// How many cycles may be at work at once; no check waits for them [default: the number of processors]
+    #[arg(long, value_name = "N", env = "BEADLOCK_AGENT_JOBS")]
+    #[arg(default_value_t = processors(), display_order = 8)]
+    pub(crate) jobs: NonZeroUsize,
+    /// One log for all databases, instead of a daemon.log in each
+    #[arg(long, value_name = "PATH", env = "BEADLOCK_AGENT_LOG_FILE", display_order = 13)]
+    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    pub(super) log_file: Option<PathBuf>,
+    /// How the lines of the log are written [default: text]
+    #[arg(long, value_name = "FORMAT", value_enum, env = "BEADLOCK_AGENT_LOG_FORMAT")]
+    #[arg(default_value = "text", display_order = 14)]
+    #[serde(serialize_with = "text::name")]
+    pub(super) log_format: log::Format,
+    /// A log that would grow above this is moved aside first: KiB, MiB, GiB or bytes [default: 10MiB]
+    #[arg(long, value_name = "SIZE", value_parser = log::parse_size, env = "BEADLOCK_AGENT_LOG_SIZE")]
+    #[arg(default_value = "10MiB", display_order = 15)]
+    #[serde(serialize_with = "text::size")]
+    pub(super) log_size: u64,
+    /// How many older logs are kept, daemon.log.1 the newest; with 0 a full log is emptied [default: 3]
+    #[arg(long, value_name = "N", value_parser = log::parse_keep, env = "BEADLOCK_AGENT_LOG_KEEP")]
+    #[arg(default_value = "3", display_order = 16)]
+    pub(super) log_keep: u32,
+    /// Write the agent's own diagnostics of this level, and of those above it, to standard error. The logs of the
+    /// databases stay as they are [default: warn]
+    #[arg(long, value_name = "LEVEL", value_enum, env = "BEADLOCK_AGENT_LOG_LEVEL")]
+    #[arg(default_value = "warn", display_order = 17)]
+    #[serde(serialize_with = "text::name")]
+    pub(crate) log_level: LogLevel,
+    /// Append what kept cycles from running, and which stale locks were removed, to this file: one JSON object a line
+    #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
+    #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH, which
+    /// nobody but this user may ask
+    #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
+    #[arg(display_order = 19)]
+    #[serde(serialize_with = "text::some_address", skip_serializing_if = "Option::is_none")]
+    pub(crate) listen: Option<Address>,
+    /// Listen also at an address that other machines reach: whoever does learns which databases there are and who
+    /// holds them
+    #[arg(long, display_order = 20)]
+    pub(crate) listen_anywhere: bool,
+    /// Every .beads below this directory is a database, for as long as it is there. May be given more than once, and
+    /// adds to those of --config
+    #[arg(long, value_name = "DIR", env = "BEADLOCK_AGENT_ROOT", display_order = 2)]
+    #[serde(serialize_with = "text::all_words")]
+    pub(crate) root: Vec<PathBuf>,
+    /// Serve databases too that other users own or could replace: the agent may run their commands
+    #[arg(long, display_order = 22)]
+    pub(crate) allow_foreign_owner: bool,
+    /// Also serve a named directory that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
+    /// *.db, *.sqlite*, *.jsonl or redirect in it
+    #[arg(long, display_order = 23)]
+    pub(crate) any_directory: bool,
+}
+
+/// An action by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum BuiltIn {
+    /// Commit, pull and push through git what changed in the database, and nothing else
+    #[default]
+    Git,
+    /// Nothing: check, log, let go
+    None,
+}
+
+/// What a cycle does when it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action<'a> {
+    /// Sync through git.
+    Git,
+    /// Check, log, let go.
+    None,
+    /// A command for `sh -c`.
+    Exec(&'a OsStr),
+}
+
+impl Action<'_> {
+    /// Its word for who looks for a fault.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Git => "git",
+            Self::None => "none",
+            Self::Exec(_) => "exec",
+        }
+    }
+}
+
+impl Policy {
+    /// How the check before a cycle is made.
+    pub(crate) fn check(&self) -> Options {
+        Options { reap_proven_dead: self.reap_proven_dead, ..Options::default() }
+    }
+
+    /// `--exec` and `--action` are one setting.
+    pub(crate) fn action(&self) -> Action<'_> {
+        match (&self.exec, self.action) {
+            (Some(command), _) => Action::Exec(command),
+            (None, BuiltIn::Git) => Action::Git,
+            (None, BuiltIn::None) => Action::None,
+        }
+    }
+}
+
+impl Agent {
+    /// Whose databases are served.
+    pub(crate) fn owners(&self) -> Owners {
+        Owners::of_this_user(self.allow_foreign_owner)
+    }
+
+    /// Which named directories are taken for databases.
+    pub(super) fn directories(&self) -> Directories {
+        Directories::any(self.any_directory)
+    }
+
+    /// How the log is written.
+    pub(super) fn log(&self, may_become_several: bool) -> log::Settings {
+        log::Settings {
+            shared: self.log_file.clone(),
+            format: self.log_format,
+            size: self.log_size,
+            keep: self.log_keep,
+            may_become_several,
+        }
+    }
+}
+
+fn above_zero(text: &str) -> Result<Duration, String> {
+    duration::parse_above_zero(text).map(|duration| duration.min(LONGEST))
+}
+
+fn at_most_a_year(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map(|duration| duration.min(LONGEST))
+}
+
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::parse(&text))
+}
+
+fn processors() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}

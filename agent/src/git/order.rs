@@ -1,0 +1,150 @@
+//! What a sync is told to do, on its command line: it is a process of its own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::runner;
+
+use super::stop::Stop;
+use crate::owner::Owners;
+
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
+pub const ARGUMENT: &str = "__sync-git";
+
+/// On a sync's command line: repositories of others are synced, too.
+const ANY_OWNER: &str = "any-owner";
+
+/// On a sync's command line: it says how long each call of git has taken.
+const STEPS: &str = "steps";
+
+/// A move of the working tree is not begun with less time left than this.
+const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
+
+/// What to do about the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    Use,
+    /// It did not answer the last time: what git says to that was said.
+    UseQuietly,
+    /// It is not its turn yet.
+    Leave,
+}
+
+/// Whether a sync says how long each call of git has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steps {
+    Told,
+    Untold,
+}
+
+/// One sync.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The database's directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) allow_worktree: bool,
+    /// Whose repository may be synced.
+    pub(crate) owners: Owners,
+    pub(crate) network: Network,
+    /// After which it is ended.
+    pub(crate) timeout: Duration,
+    /// The agent's log and audit trail, which may lie in the database.
+    pub(crate) own_files: Vec<PathBuf>,
+    /// The index in which every tracked file was looked at.
+    pub(crate) looked: Option<String>,
+    pub(crate) steps: Steps,
+    begun: Option<Instant>,
+}
+
+impl Order {
+    pub(crate) fn new(
+        dir: PathBuf,
+        allow_worktree: bool,
+        owners: Owners,
+        network: Network,
+        timeout: Duration,
+    ) -> Self {
+        let (own_files, steps) = (Vec::new(), Steps::Untold);
+        Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, steps, begun: None }
+    }
+
+    /// The command of a cycle that does it.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        let network = match self.network {
+            Network::Use => "use",
+            Network::UseQuietly => "use-quietly",
+            Network::Leave => "leave",
+        };
+        let worktree = if self.allow_worktree { "allow-worktree" } else { "no-worktree" };
+        let owners = if self.owners == Owners::of_this_user(true) { ANY_OWNER } else { "own" };
+        let looked = self.looked.as_deref().unwrap_or_default();
+        let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).to_string();
+        let mut command =
+            vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), owners.into()];
+        let steps = if self.steps == Steps::Told { STEPS } else { "quiet" };
+        command.extend([looked.into(), millis.into(), steps.into()]);
+        command.push(self.dir.clone().into());
+        command.extend(self.own_files.iter().map(OsString::from));
+        command
+    }
+
+    pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let network = match args.next()?.to_str()? {
+            "use" => Network::Use,
+            "use-quietly" => Network::UseQuietly,
+            "leave" => Network::Leave,
+            _ => return None,
+        };
+        let allow_worktree = args.next()? == "allow-worktree";
+        let owners = Owners::of_this_user(args.next()? == ANY_OWNER);
+        let looked = args.next()?.into_string().ok().filter(|looked| !looked.is_empty());
+        let timeout = Duration::from_millis(args.next()?.to_str()?.parse().ok()?);
+        let steps = if args.next()? == STEPS { Steps::Told } else { Steps::Untold };
+        let dir = args.next()?.into();
+        let own_files = args.map(PathBuf::from).collect();
+        let begun = Some(Instant::now());
+        Some(Self { dir, allow_worktree, owners, network, timeout, own_files, looked, steps, begun })
+    }
+
+    /// How long one talk with the remote may take: the rest is for what comes after it.
+    pub(super) fn for_the_network(&self) -> Duration {
+        self.left().mul_f64(0.75)
+    }
+
+    fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.begun.map(|begun| begun.elapsed()).unwrap_or_default())
+    }
+
+    /// Refuses when the time-out could come in the middle.
+    pub(super) fn time_for_a_move(&self) -> Result<(), Stop> {
+        if self.left() >= TIME_FOR_A_MOVE.min(self.timeout / 2) {
+            return Ok(());
+        }
+        Err(Stop::Refused("too little of --cycle-timeout was left for the working tree".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_survives_the_command_line() {
+        for network in [Network::Use, Network::UseQuietly, Network::Leave] {
+            let owners = Owners::of_this_user(network == Network::Use);
+            let (dir, timeout) = ("/x y/.beads".into(), Duration::from_secs(7));
+            let mut order = Order::new(dir, network == Network::Use, owners, network, timeout);
+            order.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
+            order.steps = if network == Network::Use { Steps::Told } else { Steps::Untold };
+            order.own_files = vec!["/x y/.beads/sync.log".into()];
+            let command = order.command();
+            assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);
+            let read = Order::parse(command[2..].to_vec()).unwrap();
+            assert!(read.begun.is_some());
+            assert_eq!(Order { begun: None, ..read }, order);
+        }
+        assert_eq!(Order::parse(["use".into()]), None);
+    }
+}
