@@ -74,7 +74,8 @@ fn after_a_long_wait() -> Duration {
     until("the second runs", || scene.file("ran").exists());
     let took = begun.elapsed();
     let ended = second.finish().expect(0, &["claimed", "released"]);
-    assert_eq!(ended.err.matches("waiting").count(), 1, "{ended:?}");
+    // While the holder releases, it may also say that somebody is changing the lock.
+    assert_eq!(ended.err.matches(" for sh (PID ").count(), 1, "{ended:?}");
     first.finish().expect(0, &[]);
     took
 }

@@ -85,7 +85,8 @@ fn after_a_long_wait() -> Duration {
     let begun = Instant::now();
     let ended = waiting.finish().expect(0, &[]);
     let took = begun.elapsed();
-    assert_eq!(ended.err.matches("waiting").count(), 1, "{ended:?}");
+    // While the holder releases, it may also say that somebody is changing the lock.
+    assert_eq!(ended.err.matches(" for sh (PID ").count(), 1, "{ended:?}");
     assert!(ended.json()["data"]["waited_ms"].as_u64().unwrap() >= 3000);
     holding.finish().expect(0, &[]);
     took

@@ -70,12 +70,18 @@ fn the_whole_tree_is_ended() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
 fn a_loss_at_the_very_end_is_a_loss() {
     let scene = Scene::new();
     let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old; mkdir .beads"]);
     ended.expect(9, &["lost the gate of .beads after "]);
-    let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old2 && mv old2 .beads; exit 7"]);
-    assert_eq!(ended.expect(7, &[]).err, "", "it is in its place again");
+    // On a busy machine it may be away for longer than a moment. Once in its place again in time is enough.
+    let is_no_loss = |_| {
+        let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old2 && mv old2 .beads; exit 7"]);
+        let _ = fs::rename(scene.file("old2"), scene.beads());
+        ended.code == 7 && ended.err.is_empty()
+    };
+    assert!((0..5).any(is_no_loss), "it is in its place again");
 }
 
 /// The way it happens: a branch without the database, and back. The claim that comes meanwhile runs beside the command for
