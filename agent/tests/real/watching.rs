@@ -37,7 +37,8 @@ fn what_is_only_opened_and_read_wakes_nobody() {
     }
     assert_eq!(waits(agent.pid()), rest);
     fs::write(scene.dir.join("sub/file"), "y").unwrap();
-    wait_until("a cycle after a change", || scene.count("Sync cycle complete") == 2);
+    // Two at the most: the write empties the file first.
+    wait_until("a cycle after a change", || scene.count("Sync cycle complete") >= 2);
     assert!(waits(agent.pid()) > rest, "it counts");
     assert_eq!(agent.stop(), Some(0));
 }
