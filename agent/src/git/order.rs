@@ -9,7 +9,7 @@ use beadlock_checker::runner;
 use super::stop::Stop;
 use crate::owner::Owners;
 
-/// The hidden first argument: `main` hands the rest to `main` of this module before it reads any command line.
+/// The hidden first argument: `main.rs` hands the rest to `git::main` before it reads any command line.
 pub const ARGUMENT: &str = "__sync-git";
 
 /// On a sync's command line: repositories of others are synced, too.
