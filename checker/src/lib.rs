@@ -47,6 +47,7 @@ mod gate_loss;
 mod gates;
 pub mod git;
 pub mod guardian;
+pub mod log_line;
 mod look;
 pub mod mounts;
 mod namespace;

@@ -58,8 +58,8 @@ use self::push::Pushed;
 use self::repository::Repository;
 use self::turn::Turn;
 use self::upstream::Upstream;
+pub(crate) use self::word::Word;
 use self::word::say;
-pub(crate) use self::word::{BEGINNINGS, Word};
 use crate::owner::Owners;
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.

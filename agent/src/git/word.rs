@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::secrets::masked;
-use crate::log::Event;
 
 /// One thing that happened, with the text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,22 +34,6 @@ pub(crate) enum Word {
     /// The last word. Without it the sync was killed, or has a fault.
     Done,
 }
-
-/// How the lines begin that a sync has for the log, and what each is about.
-pub(crate) const BEGINNINGS: [(Event, &str); 12] = [
-    (Event::Committed, "Committed "),
-    (Event::Pulled, "Pulled "),
-    (Event::Pushed, "Pushed "),
-    (Event::Notice, "Not committing: "),
-    (Event::Notice, "Not pulling: "),
-    (Event::Notice, "Not pushing: "),
-    (Event::Notice, "Nothing to sync: "),
-    (Event::Notice, "Only committing: "),
-    (Event::Unreachable, "Cannot reach "),
-    (Event::Unreachable, "Cannot push to "),
-    (Event::Unreachable, "Push refused by "),
-    (Event::Reached, "Reached it again after "),
-];
 
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
 const LONGEST: usize = 1000;
