@@ -4,19 +4,15 @@
 use serde::Serialize;
 
 /// What a line is about: one for each beginning of a line.
+#[expect(missing_docs, reason = "the beginning of a line says what it is about")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A cycle begins.
     CycleStarted,
-    /// A cycle did its work, or found that there was none.
     CycleComplete,
-    /// A cycle failed: how.
     CycleFailed,
-    /// A cycle was ended because it took too long.
     CycleTimedOut,
     /// A cycle left the database alone, because its lock could not be checked.
     NotChecked,
-    /// A cycle left the database alone.
     Skipped,
     /// The holder of the lock, once in a streak of skips.
     Held,
@@ -24,65 +20,40 @@ pub enum Event {
     StillSkipping,
     /// A streak of skips has ended.
     Resumed,
-    /// A stale lock was removed.
     RemovedStale,
-    /// A sync made a commit.
     Committed,
-    /// A sync moved the branch to what the remote has.
     Pulled,
-    /// A sync brought the branch to the remote.
     Pushed,
-    /// Why a sync does not commit.
     NotCommitting,
-    /// Why a sync does not pull.
     NotPulling,
-    /// Why a sync does not push.
     NotPushing,
-    /// Why a sync does nothing.
     NothingToSync,
-    /// Why a sync leaves the remote alone.
     OnlyCommitting,
-    /// The remote does not answer.
     CannotReach,
-    /// The remote did not answer a push.
     CannotPush,
-    /// The remote does not take a push.
     PushRefused,
     /// The remote answers again.
     Reached,
     /// The first line of each file.
     Header,
-    /// The agent starts.
     AgentStarted,
     /// The agent was told to end.
     Ending,
-    /// The agent ends.
     AgentStopped,
     /// The address of the agent's status.
     Listening,
-    /// A claim does not wait for a running cycle here.
     NoGate,
-    /// Cycles start by the clock alone.
     CannotWatch,
-    /// A skip is missing in the audit file.
+    /// A skip, or the removal of a stale lock, is missing in the audit file.
     SkipNotAudited,
-    /// The removal of a stale lock is missing in the audit file.
     RemovalNotAudited,
-    /// The configuration was read again.
     ConfigurationReloaded,
-    /// The configuration stays as it was.
     ConfigurationNotReloaded,
-    /// There is a new database below a root.
     DatabaseFound,
-    /// A database below a root has gone.
     DatabaseGone,
-    /// The name of a database leads to another directory than before.
     DatabaseRedirected,
-    /// No database was found to be served.
     NothingServed,
-    /// A database was found, and the agent does not run cycles in it.
     NotServing,
-    /// A root, or a directory below one, cannot be read.
     CannotLook,
     /// What a cycle's command prints. It never begins as another line does.
     Output,

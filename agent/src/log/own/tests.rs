@@ -5,7 +5,7 @@ use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
 use beadlock_checker::database::Environment;
 use beadlock_checker::dialect::beads;
 use beadlock_checker::runner::Ended;
-use beadlock_checker::{Proceed, Removed, Watched};
+use beadlock_checker::{Proceed, Removed, Skip, Watched};
 use tokio::time::Instant;
 
 /// One of each kind of line that the agent can write.
