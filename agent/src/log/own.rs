@@ -22,7 +22,7 @@ use super::line::Line;
 use super::this_agent;
 
 /// A line of the agent's own: its beginning, as [`Event`] has it, and what follows.
-pub(super) fn said(event: Event, rest: impl Display) -> Line {
+fn said(event: Event, rest: impl Display) -> Line {
     Line::new(event, format!("{}{rest}", event.beginning()))
 }
 
