@@ -49,7 +49,7 @@ impl Trail {
                 if let Err(failed) = audit.write(&entry)
                     && failed.is_news()
                 {
-                    log::line(database, own::audit_failed(&failed));
+                    log::line(database, own::worded(failed));
                 }
             }
             let _ = ending.send(());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::{fs, iter};
 
 use beadlock_checker::GateLoss;
+use beadlock_checker::log_line::Event;
 use beadlock_checker::process::{self, Stat};
 use beadlock_checker::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
@@ -19,7 +20,7 @@ use tokio::process::{Child, ChildStderr};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::log::{Event, Level, Line, own};
+use crate::log::{Line, own};
 use crate::notify;
 use beadlock_checker::duration::shown;
 
@@ -49,20 +50,31 @@ pub(crate) enum End {
     },
 }
 
+impl End {
+    fn event(&self) -> Event {
+        match self {
+            Self::Complete => Event::CycleComplete,
+            Self::Failed { how: Ended::TimedOut, .. } | Self::TimedOut { .. } => Event::CycleTimedOut,
+            Self::Refused(_) | Self::Failed { .. } | Self::RunnerLost { .. } => Event::CycleFailed,
+        }
+    }
+}
+
 impl Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.event().beginning())?;
         match self {
-            Self::Complete => f.write_str("Sync cycle complete"),
-            Self::Refused(why) => write!(f, "Sync cycle failed: {why}"),
+            Self::Complete => Ok(()),
+            Self::Refused(why) => write!(f, ": {why}"),
             Self::Failed { how: Ended::Exit(code), took } => {
-                write!(f, "Sync cycle failed: exit code {code} after {}", shown(*took))
+                write!(f, ": exit code {code} after {}", shown(*took))
             }
             Self::Failed { how: Ended::Signal(signal), took } => {
                 let name = Signal::try_from(*signal).map_or("", Signal::as_str);
-                write!(f, "Sync cycle failed: killed by signal {signal} {name} after {}", shown(*took))
+                write!(f, ": killed by signal {signal} {name} after {}", shown(*took))
             }
             Self::Failed { how: Ended::NotStarted(why), .. } => {
-                write!(f, "Sync cycle failed: the command could not be started: {why}")
+                write!(f, ": the command could not be started: {why}")
             }
             Self::Failed { how: Ended::GateLost(loss), took } => {
                 let what = match loss {
@@ -71,17 +83,17 @@ impl Display for End {
                 };
                 write!(
                     f,
-                    "Sync cycle failed: the database's directory was {what} within {}, as by `git switch`, mv or rm; \
-                     claims no longer wait for this cycle, so it was ended; look at what its command changed; to \
-                     switch between cycles: beadlock hold -- git switch BRANCH",
+                    ": the database's directory was {what} within {}, as by `git switch`, mv or rm; claims no longer \
+                     wait for this cycle, so it was ended; look at what its command changed; to switch between \
+                     cycles: beadlock hold -- git switch BRANCH",
                     shown(*took)
                 )
             }
             Self::Failed { how: Ended::TimedOut, took: after } | Self::TimedOut { after } => {
-                write!(f, "Sync cycle timed out after {}; command ended", shown(*after))
+                write!(f, " after {}; command ended", shown(*after))
             }
             Self::RunnerLost { ended } => {
-                write!(f, "Sync cycle failed: its runner was killed; {ended} processes of the command ended")
+                write!(f, ": its runner was killed; {ended} processes of the command ended")
             }
         }
     }
@@ -89,16 +101,7 @@ impl Display for End {
 
 impl From<&End> for Line {
     fn from(end: &End) -> Self {
-        let (event, level) = match end {
-            End::Complete => (Event::CycleComplete, Level::Info),
-            End::Failed { how: Ended::TimedOut, .. } | End::TimedOut { .. } => {
-                (Event::CycleTimedOut, Level::Error)
-            }
-            End::Refused(_) | End::Failed { .. } | End::RunnerLost { .. } => {
-                (Event::CycleFailed, Level::Error)
-            }
-        };
-        own::said(event, level, end)
+        own::worded(end)
     }
 }
 

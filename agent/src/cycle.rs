@@ -273,7 +273,7 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
     let on_line = |line: &str| match Word::parse(line) {
         Word::Output(text) => log::output(*number, &text),
         Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
-            log::line(*number, own::of_sync(&text));
+            log::line(*number, own::worded(text));
         }
         Word::Step { name, millis } => {
             tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
@@ -282,7 +282,7 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
     };
     let Worked { end, runner, .. } = execute(work, subject, order.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
-        log::line(*number, own::of_sync(&line));
+        log::line(*number, own::worded(line));
     }
     let refused = words.iter().find_map(|word| match word {
         Word::Refused(why) => Some(End::Refused(why.clone())),

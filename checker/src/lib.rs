@@ -46,6 +46,7 @@ mod gate;
 mod gate_loss;
 mod gates;
 pub mod git;
+pub mod log_line;
 mod look;
 pub mod mounts;
 mod namespace;

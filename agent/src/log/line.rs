@@ -5,69 +5,9 @@ use std::fmt::Write;
 use beadlock_checker::Reason;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::escape::is_harmless;
+use beadlock_checker::log_line::{Event, Level};
 use clap::ValueEnum;
 use serde::Serialize;
-
-/// What a line is about: a closed list, its words those of `event` in a JSON line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Event {
-    /// The first line of each file.
-    Header,
-    AgentStarted,
-    /// Where the agent can be asked how it fares.
-    Listening,
-    /// The agent was told to end.
-    Ending,
-    AgentStopped,
-    CycleStarted,
-    CycleComplete,
-    CycleFailed,
-    CycleTimedOut,
-    /// A cycle left the database alone.
-    Skipped,
-    /// Who holds it, once in a streak of skips.
-    Held,
-    /// A streak of skips is long, once in it.
-    StillSkipping,
-    /// A streak of skips has ended.
-    Resumed,
-    RemovedStale,
-    NoGate,
-    CannotWatch,
-    AuditFailed,
-    /// What a cycle's command prints.
-    Output,
-    Committed,
-    Pulled,
-    Pushed,
-    /// What keeps a complete cycle from doing all of its work, once until it changes or ends.
-    Notice,
-    /// The remote does not answer, or does not take it.
-    Unreachable,
-    /// It answers again.
-    Reached,
-    ConfigurationReloaded,
-    ConfigurationNotReloaded,
-    DatabaseFound,
-    DatabaseGone,
-    DatabaseRedirected,
-    /// A database that was found and that the agent does not run cycles in.
-    NotServing,
-    /// A root, or a directory below one, cannot be read.
-    CannotLook,
-}
-
-/// How much it matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Level {
-    Info,
-    /// Less happens than could.
-    Warn,
-    /// What should have happened did not.
-    Error,
-}
 
 /// How lines are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -83,7 +23,6 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) event: Event,
-    pub(crate) level: Level,
     pub(crate) message: String,
     /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
     pub(crate) holder: Option<String>,
@@ -97,8 +36,8 @@ pub(crate) struct Line {
 
 impl Line {
     /// A line without a lock; the agent's own are made in [`super::own`].
-    pub(super) fn new(event: Event, level: Level, message: String) -> Self {
-        Self { event, level, message, holder: None, pid: None, host: None, since: None, reason: None }
+    pub(super) fn new(event: Event, message: String) -> Self {
+        Self { event, message, holder: None, pid: None, host: None, since: None, reason: None }
     }
 
     /// The lock that it is about.
@@ -137,9 +76,9 @@ impl Line {
     fn json(&self, seconds: i64, db: Option<&str>) -> String {
         let object = Object {
             time: time(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            level: self.level,
+            level: self.event.level(),
             db,
-            event: self.event,
+            event: self.event.word(),
             message: &one_line(&self.message),
             holder: self.holder.as_deref(),
             pid: self.pid,
@@ -180,7 +119,7 @@ struct Object<'a> {
     time: String,
     level: Level,
     db: Option<&'a str>,
-    event: Event,
+    event: &'static str,
     message: &'a str,
     holder: Option<&'a str>,
     pid: Option<i64>,
@@ -214,7 +153,7 @@ mod tests {
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";
 
     fn output(message: &str) -> Line {
-        Line::new(Event::Output, Level::Info, message.to_owned())
+        Line::new(Event::Output, message.to_owned())
     }
 
     #[test]

@@ -36,7 +36,7 @@ use beadlock_checker::facts;
 use message::{Message, To};
 use served::Served;
 
-pub(crate) use line::{Event, Format, Level, Line, Whose};
+pub(crate) use line::{Format, Line, Whose};
 pub(crate) use settings::{Settings, parse_keep, parse_size};
 
 /// Lines on their way to the disk before who logs has to wait.

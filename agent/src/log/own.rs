@@ -10,81 +10,33 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::address::Address;
-use beadlock_checker::audit;
 use beadlock_checker::database::Database;
 use beadlock_checker::dialect::Record;
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::log_line::{Event, MARK, ORIGINAL_START};
 use beadlock_checker::shell::{Part, to_type};
-use beadlock_checker::{Decision, Reason, Skip, Zombie};
+use beadlock_checker::{Decision, Reason, Zombie};
 
-use super::line::{Event, Level, Line};
+use super::line::Line;
 use super::this_agent;
 
-/// How each line begins that the agent writes itself; those of a sync are in [`OF_SYNC`]. A line of a command's output never does.
-const BEGINNINGS: [(Event, &str); 25] = [
-    (Event::Header, "beadlock-agent "),
-    (Event::AgentStarted, "Agent started: "),
-    (Event::AgentStopped, "Agent stopped: "),
-    (Event::Ending, "Ending on "),
-    (Event::CycleStarted, "Starting sync cycle"),
-    (Event::CycleComplete, "Sync cycle complete"),
-    (Event::CycleFailed, "Sync cycle failed"),
-    (Event::CycleTimedOut, "Sync cycle timed out"),
-    (Event::Skipped, "Skipping database ("),
-    (Event::RemovedStale, "Removed stale lock ("),
-    (Event::Held, "Held since "),
-    (Event::Resumed, "Resumed after "),
-    (Event::StillSkipping, "Still skipping after "),
-    (Event::Listening, "Listening at "),
-    (Event::NoGate, "No gate ("),
-    (Event::CannotWatch, "Cannot watch for changes ("),
-    (Event::AuditFailed, "lock_blocked of "),
-    (Event::AuditFailed, "lock_stale_removed of "),
-    (Event::ConfigurationReloaded, "Configuration reloaded: "),
-    (Event::ConfigurationNotReloaded, "Configuration not reloaded: "),
-    (Event::DatabaseFound, "Database found: "),
-    (Event::DatabaseGone, "Database gone: "),
-    (Event::DatabaseRedirected, "Database redirected: "),
-    (Event::NotServing, "Not serving "),
-    (Event::CannotLook, "Cannot look below "),
-];
+/// A line of the agent's own: its beginning, as [`Event`] has it, and what follows.
+fn said(event: Event, rest: impl Display) -> Line {
+    Line::new(event, format!("{}{rest}", event.beginning()))
+}
 
-/// How the lines begin that a sync has for the log, and what each is about.
-const OF_SYNC: [(Event, &str); 12] = [
-    (Event::Committed, "Committed "),
-    (Event::Pulled, "Pulled "),
-    (Event::Pushed, "Pushed "),
-    (Event::Notice, "Not committing: "),
-    (Event::Notice, "Not pulling: "),
-    (Event::Notice, "Not pushing: "),
-    (Event::Notice, "Nothing to sync: "),
-    (Event::Notice, "Only committing: "),
-    (Event::Unreachable, "Cannot reach "),
-    (Event::Unreachable, "Cannot push to "),
-    (Event::Unreachable, "Push refused by "),
-    (Event::Reached, "Reached it again after "),
-];
-
-/// And the line by which another daemon takes a log over.
-const ANOTHER_BEGINS: &str = "Daemon started (interval: ";
-
-/// Stands in front of a line of output that could be taken for the agent's.
-const MARK: &str = "| ";
-
-/// A line of the agent's own: what happened, how much it matters, and the words, which begin as the list above has it.
-pub(crate) fn said(event: Event, level: Level, words: impl Display) -> Line {
-    let line = Line::new(event, level, words.to_string());
-    debug_assert!(
-        beginnings().any(|(known, beginning)| *known == event && line.message.starts_with(beginning)),
-        "not in own::BEGINNINGS: {line:?}"
-    );
-    line
+/// A line of the agent's own that has its words, also its first ones, from elsewhere. These say what it is about.
+pub(crate) fn worded(words: impl Display) -> Line {
+    let words = words.to_string();
+    let (event, _) = Event::parse(&words);
+    debug_assert!(event != Event::Output, "no line of the agent begins like this: {words:?}");
+    Line::new(event, words)
 }
 
 /// A cycle begins.
 pub(crate) fn begun() -> Line {
-    said(Event::CycleStarted, Level::Info, "Starting sync cycle...")
+    said(Event::CycleStarted, "...")
 }
 
 /// A cycle has panicked.
@@ -99,27 +51,12 @@ pub(crate) fn no_database(why: impl Display) -> Line {
 
 /// A cycle failed.
 pub(crate) fn failed(why: impl Display) -> Line {
-    said(Event::CycleFailed, Level::Error, format_args!("Sync cycle failed: {why}"))
-}
-
-/// What a sync did or did not do: which of these, its first words say.
-pub(crate) fn of_sync(words: &str) -> Line {
-    let event = OF_SYNC.iter().find(|(_, beginning)| words.starts_with(beginning));
-    let event = event.map_or(Event::Notice, |(event, _)| *event);
-    let level = match event {
-        Event::Notice | Event::Unreachable => Level::Warn,
-        _ => Level::Info,
-    };
-    said(event, level, words)
+    said(Event::CycleFailed, format_args!(": {why}"))
 }
 
 /// A cycle leaves the database alone.
 pub(crate) fn skipped(decision: &Decision) -> Line {
-    let level = match decision {
-        Decision::Skip(Skip::CheckFailed { .. }) => Level::Warn,
-        _ => Level::Info,
-    };
-    about(decision, said(Event::Skipped, level, decision))
+    about(decision, worded(decision))
 }
 
 /// Since when it is held, as it says.
@@ -131,42 +68,42 @@ fn since(record: &Record) -> String {
 pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> Line {
     let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
     let zombie = zombie.map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    let words = format!("Held since {since} by PID {pid} on {host} ({reason}){zombie}");
-    said(Event::Held, Level::Info, words).about(record).because(reason)
+    let rest = format!("{since} by PID {pid} on {host} ({reason}){zombie}");
+    said(Event::Held, rest).about(record).because(reason)
 }
 
 /// It is skipped for longer than is usual, for this reason.
 pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
     let words = decision.to_string();
-    let why = words.strip_prefix("Skipping database (").and_then(|words| words.strip_suffix(')'));
+    let why = words.strip_prefix(Event::Skipped.beginning()).and_then(|words| words.strip_suffix(')'));
     let witness = decision.record().map(|record| {
         let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
         format!(" since {since} by PID {pid} on {host}")
     });
-    let words = format!(
-        "Still skipping after {}: {}{} ({}); {} says what to do",
+    let rest = format!(
+        "{}: {}{} ({}); {} says what to do",
         shown(took),
         why.unwrap_or(&words),
         witness.unwrap_or_default(),
         decision.reason(),
         to_type("beadlock status {}", &[Part::Path(dir)]),
     );
-    about(decision, said(Event::StillSkipping, Level::Warn, words))
+    about(decision, said(Event::StillSkipping, rest))
 }
 
 /// Where the agent can be asked how it fares.
 pub(crate) fn listening(address: &Address) -> Line {
-    said(Event::Listening, Level::Info, format_args!("Listening at {address}"))
+    said(Event::Listening, address)
 }
 
 /// So many cycles were skipped.
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
-    said(Event::Resumed, Level::Info, format_args!("Resumed after {skips} skips in {}", shown(took)))
+    said(Event::Resumed, format_args!("{skips} skips in {}", shown(took)))
 }
 
 /// A stale lock was removed.
 pub(crate) fn removed_stale(decision: &Decision) -> Line {
-    about(decision, said(Event::RemovedStale, Level::Warn, decision))
+    about(decision, worded(decision))
 }
 
 fn about(decision: &Decision, line: Line) -> Line {
@@ -179,19 +116,12 @@ fn about(decision: &Decision, line: Line) -> Line {
 
 /// There can be no gate.
 pub(crate) fn no_gate(why: impl Display) -> Line {
-    let words = format_args!("No gate ({why}); a claim does not wait for a running cycle here");
-    said(Event::NoGate, Level::Warn, words)
+    said(Event::NoGate, format_args!("{why}); a claim does not wait for a running cycle here"))
 }
 
 /// Nothing tells of changes.
 pub(crate) fn cannot_watch(why: impl Display) -> Line {
-    let words = format_args!("Cannot watch for changes ({why}); cycles start by the clock");
-    said(Event::CannotWatch, Level::Warn, words)
-}
-
-/// The audit trail has not got a line.
-pub(crate) fn audit_failed(failed: &audit::Failed) -> Line {
-    said(Event::AuditFailed, Level::Error, failed)
+    said(Event::CannotWatch, format_args!("{why}); cycles start by the clock"))
 }
 
 /// The configuration was read again: how many databases are served, are new, have gone, have another policy; and what
@@ -200,66 +130,59 @@ pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> 
     let kept =
         kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect::<String>();
     let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
-    said(Event::ConfigurationReloaded, Level::Info, format_args!("Configuration reloaded: {counts}"))
+    said(Event::ConfigurationReloaded, counts)
 }
 
 /// The configuration is what it was.
 pub(crate) fn not_reloaded(why: impl Display) -> Line {
-    let words = format_args!("Configuration not reloaded: {why}; the old one stays");
-    said(Event::ConfigurationNotReloaded, Level::Error, words)
+    said(Event::ConfigurationNotReloaded, format_args!("{why}; the old one stays"))
 }
 
 /// There is a new database below a root.
 pub(crate) fn found(dir: &Path) -> Line {
-    said(Event::DatabaseFound, Level::Info, format_args!("Database found: {}", escaped_path(dir)))
+    said(Event::DatabaseFound, escaped_path(dir))
 }
 
 /// A database below a root is not there any more.
 pub(crate) fn gone(dir: &Path) -> Line {
-    said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {}", escaped_path(dir)))
+    said(Event::DatabaseGone, escaped_path(dir))
 }
 
 /// The name of a database leads to another directory than before.
 pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
     let (named, old, to) = (escaped_path(&old.named), escaped_path(&old.dir), escaped_path(to));
-    let words = format_args!("Database redirected: {named} leads to {to} now, and led to {old} before");
-    said(Event::DatabaseRedirected, Level::Warn, words)
+    said(Event::DatabaseRedirected, format_args!("{named} leads to {to} now, and led to {old} before"))
 }
 
 /// So many more have gone with those that are named.
 pub(crate) fn others_gone(count: usize) -> Line {
-    said(Event::DatabaseGone, Level::Info, format_args!("Database gone: {count} others"))
+    said(Event::DatabaseGone, format_args!("{count} others"))
 }
 
 /// There is a database, and it has no cycles.
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
-    said(Event::NotServing, Level::Warn, format_args!("Not serving {}: {why}", escaped_path(dir)))
+    said(Event::NotServing, format_args!("{}: {why}", escaped_path(dir)))
 }
 
 /// The one run of `--once` has found no database to serve.
 pub(crate) fn nothing_served(roots: &[PathBuf]) -> Line {
     let roots: Vec<String> = roots.iter().map(|root| escaped_path(root)).collect();
-    let words = format_args!(
-        "Not serving anything: no database to serve was found below {}; name another --root, or --db DIR",
-        roots.join(", ")
-    );
-    said(Event::NotServing, Level::Error, words)
+    said(Event::NothingServed, format_args!("{}; name another --root, or --db DIR", roots.join(", ")))
 }
 
 /// A root, or a directory below one, cannot be read.
 pub(crate) fn cannot_look(dir: &Path, why: impl Display) -> Line {
-    let words = format_args!("Cannot look below {}: {why}", escaped_path(dir));
-    said(Event::CannotLook, Level::Warn, words)
+    said(Event::CannotLook, format_args!("{}: {why}", escaped_path(dir)))
 }
 
 /// The first line of each file.
 pub(crate) fn header() -> Line {
-    said(Event::Header, Level::Info, format_args!("{}, times in UTC", this_agent()))
+    worded(format_args!("{}, times in UTC", this_agent()))
 }
 
 /// The agent starts.
 pub(crate) fn started() -> Line {
-    said(Event::AgentStarted, Level::Info, format_args!("Agent started: {}", this_agent()))
+    said(Event::AgentStarted, this_agent())
 }
 
 /// The agent was told to end, with so many cycles running.
@@ -268,26 +191,22 @@ pub(crate) fn ending(signal: &str, running: usize) -> Line {
         0 => String::new(),
         running => format!(" after {running} running cycles"),
     };
-    said(Event::Ending, Level::Info, format_args!("Ending on {signal}{after}"))
+    said(Event::Ending, format_args!("{signal}{after}"))
 }
 
 /// The agent has ended.
 pub(crate) fn stopped() -> Line {
-    said(Event::AgentStopped, Level::Info, format_args!("Agent stopped: {}", this_agent()))
+    said(Event::AgentStopped, this_agent())
 }
 
 /// A line of what a cycle's command prints; never to be taken for one of the agent's own.
 pub(crate) fn output(text: &str) -> Line {
-    Line::new(Event::Output, Level::Info, of_command(text).into_owned())
+    Line::new(Event::Output, of_command(text).into_owned())
 }
 
-/// It begins as the agent's lines do.
+/// It begins as the agent's lines do, or as the line by which another daemon takes a log over.
 fn is_own(text: &str) -> bool {
-    beginnings().any(|(_, beginning)| text.starts_with(beginning)) || text.starts_with(ANOTHER_BEGINS)
-}
-
-fn beginnings() -> impl Iterator<Item = &'static (Event, &'static str)> {
-    BEGINNINGS.iter().chain(&OF_SYNC)
+    Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START)
 }
 
 /// A line of a command's output as it goes to the log.

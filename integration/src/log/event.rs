@@ -1,6 +1,7 @@
 //! What a message means: the agent's own lines, and those of the original daemon, to the letter.
 
 use super::line::Writer;
+use beadlock_checker::log_line::{self, MARK, ORIGINAL_START};
 
 /// What one line of a log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,32 +71,6 @@ pub struct Held<'a> {
     pub reason: &'a str,
 }
 
-/// What the agent puts in front of a line of a command's output that could be taken for its own.
-pub const MARK: &str = "| ";
-
-/// How the agent's lines begin that tell of its surroundings.
-const NOTICES: [&str; 19] = [
-    "Cannot look below ",
-    "Cannot push to ",
-    "Cannot reach ",
-    "Cannot watch for changes (",
-    "Configuration not reloaded: ",
-    "Configuration reloaded: ",
-    "Database found: ",
-    "Database gone: ",
-    "Database redirected: ",
-    "Listening at ",
-    "No gate (",
-    "Not committing: ",
-    "Not pulling: ",
-    "Not pushing: ",
-    "Not serving ",
-    "Nothing to sync: ",
-    "Only committing: ",
-    "Push refused by ",
-    "Still skipping after ",
-];
-
 /// How the original daemon calls what it does in a cycle.
 const MODES: [&str; 6] =
     ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
@@ -116,26 +91,12 @@ impl<'a> Event<'a> {
         if message.starts_with(MARK) {
             return Self::Other;
         }
-        // By the first letter: most lines of a big log are settled by one comparison.
-        let parsed = match message.as_bytes().first() {
-            Some(b'S') => started_or_skipped(message),
-            Some(b'R') => removed_or_resumed(message),
-            Some(b'H') => held(message).map(Self::Held),
-            Some(b'b') => header(message).map(Self::Header),
-            Some(b'A') => started_or_stopped(message),
-            Some(b'E') => ending(message),
-            Some(b'C' | b'P') if is_step(message) => Some(Self::Step),
-            Some(b'C' | b'D' | b'L' | b'N' | b'O' | b'P') => {
-                starts(message, &NOTICES).then_some(Self::Notice)
-            }
-            _ => None,
-        };
         let others = || match writer {
             // What its cycles' commands print may be anything but its own lines, and but this one.
             Some(Writer::Agent) => of_original_start(message),
             _ => of_original(message),
         };
-        parsed.or_else(others).unwrap_or(Self::Other)
+        of_agent(message).or_else(others).unwrap_or(Self::Other)
     }
 
     /// A cycle begins, ends or is skipped: its daemon lives.
@@ -157,24 +118,35 @@ fn starts(message: &str, fronts: &[&str]) -> bool {
     fronts.iter().any(|front| message.starts_with(front))
 }
 
-fn started_or_skipped(message: &str) -> Option<Event<'_>> {
-    if message == "Starting sync cycle..." {
-        return Some(Event::Begun);
+/// What one of the agent's lines says.
+fn of_agent(message: &str) -> Option<Event<'_>> {
+    use log_line::Event as Line;
+    let (line, rest) = Line::parse(message);
+    match line {
+        Line::CycleStarted => (rest == "...").then_some(Event::Begun),
+        Line::CycleComplete => rest.is_empty().then_some(Event::Complete),
+        Line::CycleFailed => rest.strip_prefix(": ").map(Event::Failed),
+        Line::CycleTimedOut => {
+            let rest = rest.strip_prefix(" after ")?;
+            Some(Event::TimedOut(rest.strip_suffix("; command ended").unwrap_or(rest)))
+        }
+        Line::NotChecked | Line::Skipped => skipped(message.strip_prefix(Line::Skipped.beginning())?),
+        Line::Held => held(rest).map(Event::Held),
+        Line::Resumed => rest.contains(" skips in ").then_some(Event::Resumed),
+        // The last one: a name may have the words in it.
+        Line::RemovedStale => rest.rfind("), proceeding").map(|end| Event::Removed(&rest[..end])),
+        Line::Committed => is_step(rest, &[" file ", " files "]),
+        Line::Pulled => is_step(rest, &[" commit from ", " commits from "]),
+        Line::Pushed => is_step(rest, &[" commit to ", " commits to "]),
+        Line::Header => agent(message.strip_suffix(", times in UTC")?).map(Event::Header),
+        Line::AgentStarted => agent(rest).map(Event::Started),
+        Line::AgentStopped => agent(rest).map(|agent| Event::Stopped(Some(agent))),
+        Line::Ending => {
+            rest.starts_with("SIG").then(|| Event::Ending(rest.split(' ').next().unwrap_or(rest)))
+        }
+        Line::SkipNotAudited | Line::RemovalNotAudited | Line::Output => None,
+        _ => Some(Event::Notice),
     }
-    if let Some(rest) = message.strip_prefix("Skipping database (") {
-        return skipped(rest);
-    }
-    if message.starts_with("Still skipping after ") {
-        return Some(Event::Notice);
-    }
-    let rest = message.strip_prefix("Sync cycle ")?;
-    if let Some(why) = rest.strip_prefix("failed: ") {
-        return Some(Event::Failed(why));
-    }
-    if let Some(rest) = rest.strip_prefix("timed out after ") {
-        return Some(Event::TimedOut(rest.strip_suffix("; command ended").unwrap_or(rest)));
-    }
-    (rest == "complete").then_some(Event::Complete)
 }
 
 /// What follows the first bracket of a skip.
@@ -189,33 +161,14 @@ fn skipped(rest: &str) -> Option<Event<'_>> {
     rest.starts_with("a sync cycle or a claim is in progress").then_some(Event::Busy)
 }
 
-fn removed_or_resumed(message: &str) -> Option<Event<'_>> {
-    if let Some(rest) = message.strip_prefix("Removed stale lock (") {
-        // The last one: a name may have the words in it.
-        let end = rest.rfind("), proceeding")?;
-        return Some(Event::Removed(&rest[..end]));
-    }
-    if message.starts_with("Reached it again after ") {
-        return Some(Event::Notice);
-    }
-    message.strip_prefix("Resumed after ")?.split_once(" skips in ").map(|_| Event::Resumed)
+/// `3 files (1a2b3c4)`, `2 commits from …`, `1 commit to …`.
+fn is_step<'a>(rest: &str, what: &[&str]) -> Option<Event<'a>> {
+    let counted = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    (counted.len() < rest.len() && starts(counted, what)).then_some(Event::Step)
 }
 
-/// `Committed 3 files (1a2b3c4)`, `Pulled 2 commits from …`, `Pushed 1 commit to …`.
-fn is_step(message: &str) -> bool {
-    let Some((verb, rest)) = message.split_once(' ') else { return false };
-    let what = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    what.len() < rest.len()
-        && match verb {
-            "Committed" => starts(what, &[" file ", " files "]),
-            "Pulled" => starts(what, &[" commit from ", " commits from "]),
-            "Pushed" => starts(what, &[" commit to ", " commits to "]),
-            _ => false,
-        }
-}
-
-fn held(message: &str) -> Option<Held<'_>> {
-    let (since, rest) = message.strip_prefix("Held since ")?.split_once(" by PID ")?;
+fn held(rest: &str) -> Option<Held<'_>> {
+    let (since, rest) = rest.split_once(" by PID ")?;
     let (pid, rest) = rest.split_once(" on ")?;
     let rest = without_zombie(rest);
     let (host, reason) = rest.strip_suffix(')')?.rsplit_once(" (")?;
@@ -231,34 +184,17 @@ fn without_zombie(rest: &str) -> &str {
     rest.find("); a zombie: ").and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
-fn header(message: &str) -> Option<Agent<'_>> {
-    agent(message.strip_suffix(", times in UTC")?)
-}
-
 fn agent(text: &str) -> Option<Agent<'_>> {
     let (program, rest) = text.split_once(", PID ")?;
     let (pid, host) = rest.split_once(", host ")?;
-    program.starts_with("beadlock-agent ").then_some(())?;
+    program.starts_with(log_line::Event::Header.beginning()).then_some(())?;
     Some(Agent { program, pid: Some(pid.parse().ok()?), host: Some(host) })
-}
-
-fn started_or_stopped(message: &str) -> Option<Event<'_>> {
-    if let Some(rest) = message.strip_prefix("Agent started: ") {
-        return agent(rest).map(Event::Started);
-    }
-    let rest = message.strip_prefix("Agent stopped: ")?;
-    agent(rest).map(|agent| Event::Stopped(Some(agent)))
-}
-
-fn ending(message: &str) -> Option<Event<'_>> {
-    let signal = message.strip_prefix("Ending on ")?.split(' ').next()?;
-    signal.starts_with("SIG").then_some(Event::Ending(signal))
 }
 
 /// The original daemon starts.
 fn of_original_start(message: &str) -> Option<Event<'_>> {
     const BD: Agent<'_> = Agent { program: "bd daemon", pid: None, host: None };
-    message.starts_with("Daemon started (interval: ").then_some(Event::Started(BD))
+    message.starts_with(ORIGINAL_START).then_some(Event::Started(BD))
 }
 
 /// A mode's skip of the original daemon.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use beadlock_checker::log_line::{Event, ORIGINAL_START};
+
 use super::slog::{self, Structured};
 use super::time::{At, Clock, Zone};
 
@@ -32,19 +34,21 @@ pub enum Writer {
 impl Writer {
     /// Whose the beginning of a log is, by words that only one of them uses.
     pub fn guess(head: &[u8]) -> Option<Self> {
-        const AGENT: [&str; 3] = ["beadlock-agent ", "] Held since ", "] Resumed after "];
         const ORIGINAL: [&str; 7] = [
-            "] Daemon started (interval: ",
-            "] Exported to JSONL",
-            "] Imported from JSONL",
-            "] Pulled from remote",
-            "] Using database: ",
-            "] RPC server ",
-            "] Received signal ",
+            ORIGINAL_START,
+            "Exported to JSONL",
+            "Imported from JSONL",
+            "Pulled from remote",
+            "Using database: ",
+            "RPC server ",
+            "Received signal ",
         ];
         let head = String::from_utf8_lossy(head);
-        let first = |words: &[&str]| words.iter().filter_map(|word| head.find(word)).min();
-        match (first(&AGENT), first(&ORIGINAL)) {
+        let line = |beginning| head.find(&format!("] {beginning}"));
+        let header = head.find(Event::Header.beginning());
+        let agent = [header, line(Event::Held.beginning()), line(Event::Resumed.beginning())];
+        let first = |found: &[Option<usize>]| found.iter().copied().flatten().min();
+        match (first(&agent), first(&ORIGINAL.map(line))) {
             (None, None) => None,
             (Some(agent), Some(original)) if original < agent => Some(Self::Original),
             (None, Some(_)) => Some(Self::Original),

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use beadlock_checker::log_line::MARK;
+
 use super::agents::Agents;
-use super::event::{Event, MARK};
+use super::event::Event;
 use super::line::{Line, Writer};
 use super::story::Story;
 use super::time::{At, Clock};

@@ -61,7 +61,16 @@ fn the_lines_of_the_agent() {
         ("Cannot look below /r: x", Event::Notice),
         ("Cannot watch for changes (x); cycles start by the clock", Event::Notice),
         ("No gate (x); a claim does not wait for a running cycle here", Event::Notice),
+        ("Listening at 127.0.0.1:1", Event::Notice),
+        ("Still skipping after 30m: x", Event::Notice),
+        ("Not serving anything: no database to serve was found below /r; x", Event::Notice),
+        ("lock_blocked of /r/.beads/.exclusive-lock is not in the audit file x", Event::Other),
+        ("lock_stale_removed of /r/.beads/.exclusive-lock is not in the audit file x", Event::Other),
     ];
+    for line in log_line::Event::all().filter(|line| *line != log_line::Event::Output) {
+        let is_read = |(message, _): &(&str, Event<'_>)| log_line::Event::parse(message).0 == line;
+        assert!(cases.iter().any(is_read), "{line:?}");
+    }
     for (message, event) in cases {
         for writer in [None, Some(Writer::Agent), Some(Writer::Original)] {
             assert_eq!(Event::parse(message, writer), event, "{message}");
