@@ -1,6 +1,8 @@
 //! The lines of the agent's log, once: what each line is about, how much it matters, and how it begins. The agent writes
 //! its lines by this table, and `beadlock log` reads them by it (docs/design.md#the-log).
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 /// What a line is about: one for each beginning of a line.
@@ -153,6 +155,11 @@ impl Event {
     /// How its line begins; "" for output.
     pub fn beginning(self) -> &'static str {
         LINES[self as usize].3
+    }
+
+    /// Its line: the beginning, and what follows it.
+    pub fn line(self, rest: impl Display) -> String {
+        format!("{}{rest}", self.beginning())
     }
 }
 

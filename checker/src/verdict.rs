@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::dialect::{Record, tower};
 use crate::escape::escaped;
+use crate::log_line::Event;
 
 /// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -304,13 +305,14 @@ impl fmt::Display for Decision {
                 f.write_str(&removed.breaking())
             }
             Self::Proceed(Proceed::RemovedStale(Removed { record, .. })) => {
-                write!(f, "Removed stale lock ({}), proceeding with sync", escaped(record.holder()))
+                f.write_str(Event::RemovedStale.beginning())?;
+                write!(f, "{}), proceeding with sync", escaped(record.holder()))
             }
             Self::Proceed(Proceed::WouldRemoveStale(record, _)) => {
                 write!(f, "Stale lock ({}) would be removed, proceeding with sync", escaped(record.holder()))
             }
             Self::Skip(Skip::Locked(record, _)) => {
-                write!(f, "Skipping database (locked by {})", escaped(record.holder()))
+                write!(f, "{}locked by {})", Event::Skipped.beginning(), escaped(record.holder()))
             }
             Self::Skip(Skip::Stale { record, age, .. }) => {
                 let (holder, seconds) = (escaped(record.holder()), age.as_secs());
@@ -320,10 +322,10 @@ impl fmt::Display for Decision {
                 )
             }
             Self::Skip(Skip::InProgress) => {
-                f.write_str("Skipping database (a sync cycle or a claim is in progress)")
+                write!(f, "{}a sync cycle or a claim is in progress)", Event::Skipped.beginning())
             }
             Self::Skip(Skip::CheckFailed { detail, .. }) => {
-                write!(f, "Skipping database (lock check failed: {detail})")
+                write!(f, "{}{detail})", Event::NotChecked.beginning())
             }
         }
     }

@@ -11,6 +11,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use beadlock_checker::log_line::Event;
+
 use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::hooks;
@@ -29,7 +31,7 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let mut changes = Changes::of(repository, names)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(changes.repositories.iter().map(Vec::as_slice));
-        say(&Word::Notice(format!("Not committing: {paths}, a git repository of its own")));
+        say(&Word::Notice(Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"))));
     }
     if changes.is_empty() {
         return Ok(head);
@@ -56,7 +58,11 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
         return Err(stop);
     }
     drop(lock);
-    say(&Word::Committed(format!("Committed {} ({})", counted(changes.count(), "file"), short(&commit))));
+    say(&Word::Committed(Event::Committed.line(format_args!(
+        "{} ({})",
+        counted(changes.count(), "file"),
+        short(&commit)
+    ))));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })
 }

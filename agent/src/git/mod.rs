@@ -49,6 +49,8 @@ mod word;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use beadlock_checker::log_line::Event;
+
 use self::names::Names;
 pub use self::order::ARGUMENT;
 pub(crate) use self::order::{Network, Order, Steps};
@@ -128,7 +130,9 @@ fn sync(order: &Order) -> Result<(), Stop> {
             Pushed::Rejected { why } if rejected.is_none() => rejected = Some((distance.upstream, why)),
             Pushed::Rejected { .. } => {
                 let name = upstream.name();
-                return Err(Stop::Nothing(format!("Not pushing: others were faster at {name}, twice")));
+                return Err(Stop::Nothing(
+                    Event::NotPushing.line(format_args!("others were faster at {name}, twice")),
+                ));
             }
         }
     }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::escape::escaped_path;
+use beadlock_checker::log_line::Event;
 use beadlock_checker::{Cycle, Entered, Gate, PassedOn};
 
 use super::repository::Repository;
@@ -43,7 +44,9 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<En
             }
             Entered::Skipped(decision) => {
                 let dir = escaped_path(&dir);
-                return Err(Stop::Nothing(format!("Not pulling: it would change {dir}: {decision}")));
+                return Err(Stop::Nothing(
+                    Event::NotPulling.line(format_args!("it would change {dir}: {decision}")),
+                ));
             }
         }
     }

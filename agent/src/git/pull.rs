@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use beadlock_checker::log_line::Event;
+
 use super::branch::{Move, short};
 use super::hooks;
 use super::names::Names;
@@ -41,7 +43,9 @@ pub(super) fn pull(
     order.time_for_a_move()?;
     travel::travel(turn, &way)?;
     let (name, from, to) = (upstream.name(), short(&way.from), short(&way.to));
-    say(&Word::Pulled(format!("Pulled {} from {name} ({from}..{to})", counted(distance.behind, "commit"))));
+    say(&Word::Pulled(
+        Event::Pulled.line(format_args!("{} from {name} ({from}..{to})", counted(distance.behind, "commit"))),
+    ));
     match distance.ahead {
         0 => hooks::tell(repository, "post-merge", &["0"]),
         _ => hooks::tell(repository, "post-checkout", &[&way.from, &way.to, "1"]),
@@ -70,7 +74,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(changed.iter().map(Vec::as_slice));
-    Err(Stop::Nothing(format!("Not pulling: uncommitted changes outside .beads ({paths})")))
+    Err(Stop::Nothing(Event::NotPulling.line(format_args!("uncommitted changes outside .beads ({paths})"))))
 }
 
 /// The upstream has commits no more that this branch was built on: to put them back would be as wrong as to drop them.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use beadlock_checker::log_line::Event;
+
 use super::branch::short;
 use super::program::Git;
 use super::repository::{Head, Repository};
@@ -36,7 +38,7 @@ pub(super) fn push(
         0 => {}
         // The words are the contract's (docs/design.md#the-log).
         commits => {
-            say(&Word::Notice(format!("Not pushing: {commits} commits that are not ours")));
+            say(&Word::Notice(Event::NotPushing.line(format_args!("{commits} commits that are not ours"))));
             return Ok(Pushed::Done);
         }
     }
@@ -49,7 +51,9 @@ pub(super) fn push(
     if answer.status.success() {
         let to = short(&head.commit);
         let range = known.map_or_else(|| to.to_owned(), |known| format!("{}..{to}", short(known)));
-        say(&Word::Pushed(format!("Pushed {} to {name} ({range})", counted(ahead, "commit"))));
+        say(&Word::Pushed(
+            Event::Pushed.line(format_args!("{} to {name} ({range})", counted(ahead, "commit"))),
+        ));
         return Ok(Pushed::Done);
     }
     let stdout = String::from_utf8_lossy(&answer.stdout);
@@ -63,14 +67,18 @@ pub(super) fn push(
         }
         None => {
             answer.show();
-            Err(Stop::Unreachable(format!("Cannot push to {}: {}", upstream.remote, answer.last_line())))
+            Err(Stop::Unreachable(Event::CannotPush.line(format_args!(
+                "{}: {}",
+                upstream.remote,
+                answer.last_line()
+            ))))
         }
     }
 }
 
 /// The remote does not take it.
 pub(super) fn refused(upstream: &Upstream, why: &str) -> Stop {
-    Stop::Unreachable(format!("Push refused by {}: {why}", upstream.remote))
+    Stop::Unreachable(Event::PushRefused.line(format_args!("{}: {why}", upstream.remote)))
 }
 
 /// What a remote says whose branch has moved while it took the commits in; and, alas, when it cannot write.

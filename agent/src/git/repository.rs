@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_checker::duration::shown;
 use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::log_line::Event;
 use beadlock_checker::shell::{Part, to_type};
 use beadlock_checker::{Place, facts};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
@@ -208,7 +209,7 @@ impl Repository {
     /// What only a person can do.
     pub(super) fn by_hand(&self, why: &str) -> Stop {
         let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
-        Stop::Nothing(format!("Not pulling: {why}; type: {command}"))
+        Stop::Nothing(Event::NotPulling.line(format_args!("{why}; type: {command}")))
     }
 
     /// A path from the top is in the database.
@@ -289,7 +290,9 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
-            return Err(Stop::Nothing(format!("Nothing to sync: {dir} is in no git repository")));
+            return Err(Stop::Nothing(
+                Event::NothingToSync.line(format_args!("{dir} is in no git repository")),
+            ));
         }
         if why.starts_with("cannot use bare repository") {
             return Err(embedded::around(order.dir.parent().unwrap_or(&order.dir)));
@@ -298,7 +301,7 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
         return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
     }
     let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        let why = format!("Nothing to sync: {dir} is in no working tree of a git repository");
+        let why = Event::NothingToSync.line(format_args!("{dir} is in no working tree of a git repository"));
         return Err(Stop::Nothing(why));
     };
     Ok(Path::new(".").join(as_path(up.trim_ascii_end())))

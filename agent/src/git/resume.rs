@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use beadlock_checker::log_line::Event;
 use beadlock_checker::shell::{Part, to_type};
 
 use super::branch::{Move, move_branch, short};
@@ -96,7 +97,9 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     drop(lock);
     turn.forget();
     let (from, to) = (short(&way.from), short(&way.to));
-    say(&Word::Pulled(format!("Pulled what a sync that was killed had begun to ({from}..{to})")));
+    say(&Word::Pulled(
+        Event::Pulled.line(format_args!("what a sync that was killed had begun to ({from}..{to})")),
+    ));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use beadlock_checker::duration::shown;
+use beadlock_checker::log_line::Event;
 use tokio::time::Instant;
 
 use super::order::Network;
@@ -68,7 +69,7 @@ impl Told {
             && !is_out
             && let Some(outage) = self.outage.take()
         {
-            lines.push(format!("Reached it again after {}", shown(now.duration_since(outage.since))));
+            lines.push(Event::Reached.line(shown(now.duration_since(outage.since))));
         }
         if network == Network::Leave || is_out {
             // What has to do with the remote did not come up.

@@ -10,6 +10,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use beadlock_checker::log_line::Event;
+
 use super::branch::{Move, move_branch};
 use super::conversation::Answer;
 use super::index::IndexLock;
@@ -34,7 +36,7 @@ pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(Stop::Nothing(format!("Not pulling: {}", could.last_line())));
+        return Err(Stop::Nothing(Event::NotPulling.line(could.last_line())));
     }
     try_branch(repository, way)?;
     turn.note(way)?;

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use beadlock_checker::escape::escaped;
+use beadlock_checker::log_line::Event;
 use beadlock_checker::shell::{Part, to_type};
 
 use super::program::Git;
@@ -51,13 +52,13 @@ impl Upstream {
                 Ok(Self { remote: remote.clone(), branch: branch.clone(), tracking: tracking.clone() })
             }
             _ if repository.git.text(["remote"])?.is_empty() => Err(Stop::Nothing(
-                "Only committing: there is no remote; type: git remote add origin URL".to_owned(),
+                Event::OnlyCommitting.line("there is no remote; type: git remote add origin URL"),
             )),
-            _ => Err(Stop::Nothing(format!(
-                "Only committing: the branch {} has no upstream; type: {}",
+            _ => Err(Stop::Nothing(Event::OnlyCommitting.line(format_args!(
+                "the branch {} has no upstream; type: {}",
                 escaped(&head.branch),
                 to_type("git push -u REMOTE {}", &[Part::Word(refspec(&head.branch).as_ref())])
-            ))),
+            )))),
         }
     }
 
@@ -95,7 +96,11 @@ impl Upstream {
         if !is_quiet {
             answer.show();
         }
-        Err(Stop::Unreachable(format!("Cannot reach {}: {}", self.remote, answer.last_line())))
+        Err(Stop::Unreachable(Event::CannotReach.line(format_args!(
+            "{}: {}",
+            self.remote,
+            answer.last_line()
+        ))))
     }
 
     /// How far a commit of the branch is from the upstream's.

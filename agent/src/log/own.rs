@@ -23,7 +23,7 @@ use super::this_agent;
 
 /// A line of the agent's own: its beginning, as [`Event`] has it, and what follows.
 fn said(event: Event, rest: impl Display) -> Line {
-    Line::new(event, format!("{}{rest}", event.beginning()))
+    Line::new(event, event.line(rest))
 }
 
 /// A line of the agent's own that has its words, also its first ones, from elsewhere. These say what it is about.

@@ -26,7 +26,7 @@ const CHECKER: House = House {
         &["audit", "digest", "gate", "obstacle", "place", "redirect", "refresh", "trust", "zombie"],
         &["address", "closed", "facts", "gates", "git", "on_disk", "opened", "read", "verdict"],
         &["dialect", "error", "gate_loss", "namespace", "shell"],
-        &["beside", "duration", "escape", "filesystem", "mounts", "process", "sys"],
+        &["beside", "duration", "escape", "filesystem", "log_line", "mounts", "process", "sys"],
     ],
     exceptions: &[
         ("database", "target"),
