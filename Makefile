@@ -56,7 +56,7 @@ python: tools
 # Runs the tests that the rows name, prints the rows that were not shown, and one line for each page.
 protocol-check: export PROTOCOL ?=
 protocol-check: tools
-	@$(CARGO) run --locked --quiet --package beadlock-tests --bin protocol-check -- $(PROTOCOL)
+	@$(CARGO) run --locked --quiet --package xtask -- protocol-check $(PROTOCOL)
 
 # Prints one table, and writes its rows to limits.json in the target directory. `make bench BENCH='calls programs'`.
 # `make bench BENCH_DOCS=docs` also puts the run and its plots into docs/performance.md.

@@ -16,17 +16,10 @@ use beadlock_checker::process::Stat;
 use beadlock_checker::{
     Cycle, Entered, Gate, Options, Place, Reason, check, is_process_alive, look, should_skip_database,
 };
-
-#[path = "../../tests/src/executable.rs"]
-mod executable;
-use executable::write_program;
-
-fn hostname() -> String {
-    nix::unistd::gethostname().unwrap().into_string().unwrap()
-}
+use beadlock_testkit::{this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {
-    let host = hostname();
+    let host = this_host();
     let record =
         format!(r#"{{"holder":"t","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#);
     fs::write(dir.join(".exclusive-lock"), record).unwrap();
@@ -62,7 +55,7 @@ fn a_life_from_its_claim_to_its_removal() {
         (alive.to_string().as_str(), alive.reason()),
         ("Skipping database (locked by t)", Reason::PidAlive)
     );
-    assert!(is_process_alive(child.0.id().into(), &hostname().to_uppercase()));
+    assert!(is_process_alive(child.0.id().into(), &this_host().to_uppercase()));
 
     child.0.kill().unwrap();
     let pid = child.0.id().cast_signed();
@@ -75,7 +68,7 @@ fn a_life_from_its_claim_to_its_removal() {
     assert_eq!((proven.is_skip(), proven.reason()), (false, Reason::Zombie));
 
     child.0.wait().unwrap();
-    assert!(!is_process_alive(pid.into(), &hostname()));
+    assert!(!is_process_alive(pid.into(), &this_host()));
     assert!(is_process_alive(pid.into(), "elsewhere"), "another host's process is never dead");
     let dry = check(&Place::beads(dir.path()), &Options { dry_run: true, ..Options::default() });
     assert_eq!(dry.to_string(), "Stale lock (t) would be removed, proceeding with sync");

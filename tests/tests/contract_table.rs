@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_tests::protocol::sources::has_test;
 use beadlock_tests::skip::checkout;
+use xtask::protocol::sources::has_test;
 
 /// What the contract says, and `file::test` below `tests/tests`, or with a slash below the checkout.
 const CONTRACT: &[(&str, &str)] = &[

@@ -11,9 +11,6 @@ mod diagnostics;
 #[cfg(test)]
 mod directory;
 #[cfg(test)]
-#[path = "../../../tests/src/executable.rs"]
-mod executable;
-#[cfg(test)]
 mod half_sent;
 #[cfg(test)]
 mod hang;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::executable::write_program;
 use crate::scene::{Agent, Scene, count_in, log_of, read, wait_until};
+use beadlock_testkit::write_program;
 use nix::sys::signal::Signal;
 
 /// An agent that looks below the repository often.

@@ -9,11 +9,11 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::{Gate, process};
+use beadlock_testkit::process::heed_signals;
+pub use beadlock_testkit::until as wait_until;
+use beadlock_testkit::{PATIENCE, dead_pid, lives, this_host};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-/// Longer than anything takes that works.
-const BOUND: Duration = Duration::from_secs(30);
 
 /// A directory with a `.beads` in it.
 pub struct Scene {
@@ -24,9 +24,7 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
-        // Whoever starts the tests in the background has made them ignore SIGINT, and so what they start.
-        use nix::sys::signal::Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        beadlock_checker::sys::default_actions(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM]).unwrap();
+        heed_signals();
         let root = tempfile::tempdir().unwrap();
         let repo = fs::canonicalize(root.path()).unwrap().join("repo");
         let dir = repo.join(".beads");
@@ -112,7 +110,7 @@ impl Scene {
 
     /// A lock as the shell recipe writes it: in place, by somebody who knows nothing of the gate.
     pub fn lock(&self, holder: &str, pid: u32) {
-        let host = beadlock_checker::facts::hostname().unwrap();
+        let host = this_host();
         let text = format!(
             r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2026-01-02T03:04:05Z"}}"#
         );
@@ -187,7 +185,7 @@ impl Agent {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begun.elapsed() < BOUND, "the agent in {} does not end", self.repo.display());
+            assert!(begun.elapsed() < PATIENCE, "the agent in {} does not end", self.repo.display());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -233,19 +231,9 @@ pub fn count_in(dir: &Path, line: &str) -> usize {
     log_of(dir).iter().filter(|logged| *logged == line).count()
 }
 
-/// Waits until something can be seen.
-#[track_caller]
-pub fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !seen() {
-        assert!(begun.elapsed() < BOUND, "never seen: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// It does not live any more; a zombie does not.
 pub fn has_ended(pid: i32) -> bool {
-    process::Stat::read(pid).is_none_or(|stat| stat.is_zombie())
+    !lives(pid)
 }
 
 /// A process that lives, and one that has lived.
@@ -261,9 +249,7 @@ impl Holder {
     }
 
     pub fn dead_pid() -> u32 {
-        let mut child = Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        child.id()
+        dead_pid().unsigned_abs()
     }
 }
 

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::os::unix::fs::DirEntryExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::dialect::beads::Record;
 use beadlock_checker::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_checker::{Decision, Gate, Options, Reason, Skip, should_skip_database};
+use beadlock_testkit::{dead_pid, this_host};
 
 pub const MEANS: [Means; 4] = [
     Means::BEST,
@@ -76,7 +76,7 @@ impl Database {
 }
 
 pub fn record(holder: &str, pid: u32) -> String {
-    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let host = this_host();
     format!(r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
 }
 
@@ -85,9 +85,7 @@ pub fn live(holder: &str) -> String {
 }
 
 pub fn dead(holder: &str) -> String {
-    let mut child = Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    record(holder, child.id())
+    record(holder, dead_pid().unsigned_abs())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

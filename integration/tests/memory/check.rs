@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use beadlock_testkit::{dead_pid, this_host};
+
 use crate::scene::{Memory, Says, TARGET, millis_ago};
-use crate::support::{dead_pid, this_host};
 
 #[test]
 fn a_fresh_one_is_skipped() {
@@ -23,7 +24,7 @@ fn a_fresh_one_is_skipped() {
 #[test]
 fn a_dead_process_is_logged_and_removed() {
     let memory = Memory::new();
-    let pid = dead_pid();
+    let pid = i64::from(dead_pid());
     memory.write_as(pid, 0, &this_host());
     let ended = memory.run(&["check", TARGET]).says(0, &[]);
     assert_eq!(ended.out, format!("[LOCK] Breaking stale lock: process {pid} is dead\n"));
@@ -65,7 +66,7 @@ fn one_that_is_too_old_is_logged_and_removed() {
 #[test]
 fn another_hosts_is_too_old_after_10_s() {
     let memory = Memory::new();
-    memory.write_as(dead_pid(), 5000, "H");
+    memory.write_as(i64::from(dead_pid()), 5000, "H");
     memory.run(&["check", TARGET]).says(4, &["locked by main"]);
     memory.write_as(1, 12_000, "H");
     let ended = memory.run(&["check", TARGET]).says(0, &[]);

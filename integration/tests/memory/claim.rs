@@ -1,7 +1,8 @@
 //! hold: what the record says, and who is in the way.
 
+use beadlock_testkit::{Running, dead_pid, this_host, until};
+
 use crate::scene::{Memory, TARGET, parsed};
-use crate::support::{Running, dead_pid, this_host, until};
 
 #[test]
 fn the_record_is_the_documents() {
@@ -46,7 +47,7 @@ fn the_session_comes_from_the_environment_and_the_directory_is_made() {
     let record = |target: &str, session: Option<&str>| {
         let mut command = memory.command(&["hold", target, "--create", "--", "sh", "-c", "cat */.lock"]);
         session.map(|session| command.env("CLAWDBOT_SESSION_ID", session));
-        parsed(&Running::start(command).finish().expect(0, &[]).out)
+        parsed(&Running::apart(command).end().expect(0, &[]).out)
     };
     let unnamed = record("memory:new/", None);
     assert_eq!((&unnamed["session_id"], &unnamed["operation"]), (&"unknown".into(), &"cli-test".into()));
@@ -73,20 +74,20 @@ fn who_comes_second_is_told_in_the_documents_words() {
 fn the_wait_is_5_s_and_ends_with_the_lock() {
     let memory = Memory::new();
     let first = memory.holding(&[], "while test ! -e go; do sleep 0.05; done");
-    let second = Running::start(memory.command(&["hold", TARGET, "--", "echo", "mine"]));
+    let second = Running::apart(memory.command(&["hold", TARGET, "--", "echo", "mine"]));
     until("it waits", || second.err().contains("s left"));
     let left =
         second.err().rsplit_once("; ").and_then(|(_, rest)| rest.split_once("s left")?.0.parse::<f64>().ok());
     assert!(left.is_some_and(|left| left <= 5.0), "5 s: {}", second.err());
     std::fs::write(memory.scene.file("go"), "").unwrap();
-    first.finish().expect(0, &[]);
-    assert_eq!(second.finish().expect(0, &[]).out, "mine\n");
+    first.end().expect(0, &[]);
+    assert_eq!(second.end().expect(0, &[]).out, "mine\n");
 }
 
 #[test]
 fn a_stale_one_is_broken_and_that_is_logged() {
     let memory = Memory::new();
-    let pid = dead_pid();
+    let pid = i64::from(dead_pid());
     memory.write_as(pid, 0, &this_host());
     memory
         .hold(&[], "true")

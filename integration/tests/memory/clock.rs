@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Running, has_program, until};
 use nix::sys::signal::Signal;
 
 use crate::scene::{Memory, Says, TARGET};
-use crate::support::{Running, has_program, pid_in, until};
 
 /// Adds the seconds in the file `$CLOCK_STEP` to the wall clock, whenever a program reads it.
 const STEPPED: &str = r#"
@@ -62,21 +62,21 @@ impl Clock {
     fn start(&self, args: &[&str]) -> Running {
         let mut command = self.memory.command(args);
         command.env("LD_PRELOAD", &self.shim).env("CLOCK_STEP", self.memory.scene.file("step"));
-        Running::start(command)
+        Running::apart(command)
     }
 
     /// A command that holds the lock, and the moment after a refresh.
     fn holder(&self) -> Running {
         let script = "echo $$ >pid; while test ! -e go; do sleep 0.05; done";
         let running = self.start(&["hold", TARGET, "--session-id", "main", "--", "sh", "-c", script]);
-        pid_in(&self.memory.scene, "pid");
+        self.memory.scene.pid_in("pid");
         let first = self.memory.record()["acquired_at"].clone();
         until("it is refreshed", || self.memory.record()["acquired_at"] != first);
         running
     }
 
     fn situation(&self) -> String {
-        let status = self.start(&["status", TARGET, "--json"]).finish().expect(0, &[]).json();
+        let status = self.start(&["status", TARGET, "--json"]).end().expect(0, &[]).json();
         status["data"][0]["witnesses"]["situation"].as_str().unwrap().to_owned()
     }
 }
@@ -91,19 +91,19 @@ fn a_living_holder_keeps_its_lock_when_the_clock_is_set_forward() {
         "old_by_the_clock",
         "the step makes the lock too old, or this test shows nothing"
     );
-    clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).finish().expect(4, &["Held by session 'main'"]);
-    clock.start(&["check", TARGET]).finish().says(4, &["Skipping database (locked by main)"]);
+    clock.start(&["hold", TARGET, "--no-wait", "--", "true"]).end().expect(4, &["Held by session 'main'"]);
+    clock.start(&["check", TARGET]).end().says(4, &["Skipping database (locked by main)"]);
     let waiting = [
         clock.start(&["hold", TARGET, "--", "true"]),
         clock.start(&["acquire", TARGET, "--detach"]),
         clock.start(&["wait", TARGET]),
     ];
     for waited in waiting {
-        waited.finish().expect(4, &["Could not acquire lock within 5.0s. Held by session 'main'"]);
+        waited.end().expect(4, &["Could not acquire lock within 5.0s. Held by session 'main'"]);
     }
     assert_eq!(clock.situation(), "recent", "it was refreshed by the new clock");
     fs::write(clock.memory.scene.file("go"), "").unwrap();
-    holder.finish().expect(0, &["released memory:memory"]);
+    holder.end().expect(0, &["released memory:memory"]);
     assert!(clock.memory.names().is_empty());
 }
 
@@ -120,7 +120,7 @@ fn a_lock_that_is_refreshed_is_never_too_old_whatever_the_age() {
         }
         impatient.expect(4, &["Could not acquire lock within 7.0s. Held by session 'main'"]);
         fs::write(memory.scene.file("go"), "").unwrap();
-        holder.finish().expect(0, &["released memory:memory"]);
+        holder.end().expect(0, &["released memory:memory"]);
         true
     };
     assert!((0..5).any(is_kept), "it is broken every time");
@@ -138,7 +138,7 @@ fn a_holder_that_hangs_is_broken_after_an_interval() {
         .expect(0, &["[LOCK] Breaking stale lock: lock is ", "s old (>0.5s)", "claimed"]);
     assert!(begun.elapsed() >= Duration::from_millis(3500), "{:?}", begun.elapsed());
     holder.signal(Signal::SIGCONT);
-    holder.finish().expect(9, &["the lock is lost"]);
+    holder.end().expect(9, &["the lock is lost"]);
 }
 
 #[test]

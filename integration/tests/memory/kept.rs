@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{fastest, lives, until};
 use nix::sys::signal::Signal;
 
 use crate::scene::Memory;
-use crate::support::{fastest, lives, pid_in, until};
 
 #[test]
 fn it_is_refreshed_every_3_s_and_nothing_else_changes() {
@@ -29,7 +29,7 @@ fn it_is_refreshed_every_3_s_and_nothing_else_changes() {
     second["acquired_at"] = first["acquired_at"].clone();
     assert_eq!((second, fs::read(memory.lock()).unwrap().len()), (first, bytes));
     fs::write(memory.scene.file("go"), "").unwrap();
-    holder.finish().expect(0, &["released"]);
+    holder.end().expect(0, &["released"]);
     assert!(memory.names().is_empty());
 }
 
@@ -37,13 +37,13 @@ fn it_is_refreshed_every_3_s_and_nothing_else_changes() {
 fn one_that_is_broken_is_a_loss() {
     let memory = Memory::new();
     let holder = memory.holding(&[], "exec sleep 60");
-    let pid = pid_in(&memory.scene, "pid");
+    let pid = memory.scene.pid_in("pid");
     // As the document's program does: deleted, and another renamed into its place.
     fs::remove_file(memory.lock()).unwrap();
     let other = memory.dir().join(".lock.tmp");
     fs::write(&other, r#"{"pid": 1, "session_id": "other"}"#).unwrap();
     fs::rename(&other, memory.lock()).unwrap();
-    holder.finish().expect(9, &["the lock is lost, ending the command", "other's now"]);
+    holder.end().expect(9, &["the lock is lost, ending the command", "other's now"]);
     assert!(!lives(pid));
     assert_eq!(memory.record()["session_id"], "other", "untouched");
 }
@@ -55,19 +55,19 @@ fn a_loss_may_be_only_a_warning() {
     fs::remove_file(memory.lock()).unwrap();
     until("it is noticed", || holder.err().contains("the lock is lost"));
     fs::write(memory.scene.file("go"), "").unwrap();
-    assert_eq!(holder.finish().expect(9, &["the command runs on without it"]).out, "ran\n");
+    assert_eq!(holder.end().expect(9, &["the command runs on without it"]).out, "ran\n");
 }
 
 #[test]
 fn the_command_ends_with_beadlock_and_the_next_one_breaks_the_lock() {
     let memory = Memory::new();
     let holder = memory.holding(&[], "exec sleep 60");
-    let pid = pid_in(&memory.scene, "pid");
+    let pid = memory.scene.pid_in("pid");
     holder.signal(Signal::SIGKILL);
     // Before that its orphan is nobody else's to reap, and until it is reaped it answers for the lock.
-    holder.finish();
+    holder.end();
     until("the command has ended", || !lives(pid));
-    crate::support::reap(pid);
+    beadlock_testkit::process_is_gone(pid);
     memory
         .hold(&[], "true")
         .expect(0, &[&format!("[LOCK] Breaking stale lock: process {pid} is dead"), "claimed"]);

@@ -19,8 +19,10 @@ mod scene;
 #[cfg(test)]
 mod status;
 #[cfg(test)]
-#[path = "../program/support.rs"]
-#[allow(dead_code, reason = "the other binary's, which needs more of it")]
-mod support;
-#[cfg(test)]
 mod wait;
+
+/// A scene for the program that these tests are of.
+#[cfg(test)]
+fn a_scene() -> beadlock_testkit::Scene {
+    beadlock_testkit::Scene::of(env!("CARGO_BIN_EXE_beadlock"))
+}

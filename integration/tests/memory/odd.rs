@@ -4,8 +4,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use beadlock_testkit::{Ended, as_nobody};
+
 use crate::scene::{Memory, Says, TARGET};
-use crate::support::{as_nobody, ended};
 
 #[test]
 fn what_is_no_json_object_is_no_lock() {
@@ -92,7 +93,7 @@ fn what_may_not_be_read_is_exit_5() {
     fs::set_permissions(memory.scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = memory.command(&["check", TARGET]);
     if as_nobody(&mut command) {
-        ended(&command.output().unwrap()).says(5, &["permission denied"]);
+        Ended::of(&command.output().unwrap()).says(5, &["permission denied"]);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use beadlock_testkit::until;
+
 use crate::scene::{Memory, TARGET};
-use crate::support::until;
 
 fn id(out: &str) -> String {
     out.lines().find_map(|line| line.strip_prefix("BEADLOCK_ID=")).unwrap().to_owned()

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use beadlock_checker::dialect::StartedAt;
 use beadlock_checker::facts;
+use beadlock_testkit::{Ended, Running, Scene, this_host, until};
 use serde_json::{Value, json};
-
-use crate::support::{Ended, Running, Scene, this_host, until};
 
 pub const TARGET: &str = "memory:memory";
 
@@ -18,7 +17,7 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Self {
-        let memory = Self { scene: Scene::new() };
+        let memory = Self { scene: crate::a_scene() };
         fs::create_dir(memory.dir()).unwrap();
         memory
     }
@@ -41,7 +40,7 @@ impl Memory {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        self.scene.command(args)
+        self.scene.beadlock(args)
     }
 
     #[track_caller]
@@ -60,7 +59,7 @@ impl Memory {
         let _ = fs::write(self.scene.file("pid"), "");
         let script = format!("echo $$ >pid; {script}");
         let args = [&["hold", TARGET][..], options, &["--", "sh", "-c", &script]].concat();
-        let mut running = Running::start(self.command(&args));
+        let mut running = Running::apart(self.command(&args));
         until("the command runs", || {
             assert!(!running.has_ended(), "{}", running.err());
             self.scene.read("pid").ends_with('\n')

@@ -1,10 +1,10 @@
 //! status, also as the document has it, and break.
 
+use beadlock_testkit::dead_pid;
+use beadlock_testkit::this_host;
 use serde_json::json;
 
 use crate::scene::{Memory, TARGET, parsed};
-use crate::support::dead_pid;
-use crate::support::this_host;
 
 #[test]
 fn raw_is_the_documents_object() {
@@ -23,11 +23,11 @@ fn raw_is_the_documents_object() {
     assert!(places.is_sorted(), "in its order: {fresh}");
     let living = parsed(&raw(&["--stale-after", "0"]));
     assert_eq!((&living["is_stale"], &living["stale_reason"]), (&false.into(), &json!(null)), "one look");
-    memory.write_as(dead_pid(), 0, "H");
+    memory.write_as(i64::from(dead_pid()), 0, "H");
     let stale = parsed(&raw(&["--stale-after", "0"]));
     assert_eq!(stale["is_stale"], true);
     assert!(stale["stale_reason"].as_str().unwrap().ends_with("s old (>0s)"), "{stale}");
-    let pid = dead_pid();
+    let pid = i64::from(dead_pid());
     memory.write_as(pid, 0, &this_host());
     assert_eq!(parsed(&raw(&[]))["stale_reason"], format!("process {pid} is dead"));
     assert_eq!(memory.names(), [".lock"], "nothing was changed");

@@ -9,9 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, until};
 use nix::sys::signal::Signal;
-
-use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, until};
 
 /// What names a claim, as it was printed: three lines and nothing else.
 #[derive(Debug)]
@@ -78,7 +77,7 @@ fn a_script_is_meant_however_deep_in_it_the_call_is() {
         r#""$BEADLOCK" acquire -q > out & wait"#,
         r#"eval "$("$BEADLOCK" acquire -q)"; env > all; set | grep ^BEADLOCK_ > out"#,
     ];
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for shell in ["/bin/sh", "/bin/dash", "/bin/bash"].into_iter().filter(|shell| Path::new(shell).exists()) {
         for form in forms {
             let script = format!(
@@ -87,7 +86,7 @@ fn a_script_is_meant_however_deep_in_it_the_call_is() {
                  \"$BEADLOCK\" release -q --id \"$BEADLOCK_ID\" || exit 5\nexit 0\n"
             );
             fs::write(scene.file("script"), script).unwrap();
-            let ended = Running::start(scene.shell(&format!("exec {shell} ./script"))).finish();
+            let ended = Running::apart(scene.shell(&format!("exec {shell} ./script"))).end();
             assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{shell}: {form}: {ended:?}");
             assert!(scene.names().is_empty(), "{shell}: {form}");
         }
@@ -99,7 +98,7 @@ fn for_a_program_that_is_no_shell_it_is_exactly_the_parent() {
     if !has_program("python3") {
         return;
     }
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "import os, subprocess\n\
         def pid():\n    \
             out = subprocess.check_output([os.environ['BEADLOCK'], 'acquire', '-q'], text=True)\n    \
@@ -112,31 +111,31 @@ fn for_a_program_that_is_no_shell_it_is_exactly_the_parent() {
             os._exit(0 if pid() == os.getpid() else 1)\n\
         assert os.waitpid(child, 0)[1] == 0\n";
     fs::write(scene.file("script"), script).unwrap();
-    let ended = Running::start(scene.shell("exec python3 script")).finish();
+    let ended = Running::apart(scene.shell("exec python3 script")).end();
     assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
 }
 
 /// Nobody is wedged by a script that was killed.
 #[test]
 fn a_killed_script_leaves_a_lock_that_is_stale_at_once() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script =
         "eval \"$(\"$BEADLOCK\" acquire -q --holder deploy)\"; echo > ready; while :; do sleep 0.01; done";
     for next in [&["hold", "--wait", "1h", "--", "touch", "ran"][..], &["check"]] {
-        let holding = Running::start(scene.shell(script));
+        let holding = Running::apart(scene.shell(script));
         until("it is claimed", || scene.file("ready").exists());
         fs::write(scene.file("ready"), "").unwrap();
         scene.run(&["check"]).expect(4, &[]);
         let waiting = (next[0] == "hold").then(|| {
-            let waiting = Running::start(scene.command(next));
+            let waiting = Running::apart(scene.beadlock(next));
             until("it waits", || waiting.err().contains("waiting"));
             waiting
         });
         holding.signal(Signal::SIGKILL);
-        holding.finish().expect(137, &[]);
+        holding.end().expect(137, &[]);
         match waiting {
             Some(waiting) => {
-                waiting.finish().expect(0, &["removed stale lock of deploy (PID ", ", pid_gone)"]);
+                waiting.end().expect(0, &["removed stale lock of deploy (PID ", ", pid_gone)"]);
             }
             None => {
                 let ended = scene.run(next).expect(0, &[]);
@@ -144,13 +143,13 @@ fn a_killed_script_leaves_a_lock_that_is_stale_at_once() {
             }
         }
         assert!(scene.names().is_empty());
-        let _ = Running::start(scene.shell("rm ready")).finish();
+        let _ = Running::apart(scene.shell("rm ready")).end();
     }
 }
 
 #[test]
 fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let sleeper = Sleeper::start();
     let ended = scene.run(&["acquire", "--for", &sleeper.pid()]);
     let words =
@@ -182,35 +181,35 @@ fn a_process_that_is_named_is_the_one_that_the_claim_is_for() {
 
 #[test]
 fn a_process_of_another_user_is_alive_too() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o777)).unwrap();
     let me = std::process::id().to_string();
-    let mut command = scene.command(&["acquire", "--for", &me]);
+    let mut command = scene.beadlock(&["acquire", "--for", &me]);
     if !as_nobody(&mut command) {
         return;
     }
-    let printed = Printed::of(&Running::start(command).finish().expect(0, &[]));
+    let printed = Printed::of(&Running::apart(command).end().expect(0, &[]));
     assert_eq!(printed.pid.to_string(), me);
-    let mut check = scene.command(&["check", "--json"]);
+    let mut check = scene.beadlock(&["check", "--json"]);
     as_nobody(&mut check);
-    let json = Running::start(check).finish().expect(4, &[]).json();
+    let json = Running::apart(check).end().expect(4, &[]).json();
     assert_eq!(json["data"][0]["reason"], "pid_not_permitted", "{json}");
-    let mut release = scene.command(&["release", "--id", &printed.id]);
+    let mut release = scene.beadlock(&["release", "--id", &printed.id]);
     as_nobody(&mut release);
-    Running::start(release).finish().expect(0, &["released .beads"]);
+    Running::apart(release).end().expect(0, &["released .beads"]);
     assert!(scene.names().is_empty());
 }
 
 #[test]
 fn a_caller_that_is_not_to_be_seen_must_be_named() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let unshare = |script: &str| scene.shell(&format!("exec unshare --pid --fork {script}"));
-    if Running::start(unshare("true")).finish().code != 0 {
+    if Running::apart(unshare("true")).end().code != 0 {
         eprintln!("skipped: no PID namespace for us");
         return;
     }
-    Running::start(unshare("\"$BEADLOCK\" acquire")).finish().expect(
+    Running::apart(unshare("\"$BEADLOCK\" acquire")).end().expect(
         2,
         &["the process that called is not of this PID namespace; name the one", "--for PID, or --detach"],
     );

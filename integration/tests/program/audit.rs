@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host, until};
 use serde_json::Value;
 
 use crate::acquire::Printed;
-use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host, until};
 
 /// The lines of the file, each of them one whole JSON object.
 #[track_caller]
@@ -32,7 +32,7 @@ fn words(lines: &[Value]) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_hold_is_two_lines_of_one_request() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let words_of_hold = [
         "hold",
         "--audit",
@@ -78,13 +78,13 @@ fn a_hold_is_two_lines_of_one_request() {
 
 #[test]
 fn what_is_in_the_way_is_written_down_with_its_record() {
-    let scene = Scene::new();
-    let mut command = scene.command(&["hold", "--no-wait", "--", "true"]);
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    let mut command = scene.beadlock(&["hold", "--no-wait", "--", "true"]);
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     command.env("BEADLOCK_AUDIT", "audit");
-    Running::start(command).finish().expect(4, &[]);
+    Running::apart(command).end().expect(4, &[]);
     scene.run(&["acquire", "--no-wait", "--audit", "audit"]).expect(4, &[]);
-    scene.write_lock("remote", 1, "elsewhere");
+    scene.write_shell_lock("remote", 1, "elsewhere");
     scene.run(&["hold", "--wait", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     scene.run(&["hold", "--drain", "50ms", "--audit", "audit", "--", "true"]).expect(4, &[]);
@@ -104,10 +104,10 @@ fn what_is_in_the_way_is_written_down_with_its_record() {
 
 #[test]
 fn a_stale_lock_that_is_taken_over_is_written_down() {
-    let scene = Scene::new();
-    let dead = dead_pid();
+    let scene = crate::a_scene();
+    let dead = i64::from(dead_pid());
     for claim in [&["hold", "--audit", "audit", "--", "true"][..], &["acquire", "--audit", "audit"]] {
-        scene.write_lock("crashed", dead, &this_host());
+        scene.write_shell_lock("crashed", dead, &this_host());
         let ended = scene.run(claim).expect(0, &["removed stale lock of crashed"]);
         if claim[0] == "acquire" {
             let id = Printed::of(&ended).id;
@@ -137,10 +137,10 @@ fn a_stale_lock_that_is_taken_over_is_written_down() {
 
 #[test]
 fn a_loss_is_written_down() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "rm .beads/.exclusive-lock; sleep 300";
     scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
-    fs::write(scene.file("foreign"), lock_text("vc", 1, "elsewhere")).unwrap();
+    fs::write(scene.file("foreign"), shell_lock_text("vc", 1, "elsewhere")).unwrap();
     let script = "cp foreign .beads/.exclusive-lock; sleep 300";
     scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]).expect(9, &[]);
     let lines = lines(&scene, "audit");
@@ -154,7 +154,7 @@ fn a_loss_is_written_down() {
 /// Before anything is claimed, and before the command is started.
 #[test]
 fn a_file_that_is_none_is_refused_before_anything_is_claimed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::os::unix::fs::symlink("target", scene.file("link")).unwrap();
     std::os::unix::fs::symlink("nowhere/target", scene.file("dangling")).unwrap();
     fs::create_dir(scene.file("dir")).unwrap();
@@ -175,25 +175,25 @@ fn a_file_that_is_none_is_refused_before_anything_is_claimed() {
             let ended = scene.run(claim).expect(1, &["the audit file", why]);
             assert_eq!(ended.out, "");
         }
-        let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+        let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
         command.env("BEADLOCK_AUDIT", file);
-        Running::start(command).finish().expect(1, &[why]);
+        Running::apart(command).end().expect(1, &[why]);
     }
     assert!(scene.names().is_empty() && !scene.file("target").exists() && !scene.file("ran").exists());
     // What was typed beats the variable; an empty one is none.
-    let mut command = scene.command(&["hold", "--audit", "typed", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--audit", "typed", "--", "true"]);
     command.env("BEADLOCK_AUDIT", "link");
-    Running::start(command).finish().expect(0, &[]);
+    Running::apart(command).end().expect(0, &[]);
     assert_eq!(lines(&scene, "typed").len(), 2);
-    let mut command = scene.command(&["hold", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("BEADLOCK_AUDIT", "");
-    Running::start(command).finish().expect(0, &[]);
+    Running::apart(command).end().expect(0, &[]);
 }
 
 /// `ulimit -f`: the write fails, and neither the program nor its claim. The command gets the signal's action as it was.
 #[test]
 fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let full = "x".repeat(100_000) + "\n";
     fs::write(scene.file("audit"), &full).unwrap();
     let hold =
@@ -204,7 +204,7 @@ fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
         bits >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1 == 1
     };
     for (before, expected) in [("", false), ("trap '' XFSZ;", true)] {
-        let ended = Running::start(scene.shell(&format!("{before} ulimit -f 16; {hold}"))).finish();
+        let ended = Running::apart(scene.shell(&format!("{before} ulimit -f 16; {hold}"))).end();
         ended.expect(
             7,
             &[
@@ -218,20 +218,20 @@ fn a_limit_for_files_is_a_line_that_is_missing_and_no_more() {
     }
     let script = "ulimit -f 16; \"$BEADLOCK\" acquire --detach --audit audit --max-hold 1h > out || exit 3; . ./out; \
                   \"$BEADLOCK\" release --audit audit --id \"$BEADLOCK_ID\"";
-    Running::start(scene.shell(script)).finish().expect(0, &["file too large", "released .beads"]);
+    Running::apart(scene.shell(script)).end().expect(0, &["file too large", "released .beads"]);
     assert!(scene.read("audit") == full && scene.names().is_empty());
 }
 
 /// The file is its owner's to open again, whatever the umask.
 #[test]
 fn a_umask_that_leaves_nothing_is_none_for_the_trail() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = scene.shell("umask 777; exec \"$BEADLOCK\" hold --audit audit -- true");
     // Root may open it whatever its mode.
     as_nobody(&mut command);
-    let ended = Running::start(command).finish().expect(0, &["released .beads"]);
+    let ended = Running::apart(command).end().expect(0, &["released .beads"]);
     assert!(!ended.err.contains("warning"), "{ended:?}");
     assert_eq!(lines(&scene, "audit").len(), 2);
     assert_eq!(fs::metadata(scene.file("audit")).unwrap().permissions().mode() & 0o7777, 0o600);
@@ -239,12 +239,12 @@ fn a_umask_that_leaves_nothing_is_none_for_the_trail() {
 
 #[test]
 fn a_claim_that_is_refused_in_its_own_cycle_is_written_down() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     for args in [&["hold", "--", "true"][..], &["acquire"], &["acquire", "--detach"]] {
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         command.env("BEADLOCK_AUDIT", "audit").env("BEADLOCK_CYCLE", scene.beads());
-        Running::start(command).finish().expect(4, &["inside a sync cycle of"]);
+        Running::apart(command).end().expect(4, &["inside a sync cycle of"]);
         let lines = lines(&scene, "audit");
         assert_eq!(words(&lines), [("lock_blocked", "gate_busy")], "{args:?}");
         fs::remove_file(scene.file("audit")).unwrap();
@@ -254,10 +254,13 @@ fn a_claim_that_is_refused_in_its_own_cycle_is_written_down() {
 /// A stale lock lay aside, and a live one in its place: the one is removed, the claim refused.
 #[test]
 fn a_removal_is_written_down_also_when_the_claim_is_refused() {
-    let scene = Scene::new();
-    fs::write(scene.beads().join(".exclusive-lock.aside"), lock_text("crashed", dead_pid(), &this_host()))
-        .unwrap();
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    fs::write(
+        scene.beads().join(".exclusive-lock.aside"),
+        shell_lock_text("crashed", i64::from(dead_pid()), &this_host()),
+    )
+    .unwrap();
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let ended = scene.run(&["hold", "--no-wait", "--audit", "audit", "--", "true"]);
     ended.expect(4, &["removed stale lock of crashed (PID ", "is held by vc"]);
     let lines = lines(&scene, "audit");
@@ -269,7 +272,7 @@ fn a_removal_is_written_down_also_when_the_claim_is_refused() {
 /// Once the work has begun the trail never stands in its way.
 #[test]
 fn a_file_that_goes_bad_meanwhile_is_said_and_no_more() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "rm audit; ln -s elsewhere audit; exit 7";
     let ended = scene.run(&["hold", "--audit", "audit", "--", "sh", "-c", script]);
     ended.expect(7, &["warning: lock_released of ", "is not in the audit file", "released .beads"]);
@@ -283,20 +286,20 @@ fn a_file_that_goes_bad_meanwhile_is_said_and_no_more() {
 
 #[test]
 fn lines_of_many_at_once_never_mix() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "until test -e go; do sleep 0.01; done";
     let holds: Vec<Running> = (0..20)
         .map(|number| {
             let target = format!("lock:lock {number}");
-            Running::start(
-                scene.command(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]),
+            Running::apart(
+                scene.beadlock(&["hold", &target, "-q", "--audit", "audit", "--", "sh", "-c", script]),
             )
         })
         .collect();
     until("all are claimed", || scene.read("audit").lines().count() == 20);
     fs::write(scene.file("go"), "").unwrap();
     for hold in holds {
-        hold.finish().expect(0, &[]);
+        hold.end().expect(0, &[]);
     }
     let lines = lines(&scene, "audit");
     let of = |event: &str| {

@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use beadlock_testkit::{Running, Scene, children, dead_pid, runs, shell_lock_text, this_host, until};
 use serde_json::{Value, json};
-
-use crate::support::{Running, Scene, children, dead_pid, lock_text, runs, this_host, until};
 
 /// What is kept of broken locks.
 fn kept(scene: &Scene) -> Vec<PathBuf> {
@@ -38,8 +37,8 @@ fn me() -> i64 {
 #[test]
 fn a_stale_lock_is_broken_by_id_and_by_holder_and_kept() {
     for by_id in [true, false] {
-        let scene = Scene::new();
-        let text = lock_text("old-tool", dead_pid(), &this_host());
+        let scene = crate::a_scene();
+        let text = shell_lock_text("old-tool", i64::from(dead_pid()), &this_host());
         fs::write(scene.lock(), &text).unwrap();
         let args = if by_id { ["break", "--id", &id(&scene)] } else { ["break", "--holder", "old-tool"] };
         let ended =
@@ -56,8 +55,8 @@ fn a_stale_lock_is_broken_by_id_and_by_holder_and_kept() {
 
 #[test]
 fn json_has_the_record_and_where_it_is_kept() {
-    let scene = Scene::new();
-    scene.write_lock("old\ntool", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("old\ntool", i64::from(dead_pid()), &this_host());
     let id = id(&scene);
     let json = scene.run(&["break", "--id", &id, "--reason", "wedged", "--json", "-q"]).expect(0, &[]).json();
     assert_eq!((&json["ok"], &json["error"]), (&json!(true), &Value::Null));
@@ -78,9 +77,9 @@ fn json_has_the_record_and_where_it_is_kept() {
 
 #[test]
 fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let sleep = ["hold", "--holder", "nightly's", "--", "sleep", "300"];
-    let mut holding = Running::start(scene.command(&sleep));
+    let mut holding = Running::apart(scene.beadlock(&sleep));
     until("it works", || children(holding.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
     let before = fs::read(scene.lock()).unwrap();
     let ended = scene.run(&["break", "--holder", "nightly's", "--json"]).expect(
@@ -98,7 +97,7 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     let (_, command) = ended.err.split_once("to break it all the same: ").unwrap();
     assert!(command.contains(" --even-if-live"), "{command}");
     let script = command.trim().replacen("beadlock", "\"$BEADLOCK\"", 1);
-    let ended = Running::start(scene.shell(&script)).finish();
+    let ended = Running::apart(scene.shell(&script)).end();
     let ended =
         ended.expect(0, &["broke the lock of nightly's (PID ", "warning: PID ", "(sleep 300) still runs"]);
     assert_eq!(kept(&scene).len(), 1, "{ended:?}");
@@ -106,13 +105,13 @@ fn a_held_lock_is_refused_and_the_words_are_the_command_to_type() {
     // Whoever held it learns of it.
     until("the hold notices", || holding.has_ended());
     let file = kept(&scene)[0].file_name().unwrap().to_str().unwrap().to_owned();
-    holding.finish().expect(9, &["was broken by somebody", &file]);
+    holding.end().expect(9, &["was broken by somebody", &file]);
 }
 
 #[test]
 fn nothing_but_what_is_meant_is_touched() {
-    let (held, remote) = (lock_text("vc", me(), &this_host()), lock_text("vc", 7, "elsewhere"));
-    let stale = lock_text("vc", dead_pid(), &this_host());
+    let (held, remote) = (shell_lock_text("vc", me(), &this_host()), shell_lock_text("vc", 7, "elsewhere"));
+    let stale = shell_lock_text("vc", i64::from(dead_pid()), &this_host());
     let torn = "{\"holder\": \"vc".to_owned();
     let cases: [(&String, &[&str], i32, &str, &str); 12] = [
         (&held, &["--id", "nope"], 4, "LOCK_HELD", "is not the lock nope: it is held by vc (PID "),
@@ -147,7 +146,7 @@ fn nothing_but_what_is_meant_is_touched() {
         (&torn, &["--holder", "vc", "--even-if-live"], 5, "LOCK_UNREADABLE", "was not touched"),
     ];
     for (text, args, code, word, said) in cases {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         write_long_ago(&scene, text);
         let json = scene.run(&[&["break", "--json"], args].concat()).expect(code, &[said]).json();
         assert_eq!((&json["error"]["code"], &json["ok"]), (&json!(word), &json!(false)), "{args:?}");
@@ -163,7 +162,7 @@ fn what_cannot_be_understood_is_broken_by_its_word_or_its_id() {
     let mut took = Vec::new();
     for text in ["", "{", "[1]", "{\"holder\":\"\",\"pid\":1}"] {
         for by_id in [false, true] {
-            let scene = Scene::new();
+            let scene = crate::a_scene();
             write_long_ago(&scene, text);
             let args =
                 if by_id { vec!["--id".to_owned(), id(&scene)] } else { vec!["--malformed".to_owned()] };
@@ -184,7 +183,7 @@ fn what_cannot_be_understood_is_broken_by_its_word_or_its_id() {
 #[test]
 fn what_is_no_file_is_broken_too() {
     for kind in ["symlink", "FIFO", "directory", "large"] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let words = match kind {
             "symlink" => {
                 std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
@@ -218,7 +217,7 @@ fn what_is_no_file_is_broken_too() {
 
 #[test]
 fn nothing_to_break_is_a_warning() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let words = "beadlock: warning: nothing to break: there is no lock on .beads\n";
     for args in [&["--id", "x"][..], &["--holder", "x", "-q"], &["--malformed"]] {
         let ended = scene.run(&[&["break"], args].concat()).expect(0, &[words]);
@@ -233,8 +232,8 @@ fn nothing_to_break_is_a_warning() {
 
 #[test]
 fn every_wrong_word_is_exit_2() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let long = "x".repeat(501);
     for (args, word) in [
         (&[][..], "which lock? say it with one of --id ID"),
@@ -253,18 +252,18 @@ fn every_wrong_word_is_exit_2() {
     scene.run(&["break", "nowhere/.beads", "--holder", "vc"]).expect(1, &["nowhere/.beads does not exist"]);
     assert_eq!(scene.names(), [".exclusive-lock"]);
     // What waives a safeguard has no variable.
-    scene.write_lock("vc", me(), &this_host());
+    scene.write_shell_lock("vc", me(), &this_host());
     for (name, code) in [("BEADLOCK_EVEN_IF_LIVE", 4), ("BEADLOCK_MALFORMED", 4)] {
-        let mut command = scene.command(&["break", "--holder", "vc"]);
+        let mut command = scene.beadlock(&["break", "--holder", "vc"]);
         command.env(name, "1");
-        Running::start(command).finish().expect(code, &[]);
+        Running::apart(command).end().expect(code, &[]);
     }
     assert_eq!(scene.names(), [".exclusive-lock"]);
 }
 
 #[test]
 fn a_hostile_lock_forges_no_line() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let name = "x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}";
     let text = format!(
         r#"{{"holder":{0},"pid":{1},"hostname":{0},"started_at":"2025-10-25T12:00:00Z","beadlock":{{"id":{0}}}}}"#,
@@ -286,30 +285,30 @@ fn a_hostile_lock_forges_no_line() {
     let ended = scene.run(&["break", "--holder", name]).expect(4, &[]);
     let (_, command) = ended.err.split_once("to break it all the same: ").unwrap();
     let script = command.trim().replacen("beadlock", "\"$BEADLOCK\"", 1);
-    let mut bash = scene.command(&[]);
+    let mut bash = scene.beadlock(&[]);
     bash = {
         let mut again = Command::new("bash");
         again.args(["-c", &script]).current_dir(scene.path()).stdin(Stdio::null()).env_clear();
         again.envs(bash.get_envs().filter_map(|(name, value)| Some((name, value?))));
         again
     };
-    Running::start(bash).finish().expect(0, &["broke the lock of "]);
+    Running::apart(bash).end().expect(0, &["broke the lock of "]);
 }
 
 #[test]
 fn the_audit_trail_says_who_and_why() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
-    let mut command = scene.command(&["break", "--holder", "vc", "--reason", "ticket 7", "--json"]);
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
+    let mut command = scene.beadlock(&["break", "--holder", "vc", "--reason", "ticket 7", "--json"]);
     command.env("BEADLOCK_AUDIT", scene.file("audit"));
-    let json = Running::start(command).finish().expect(0, &[]).json();
+    let json = Running::apart(command).end().expect(0, &[]).json();
     let line: Value = serde_json::from_str(&scene.read("audit")).unwrap();
     assert_eq!((&line["event"], &line["lock_name"]), (&json!("lock_broken"), &json!("beads:.beads")));
     assert_eq!((&line["reason"], &line["detail"]), (&json!("broken_by_holder"), &json!("ticket 7")));
     assert_eq!((&line["previous_lock"]["holder"], &line["lock"]), (&json!("vc"), &Value::Null));
     assert_eq!(line["request_id"], json["meta"]["request_id"]);
     // One that cannot be written is said before anything is done.
-    scene.write_lock("vc", dead_pid(), &this_host());
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let before = scene.names();
     scene.run(&["break", "--holder", "vc", "--audit", "nowhere/audit"]).expect(1, &["nowhere/audit"]);
     assert_eq!(scene.names(), before);
@@ -322,8 +321,8 @@ fn the_audit_trail_says_who_and_why() {
 
 #[test]
 fn a_lock_at_any_path_is_kept_beside_it() {
-    let scene = Scene::new();
-    fs::write(scene.file("x.lock"), lock_text("deploy", 7, "elsewhere")).unwrap();
+    let scene = crate::a_scene();
+    fs::write(scene.file("x.lock"), shell_lock_text("deploy", 7, "elsewhere")).unwrap();
     scene
         .run(&["break", "lock:x.lock", "--holder", "deploy"])
         .expect(4, &["beadlock break lock:x.lock --id sha256:"]);

@@ -3,9 +3,8 @@
 use std::fs;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host};
 use serde_json::{Value, json};
-
-use crate::support::{Running, Scene, as_nobody, dead_pid, lock_text, this_host};
 
 /// The keys of an object.
 fn keys(value: &Value) -> Vec<&str> {
@@ -19,11 +18,23 @@ fn every_decision_has_its_line_and_its_code() {
     let (me, host) = (i64::from(std::process::id()), this_host());
     let cases = [
         (None, 0, "", "free", "no_lock"),
-        (Some(lock_text("vc", me, &host)), 4, "Skipping database (locked by vc)", "held", "pid_alive"),
-        (Some(lock_text("vc", me, "elsewhere")), 4, "Skipping database (locked by vc)", "held", "other_host"),
-        (Some(lock_text("vc", 1 << 40, &host)), 4, "Skipping database (locked by vc)", "held", "pid_unknown"),
+        (Some(shell_lock_text("vc", me, &host)), 4, "Skipping database (locked by vc)", "held", "pid_alive"),
         (
-            Some(lock_text("vc", dead_pid(), &host)),
+            Some(shell_lock_text("vc", me, "elsewhere")),
+            4,
+            "Skipping database (locked by vc)",
+            "held",
+            "other_host",
+        ),
+        (
+            Some(shell_lock_text("vc", 1 << 40, &host)),
+            4,
+            "Skipping database (locked by vc)",
+            "held",
+            "pid_unknown",
+        ),
+        (
+            Some(shell_lock_text("vc", i64::from(dead_pid()), &host)),
             0,
             "Removed stale lock (vc), proceeding with sync",
             "stale",
@@ -37,7 +48,7 @@ fn every_decision_has_its_line_and_its_code() {
             "malformed",
         ),
         (
-            Some(lock_text("", me, &host)),
+            Some(shell_lock_text("", me, &host)),
             5,
             "Skipping database (lock check failed: invalid lock file: holder must not be empty)",
             "unreadable",
@@ -45,7 +56,7 @@ fn every_decision_has_its_line_and_its_code() {
         ),
     ];
     for (text, code, line, verdict, reason) in cases {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let write = || text.as_ref().map(|text| fs::write(scene.lock(), text).unwrap());
         write();
         let expected = if line.is_empty() { String::new() } else { format!("{line}\n") };
@@ -76,8 +87,8 @@ fn every_decision_has_its_line_and_its_code() {
 
 #[test]
 fn a_dry_run_removes_nothing() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let line = "Stale lock (vc) would be removed, proceeding with sync";
     assert_eq!(scene.run(&["check", "--dry-run"]).expect(0, &[]).out, format!("{line}\n"));
     let json = scene.run(&["check", "--dry-run", "--json"]).expect(0, &[]).json();
@@ -87,8 +98,8 @@ fn a_dry_run_removes_nothing() {
 
 #[test]
 fn a_stale_lock_behind_a_busy_gate_is_left_for_later() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let ended = scene.run(&["check"]).expect(4, &[]);
     assert_eq!(ended.out, "Skipping database (a sync cycle or a claim is in progress)\n");
@@ -98,14 +109,14 @@ fn a_stale_lock_behind_a_busy_gate_is_left_for_later() {
 
 #[test]
 fn a_removal_that_fails_is_exit_5() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     fs::set_permissions(scene.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = scene.command(&["check", ".beads", "--json"]);
+    let mut command = scene.beadlock(&["check", ".beads", "--json"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let json = Running::start(command).finish().expect(5, &[]).json();
+    let json = Running::apart(command).end().expect(5, &[]).json();
     assert_eq!(
         (&json["data"][0]["reason"], &json["data"][0]["verdict"]),
         (&"removal_failed".into(), &"stale".into())
@@ -122,8 +133,8 @@ fn a_removal_that_fails_is_exit_5() {
 #[test]
 fn a_lock_that_was_put_back_has_its_id() {
     let side = |scene: &Scene| scene.beads().join(".exclusive-lock.aside");
-    for text in [lock_text("vc", i64::from(std::process::id()), &this_host()), "{".to_owned()] {
-        let scene = Scene::new();
+    for text in [shell_lock_text("vc", i64::from(std::process::id()), &this_host()), "{".to_owned()] {
+        let scene = crate::a_scene();
         fs::write(side(&scene), text).unwrap();
         let check = scene.run(&["check", "--json"]).json();
         let status = scene.run(&["status", "--json"]).expect(0, &[]).json();
@@ -134,12 +145,12 @@ fn a_lock_that_was_put_back_has_its_id() {
 
 #[test]
 fn several_targets_are_all_answered_and_the_highest_code_wins() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (free, held, bad) = ("free/.beads", "held/.beads", "bad/.beads");
     for dir in [free, held, bad] {
         fs::create_dir_all(scene.file(dir)).unwrap();
     }
-    fs::write(scene.file("held/.beads/.exclusive-lock"), lock_text("vc", 1, "elsewhere")).unwrap();
+    fs::write(scene.file("held/.beads/.exclusive-lock"), shell_lock_text("vc", 1, "elsewhere")).unwrap();
     fs::write(scene.file("bad/.beads/.exclusive-lock"), "[").unwrap();
     let ended = scene.run(&["check", free, held]).expect(4, &[]);
     assert_eq!(ended.out, "held/.beads: Skipping database (locked by vc)\n");
@@ -156,9 +167,9 @@ fn several_targets_are_all_answered_and_the_highest_code_wins() {
 
 #[test]
 fn a_hostile_holder_forges_no_line() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let name = "x)\n[2026-01-01 00:00:00] Sync cycle complete\u{1b}[2J\u{202e}";
-    scene.write_lock(name, 1, "elsewhere");
+    scene.write_shell_lock(name, 1, "elsewhere");
     for args in [&["check"][..], &["check", "--explain"], &["status"], &["hold", "--no-wait", "--", "true"]] {
         let ended = scene.run(args);
         let said = format!("{}{}", ended.out, ended.err);
@@ -171,8 +182,8 @@ fn a_hostile_holder_forges_no_line() {
 
 #[test]
 fn explain_names_every_witness_and_what_to_type() {
-    let scene = Scene::new();
-    scene.write_lock("vc", 4242, "elsewhere");
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", 4242, "elsewhere");
     let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
     for word in [
         "Skipping database (locked by vc)\n",
@@ -192,11 +203,11 @@ fn explain_names_every_witness_and_what_to_type() {
 
 #[test]
 fn a_zombie_is_held_until_one_asks_for_its_proof() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
-    crate::support::until("it has ended", || !crate::support::lives(pid.cast_signed()));
-    scene.write_lock("vc", i64::from(pid), &this_host());
+    beadlock_testkit::until("it has ended", || !beadlock_testkit::lives(pid.cast_signed()));
+    scene.write_shell_lock("vc", i64::from(pid), &this_host());
     let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
     assert!(
         text.contains(
@@ -211,12 +222,12 @@ fn a_zombie_is_held_until_one_asks_for_its_proof() {
 
 #[test]
 fn what_next_offers_can_be_pasted_and_is_nothing_else() {
-    let scene = Scene::new();
-    scene.write_lock("vc", 4242, "-oProxyCommand=touch x; rm");
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", 4242, "-oProxyCommand=touch x; rm");
     let text = scene.run(&["check", "--explain"]).expect(4, &[]).out;
     assert!(text.contains("next: ssh -- '-oProxyCommand=touch x; rm' ps -p 4242"), "{text}");
     for name in ["-dashed", "a b'c", "line\nbreak", "back\\slash", "\u{202e}"] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         fs::create_dir(scene.file(name)).unwrap();
         let target = format!("beads:{name}");
         let text = scene.run(&["status", "--json", &target]).expect(0, &[]).json();
@@ -237,17 +248,17 @@ fn what_next_offers_can_be_pasted_and_is_nothing_else() {
 #[test]
 fn a_removal_without_a_lease_is_explained() {
     use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o777)).unwrap();
-    let mut command = scene.command(&["check", "--explain"]);
+    let mut command = scene.beadlock(&["check", "--explain"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let ended = Running::start(command).finish().expect(0, &[]);
+    let ended = Running::apart(command).end().expect(0, &[]);
     assert!(ended.out.starts_with("Removed stale lock (vc), proceeding with sync\n"), "{ended:?}");
     assert!(ended.out.contains("  lease_unavailable: "), "{ended:?}");
-    scene.write_lock("vc", dead_pid(), &this_host());
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let ours = scene.run(&["check", "--explain"]);
     assert!(!ours.out.contains("lease_unavailable"), "{ours:?}");
 }

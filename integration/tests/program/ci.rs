@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use beadlock_testkit::{Ended, Running, Scene, lives, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::acquire::keepers;
-use crate::support::{Ended, Running, Scene, lives, until};
 
 /// A job of a tiny runner: each step is a process of its own in a session of its own, in a directory of its own
 /// choosing; what it appends to `$GITHUB_ENV` is in the environment of the next, as it is written there.
@@ -29,7 +29,7 @@ impl<'s> Job<'s> {
         command.current_dir(self.scene.file("work tree"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env("GITHUB_ENV", &file).env("JOB", self.name);
-        let ended = Running::start(command).finish();
+        let ended = Running::apart(command).end();
         for line in fs::read_to_string(&file).unwrap().lines() {
             let (name, value) = line.split_once('=').unwrap_or_else(|| panic!("no variable: {line:?}"));
             self.variables.push((name.to_owned(), value.to_owned()));
@@ -43,7 +43,7 @@ const ACQUIRE: &str =
 const RELEASE: &str = r#"cd /; "$BEADLOCK" release"#;
 
 fn scene() -> (Scene, std::path::PathBuf) {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let beads = scene.file("work tree/.beads");
     fs::create_dir_all(&beads).unwrap();
     (scene, beads.join(".exclusive-lock"))
@@ -91,7 +91,7 @@ fn a_job_that_is_killed_in_the_middle_wedges_nobody() {
     let [keeper] = keepers(&scene)[..] else { panic!("one keeper") };
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
     until("it is gone", || !lives(keeper));
-    crate::support::reap(keeper);
+    beadlock_testkit::process_is_gone(keeper);
     b.step(ACQUIRE).expect(0, &["removed stale lock of ci a (PID ", "claimed .beads for ci b"]);
     a.step(RELEASE).expect(9, &["is ci b's"]);
     b.step(RELEASE).expect(0, &[]);

@@ -6,14 +6,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
-
-use crate::support::{Running, Scene, as_nobody, dead_pid, fastest, this_host, until};
+use beadlock_testkit::{Running, as_nobody, dead_pid, fastest, this_host, until};
 
 #[test]
 fn a_live_lock_is_never_touched_and_the_error_names_everything() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let me = i64::from(std::process::id());
-    scene.write_lock("vc-executor", me, &this_host());
+    scene.write_shell_lock("vc-executor", me, &this_host());
     let before = fs::read(scene.lock()).unwrap();
     for args in [&["--no-wait"][..], &["--wait", "300ms"]] {
         let args = [&["hold", "--json"], args, &["--", "touch", "ran"]].concat();
@@ -55,11 +54,11 @@ fn a_wait_is_said_once_and_ends_when_the_holder_does() {
 
 /// How long a wait of three seconds goes on when the holder has released.
 fn after_a_long_wait() -> Duration {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let first =
-        Running::start(scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+        Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
     until("it is claimed", || first.err().contains("claimed"));
-    let second = Running::start(scene.command(&["hold", "--wait", "1h", "--", "touch", "ran"]));
+    let second = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "touch", "ran"]));
     until("it waits", || second.err().contains("waiting"));
     let line = second.err();
     for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
@@ -73,30 +72,30 @@ fn after_a_long_wait() -> Duration {
     let begun = Instant::now();
     until("the second runs", || scene.file("ran").exists());
     let took = begun.elapsed();
-    let ended = second.finish().expect(0, &["claimed", "released"]);
+    let ended = second.end().expect(0, &["claimed", "released"]);
     // While the holder releases, it may also say that somebody is changing the lock.
     assert_eq!(ended.err.matches(" for sh (PID ").count(), 1, "{ended:?}");
-    first.finish().expect(0, &[]);
+    first.end().expect(0, &[]);
     took
 }
 
 #[test]
 fn a_holder_that_dies_without_a_release_is_noticed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut holder = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
-    scene.write_lock("my-tool", i64::from(holder.id()), &this_host());
-    let waiting = Running::start(scene.command(&["hold", "--wait", "1h", "--", "true"]));
+    scene.write_shell_lock("my-tool", i64::from(holder.id()), &this_host());
+    let waiting = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "true"]));
     until("it waits", || waiting.err().contains("waiting"));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    waiting.finish().expect(0, &["claimed .beads for true"]);
+    waiting.end().expect(0, &["claimed .beads for true"]);
     assert!(scene.names().is_empty());
 }
 
 #[test]
 fn a_stale_lock_is_taken_over() {
-    let scene = Scene::new();
-    scene.write_lock("crashed", dead_pid(), &this_host().to_ascii_uppercase());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host().to_ascii_uppercase());
     let said = "beadlock: removed stale lock of crashed (PID ";
     scene
         .run(&["hold", "--no-wait", "--", "sh", "-c", "cp .beads/.exclusive-lock seen"])
@@ -107,7 +106,7 @@ fn a_stale_lock_is_taken_over() {
 
 #[test]
 fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.lock(), "{\"holder\":").unwrap();
     let begun = Instant::now();
     let json = scene
@@ -126,10 +125,10 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
     // Anew: what has not changed for two seconds is not waited for. Once in time is enough.
     let is_read_late = |_| {
         fs::write(scene.lock(), "{\"holder\":").unwrap();
-        let mut waiting = Running::start(scene.command(&["hold", "--", "true"]));
+        let mut waiting = Running::apart(scene.beadlock(&["hold", "--", "true"]));
         until("it waits", || waiting.err().contains("malformed") || waiting.has_ended());
-        scene.write_lock("late", dead_pid(), &this_host());
-        let ended = waiting.finish();
+        scene.write_shell_lock("late", i64::from(dead_pid()), &this_host());
+        let ended = waiting.end();
         ended.code == 0 && ended.err.contains("claimed")
     };
     assert!((0..5).any(is_read_late), "what comes late is never read");
@@ -137,7 +136,7 @@ fn what_cannot_be_understood_is_looked_at_for_two_seconds_and_never_overwritten(
 
 #[test]
 fn a_gate_that_stays_shut_is_a_drain_time_out() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let me = format!("held by PID {} (", std::process::id());
     for args in [&["--drain", "300ms"][..], &["--no-wait"], &["--no-wait", "--drain", "100ms"]] {
@@ -157,37 +156,37 @@ fn a_gate_that_stays_shut_is_a_drain_time_out() {
 
 #[test]
 fn a_cycle_that_ends_lets_the_claim_in() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let waiting = Running::start(scene.command(&["hold", "--", "touch", "ran"]));
+    let waiting = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));
     until("it waits", || waiting.err().contains("waiting for the gate of "));
     assert!(waiting.err().contains(&format!("held by PID {} (", std::process::id())), "{}", waiting.err());
     assert!(!scene.lock().exists(), "a claim is not to be seen until the cycle has ended");
     drop(gate);
-    waiting.finish().expect(0, &["claimed", "released"]);
+    waiting.end().expect(0, &["claimed", "released"]);
     assert!(scene.file("ran").exists());
 }
 
 #[test]
 fn inside_a_cycle_of_the_same_database_it_fails_at_once() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     for cycle in [scene.beads(), fs::canonicalize(scene.beads()).unwrap()] {
-        let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+        let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
         command.env("BEADLOCK_CYCLE", &cycle);
-        Running::start(command).finish().expect(4, &["this runs inside a sync cycle of"]);
+        Running::apart(command).end().expect(4, &["this runs inside a sync cycle of"]);
     }
     assert!(!scene.file("ran").exists());
     drop(gate);
-    let mut command = scene.command(&["hold", "--", "touch", "ran"]);
+    let mut command = scene.beadlock(&["hold", "--", "touch", "ran"]);
     command.env("BEADLOCK_CYCLE", scene.path());
-    Running::start(command).finish().expect(0, &[]);
+    Running::apart(command).end().expect(0, &[]);
 }
 
 /// A terminal that a cycle's command has left open, say.
 #[test]
 fn what_a_cycle_has_left_behind_may_claim_once_that_has_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "setsid sh -c 'until test -e go; do sleep 0.01; done; \"$BEADLOCK\" hold .beads -- touch ran; \
                   echo $? > code' & echo $BEADLOCK_CYCLE > cycle";
     scene.run(&["cycle", ".beads", "--", "sh", "-c", script]).expect(0, &["left processes behind"]);
@@ -200,38 +199,38 @@ fn what_a_cycle_has_left_behind_may_claim_once_that_has_ended() {
 
 #[test]
 fn the_variable_of_a_cycle_that_is_none_refuses_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let run = |args: &[&str]| {
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         command.env("BEADLOCK_CYCLE", scene.beads());
-        Running::start(command).finish()
+        Running::apart(command).end()
     };
     run(&["hold", ".beads", "--", "true"]).expect(0, &["released .beads"]);
-    scene.write_lock("vc", dead_pid(), &this_host());
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     run(&["break", "--holder", "vc"]).expect(0, &["broke the lock of vc"]);
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_an_error_that_names_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = scene.command(&["hold", "--json", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--json", "--", "true"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let json = Running::start(command).finish().expect(1, &["permission denied", ".exclusive-lock"]).json();
+    let json = Running::apart(command).end().expect(1, &["permission denied", ".exclusive-lock"]).json();
     assert_eq!(json["error"]["code"], "NOT_PERMITTED");
     assert!(scene.names().is_empty());
 }
 
 #[test]
 fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o733)).unwrap();
     let nobody = |args: &[&str]| {
-        let mut command = scene.command(args);
-        as_nobody(&mut command).then(|| Running::start(command).finish())
+        let mut command = scene.beadlock(args);
+        as_nobody(&mut command).then(|| Running::apart(command).end())
     };
     let Some(ended) = nobody(&["hold", "--", "true"]) else { return };
     let ended = ended.expect(
@@ -239,7 +238,7 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
         &["there is no gate here", "no dead lock is removed", "permission denied", "claimed", "released"],
     );
     assert_eq!(ended.err.matches("no gate").count(), 1, "{ended:?}");
-    scene.write_lock("crashed", dead_pid(), &this_host());
+    scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host());
     let json = nobody(&["hold", "--json", "--", "true"])
         .unwrap()
         .expect(5, &["failed to remove stale lock: no gate"])
@@ -252,8 +251,8 @@ fn where_there_is_no_gate_it_is_said_once_and_nothing_is_removed() {
 
 #[test]
 fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
-    let scene = Scene::new();
-    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
     for (args, words) in [
         (["--wait", "1h", "--no-wait"], "did not wait; who and why: beadlock status .beads\n"),
         (["--no-wait", "--wait", "300ms"], "gave up after 300ms; "),
@@ -264,7 +263,7 @@ fn the_last_of_two_opposites_wins_and_the_error_names_the_database() {
 
 #[test]
 fn a_fifo_is_not_offered_to_cat() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     nix::unistd::mkfifo(&scene.lock(), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let ended = scene.run(&["hold", "--", "true"]).expect(5, &["look at it: ls -la "]);
     assert!(!ended.err.contains("cat "), "{ended:?}");
@@ -272,11 +271,9 @@ fn a_fifo_is_not_offered_to_cat() {
 
 #[test]
 fn no_more_processes_is_said_in_words() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut command = scene.shell("exec bash -c 'ulimit -u 0; exec \"$BEADLOCK\" hold -- true'");
     if as_nobody(&mut command) {
-        Running::start(command)
-            .finish()
-            .expect(1, &["no more processes are allowed to this user (ulimit -u)"]);
+        Running::apart(command).end().expect(1, &["no more processes are allowed to this user (ulimit -u)"]);
     }
 }

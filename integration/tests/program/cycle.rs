@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use beadlock_checker::Gate;
 use beadlock_checker::process::{Stat, command_line};
+use beadlock_testkit::write_program;
+use beadlock_testkit::{
+    Ended, Running, Scene, as_nobody, children, dead_pid, lives, process_is_gone, shell_lock_text, this_host,
+    until,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-use crate::executable::write_program;
-use crate::support::{
-    Running, Scene, as_nobody, children, dead_pid, ended, lives, lock_text, pid_in, reap, this_host, until,
-};
 
 /// Writes its PID to `pid`, and works until there is a file `go`.
 const WORK: &str = "echo $$ > pid; until test -e go; do sleep 0.01; done; touch done; exit 7";
@@ -28,8 +28,8 @@ fn gate_is_free(scene: &Scene) -> bool {
 
 /// Starts a cycle that does [`WORK`]; it, the command and the guardian.
 fn start(scene: &Scene) -> (Running, i32, i32) {
-    let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", WORK]));
-    let command = pid_in(scene, "pid");
+    let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", WORK]));
+    let command = scene.pid_in("pid");
     let guardians = guardians(running.pid());
     let [guardian] = guardians[..] else { panic!("one guardian: {guardians:?}") };
     (running, command, guardian)
@@ -42,7 +42,7 @@ fn guardians(parent: i32) -> Vec<i32> {
 
 #[test]
 fn the_command_runs_where_we_are_and_its_code_is_ours() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "echo \"$BEADS_DIR $BEADLOCK_CYCLE $PWD\" > seen; exit 7";
     let ended = scene.run(&["cycle", "--", "sh", "-c", script]).expect(7, &[]);
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "nothing to be said of a cycle that runs");
@@ -62,14 +62,14 @@ fn the_command_runs_where_we_are_and_its_code_is_ours() {
 
 #[test]
 fn streams_pass_through_and_no_descriptor_of_ours_but_the_gate() {
-    let scene = Scene::new();
-    let mut command = scene.command(&["cycle", "--json", "--", "sh", "-c", "cat; echo talk >&2"]);
+    let scene = crate::a_scene();
+    let mut command = scene.beadlock(&["cycle", "--json", "--", "sh", "-c", "cat; echo talk >&2"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"in and out\n").unwrap();
-    let ended = ended(&child.wait_with_output().unwrap()).expect(0, &[]);
+    let ended = Ended::of(&child.wait_with_output().unwrap()).expect(0, &[]);
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("in and out\n", "talk\n"));
     let script = "ls /proc/self/fd | sort -n > fds; readlink /proc/self/fd/20 > gate; true";
-    Running::start(scene.shell(script)).finish().expect(0, &[]);
+    Running::apart(scene.shell(script)).end().expect(0, &[]);
     let without = scene.read("fds");
     scene.run(&["cycle", "--", "sh", "-c", script]).expect(0, &[]);
     let gate = format!("{}\n", fs::canonicalize(scene.beads()).unwrap().display());
@@ -84,12 +84,12 @@ fn streams_pass_through_and_no_descriptor_of_ours_but_the_gate() {
 /// Where no descriptor of so high a number is allowed, the gate has a lower one, and never a stream's.
 #[test]
 fn a_low_limit_of_descriptors_does_not_cost_the_gate() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "ulimit -n 18; \"$BEADLOCK\" cycle -- sh -c 'ls -l /proc/self/fd > fds; echo out'";
     let mut command = scene.shell(script);
     // What the tests themselves were started with must not use up the few.
     command.stdin(Stdio::null());
-    let ended = Running::start(command).finish();
+    let ended = Running::apart(command).end();
     assert_eq!(ended.expect(0, &[]).out, "out\n");
     let gates: Vec<String> =
         scene.read("fds").lines().filter(|fd| fd.ends_with("/.beads")).map(str::to_owned).collect();
@@ -100,8 +100,8 @@ fn a_low_limit_of_descriptors_does_not_cost_the_gate() {
 
 #[test]
 fn a_claimed_database_is_skipped() {
-    let scene = Scene::new();
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let before = fs::read(scene.lock()).unwrap();
     let run = |args: &[&str]| scene.run(&[&["cycle"], args, &["--", "touch", "ran"]].concat()).expect(4, &[]);
     assert_eq!(run(&[]).err, "beadlock: Skipping database (locked by vc)\n");
@@ -117,12 +117,12 @@ fn a_claimed_database_is_skipped() {
 
 #[test]
 fn a_busy_gate_and_a_second_cycle_are_skips() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (running, ..) = start(&scene);
     let line = "beadlock: Skipping database (a sync cycle or a claim is in progress)\n";
     assert_eq!(scene.run(&["cycle", "--", "touch", "ran"]).expect(4, &[]).err, line);
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
+    running.end().expect(7, &[]);
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]).expect(4, &[line.trim_end()]).json();
     assert_eq!(
@@ -135,7 +135,7 @@ fn a_busy_gate_and_a_second_cycle_are_skips() {
 
 #[test]
 fn what_could_not_be_checked_or_removed_is_5() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.lock(), "{").unwrap();
     let json = scene.run(&["cycle", "--json", "--", "touch", "ran"]);
     let json = json.expect(5, &["Skipping database (lock check failed: malformed lock file: "]).json();
@@ -143,13 +143,13 @@ fn what_could_not_be_checked_or_removed_is_5() {
         (&json["error"]["code"], &json["data"]["reason"]),
         (&"LOCK_UNREADABLE".into(), &"malformed".into())
     );
-    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    fs::write(scene.lock(), shell_lock_text("dead", i64::from(dead_pid()), &this_host())).unwrap();
     for (path, mode) in [(scene.path(), 0o777), (&scene.beads(), 0o555)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut command = scene.command(&["cycle", "--json", "--", "touch", "ran"]);
+    let mut command = scene.beadlock(&["cycle", "--json", "--", "touch", "ran"]);
     if as_nobody(&mut command) {
-        let json = Running::start(command).finish();
+        let json = Running::apart(command).end();
         let json = json.expect(5, &["lock check failed: failed to remove stale lock: "]).json();
         assert_eq!(
             (&json["error"]["code"], &json["data"]["reason"]),
@@ -162,8 +162,8 @@ fn what_could_not_be_checked_or_removed_is_5() {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_is_touched() {
-    let scene = Scene::new();
-    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    let scene = crate::a_scene();
+    fs::write(scene.lock(), shell_lock_text("dead", i64::from(dead_pid()), &this_host())).unwrap();
     fs::write(scene.file("data"), "x").unwrap();
     scene.run(&["cycle", "--", "nosuch"]).expect(127, &["nosuch: command not found in PATH"]);
     scene.run(&["cycle", "--", "./data"]).expect(126, &["./data: cannot be executed: permission denied"]);
@@ -174,9 +174,9 @@ fn what_is_wrong_is_said_before_anything_is_touched() {
     scene.run(&["cycle", "lock:x.lock", "--", "true"]).expect(2, &words);
     let json = scene.run(&["cycle", "--json", "lock:x.lock", "--", "true"]).expect(2, &words).json();
     assert_eq!((&json["data"], &json["error"]["code"]), (&serde_json::Value::Null, &"USAGE".into()));
-    let mut command = scene.command(&["cycle", "--", "true"]);
+    let mut command = scene.beadlock(&["cycle", "--", "true"]);
     command.env("BEADLOCK_KILL_AFTER", "soon");
-    Running::start(command).finish().expect(2, &["$BEADLOCK_KILL_AFTER: "]);
+    Running::apart(command).end().expect(2, &["$BEADLOCK_KILL_AFTER: "]);
     assert_eq!(scene.names(), [".exclusive-lock"]);
     scene.run(&["check"]).expect(0, &[]);
     fs::remove_dir(scene.beads()).unwrap();
@@ -185,7 +185,7 @@ fn what_is_wrong_is_said_before_anything_is_touched() {
 
 #[test]
 fn a_command_that_fails_to_execute_leaves_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
         write_program(&scene.file(name), format!("#!{interpreter}\n").as_bytes());
         scene.run(&["cycle", "--", &format!("./{name}")]).expect(code, &[name]);
@@ -195,15 +195,15 @@ fn a_command_that_fails_to_execute_leaves_nothing() {
 
 #[test]
 fn a_stale_lock_is_removed_first() {
-    let scene = Scene::new();
-    fs::write(scene.lock(), lock_text("dead", dead_pid(), &this_host())).unwrap();
+    let scene = crate::a_scene();
+    fs::write(scene.lock(), shell_lock_text("dead", i64::from(dead_pid()), &this_host())).unwrap();
     let ended = scene.run(&["cycle", "--", "sh", "-c", "ls -A .beads"]).expect(0, &[]);
     assert_eq!(ended.err, "beadlock: Removed stale lock (dead), proceeding with sync\n");
     assert_eq!(ended.out, "", "before the command starts");
     let mut zombie = Command::new("true").spawn().unwrap();
     let pid = zombie.id().cast_signed();
     until("it has ended", || Stat::read(pid).unwrap().is_zombie());
-    scene.write_lock("zombie", pid.into(), &this_host());
+    scene.write_shell_lock("zombie", pid.into(), &this_host());
     scene.run(&["cycle", "--", "true"]).expect(4, &["locked by zombie"]);
     scene
         .run(&["cycle", "--reap-proven-dead", "--", "true"])
@@ -213,12 +213,12 @@ fn a_stale_lock_is_removed_first() {
 
 #[test]
 fn what_is_skipped_and_removed_leaves_a_line_in_the_audit() {
-    let scene = Scene::new();
-    for pid in [i64::from(std::process::id()), dead_pid()] {
-        scene.write_lock("vc", pid, &this_host());
-        let mut command = scene.command(&["cycle", "--", "true"]);
+    let scene = crate::a_scene();
+    for pid in [i64::from(std::process::id()), i64::from(dead_pid())] {
+        scene.write_shell_lock("vc", pid, &this_host());
+        let mut command = scene.beadlock(&["cycle", "--", "true"]);
         command.env("BEADLOCK_AUDIT", "audit");
-        Running::start(command).finish();
+        Running::apart(command).end();
     }
     let lines: Vec<serde_json::Value> =
         scene.read("audit").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -226,43 +226,43 @@ fn what_is_skipped_and_removed_leaves_a_line_in_the_audit() {
     let expected = [("lock_blocked", "pid_alive"), ("lock_stale_removed", "pid_gone")];
     let expected = expected.map(|(event, reason)| (serde_json::json!(event), serde_json::json!(reason)));
     assert!(events.into_iter().eq(expected.iter().map(|(event, reason)| (event, reason))), "{lines:?}");
-    let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+    let mut command = scene.beadlock(&["cycle", "--", "touch", "ran"]);
     command.env("BEADLOCK_AUDIT", "nowhere/audit");
-    Running::start(command).finish().expect(1, &["nowhere/audit"]);
+    Running::apart(command).end().expect(1, &["nowhere/audit"]);
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn a_claim_waits_until_the_cycle_has_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (running, ..) = start(&scene);
     let script = "test -e done && echo after";
-    let claim = Running::start(scene.command(&["hold", "--drain", "1h", "--", "sh", "-c", script]));
+    let claim = Running::apart(scene.beadlock(&["hold", "--drain", "1h", "--", "sh", "-c", script]));
     until("it waits", || claim.err().contains("waiting for the gate"));
     assert!(claim.err().contains(&format!("PID {} (", running.pid())), "{}", claim.err());
     assert!(!scene.lock().exists());
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
-    assert_eq!(claim.finish().expect(0, &["released .beads"]).out, "after\n");
+    running.end().expect(7, &[]);
+    assert_eq!(claim.end().expect(0, &["released .beads"]).out, "after\n");
 }
 
 #[test]
 fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "setsid sh -c 'trap \"until test -e go; do sleep 0.01; done; exit\" TERM; echo $$ > below; \
                   while :; do sleep 0.01; done' & trap 'kill -TERM $(cat below); exit 3' TERM; \
                   until test -s below; do sleep 0.01; done; echo $$ > pid; while :; do sleep 0.01; done";
-    let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+    let mut command = scene.beadlock(&["cycle", "--", "sh", "-c", script]);
     command.env("BEADLOCK_KILL_AFTER", "1h");
-    let running = Running::start(command);
-    pid_in(&scene, "pid");
-    let below = pid_in(&scene, "below");
+    let running = Running::apart(command);
+    scene.pid_in("pid");
+    let below = scene.pid_in("below");
     running.signal(Signal::SIGTERM);
     until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
     assert!(!running.err().contains("__guard-cycle"), "the guardian is none of the command's");
     assert!(lives(below) && !gate_is_free(&scene));
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(3, &[]);
+    running.end().expect(3, &[]);
     assert!(!lives(below) && gate_is_free(&scene));
 }
 
@@ -270,12 +270,12 @@ fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
 #[test]
 fn a_signal_and_the_end_at_the_same_time_are_both_heard() {
     for _ in 0..20 {
-        let scene = Scene::new();
-        let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", "echo > ready; sleep 60"]));
+        let scene = crate::a_scene();
+        let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", "echo > ready; sleep 60"]));
         until("the command runs", || scene.file("ready").exists());
         let begun = std::time::Instant::now();
         running.signal(Signal::SIGTERM);
-        running.finish().expect(143, &[]);
+        running.end().expect(143, &[]);
         // Unheard, it would be seen after the ten seconds of --kill-after.
         assert!(begun.elapsed() < Duration::from_secs(8), "the end was not heard of: {:?}", begun.elapsed());
     }
@@ -283,45 +283,45 @@ fn a_signal_and_the_end_at_the_same_time_are_both_heard() {
 
 #[test]
 fn what_is_left_behind_is_named_and_keeps_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended = scene.run(&["cycle", "--", "sh", "-c", "sleep 300 & echo $! > left"]);
     let left: i32 = scene.read("left").trim().parse().unwrap();
     ended.expect(0, &[&format!("left processes behind, and the gate is let go now: PID {left} (")]);
     assert!(lives(left) && gate_is_free(&scene));
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
-    reap(left);
+    process_is_gone(left);
 }
 
 #[test]
 fn a_cycle_inside_itself_is_refused_and_one_that_has_ended_is_no_obstacle() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "\"$BEADLOCK\" cycle -q -- touch ran; echo $? > cycle; \"$BEADLOCK\" hold -- touch ran; echo $? > hold";
     scene
         .run(&["cycle", "--", "sh", "-c", script])
         .expect(0, &["which has the gate: a cycle inside it would skip for ever", "would wait for itself"]);
     assert_eq!((scene.read("cycle").as_str(), scene.read("hold").as_str()), ("4\n", "4\n"));
     assert!(!scene.file("ran").exists());
-    let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+    let mut command = scene.beadlock(&["cycle", "--", "touch", "ran"]);
     command.env("BEADLOCK_CYCLE", scene.beads());
-    Running::start(command).finish().expect(0, &[]);
+    Running::apart(command).end().expect(0, &[]);
     assert!(scene.file("ran").exists());
 }
 
 #[test]
 fn without_a_gate_it_runs_and_says_so() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (path, mode) in [(scene.path(), 0o777), (&scene.beads(), 0o733)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut command = scene.command(&["cycle", "--", "sh", "-c", "exit 7"]);
+    let mut command = scene.beadlock(&["cycle", "--", "sh", "-c", "exit 7"]);
     if as_nobody(&mut command) {
-        Running::start(command)
-            .finish()
+        Running::apart(command)
+            .end()
             .expect(7, &["warning: there is no gate here (", "claims do not wait for this cycle"]);
-        scene.write_lock("vc", 1, "elsewhere");
-        let mut command = scene.command(&["cycle", "--", "touch", "ran"]);
+        scene.write_shell_lock("vc", 1, "elsewhere");
+        let mut command = scene.beadlock(&["cycle", "--", "touch", "ran"]);
         assert!(as_nobody(&mut command));
-        Running::start(command).finish().expect(4, &["Skipping database (locked by vc)"]);
+        Running::apart(command).end().expect(4, &["Skipping database (locked by vc)"]);
         assert!(!scene.file("ran").exists());
     }
 }

@@ -9,10 +9,9 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-
-use crate::support::{Running, Scene, as_nobody, dead_pid, this_host, until};
 
 const BENCH: &str = ".exclusive-lock.doctor-";
 
@@ -22,7 +21,7 @@ fn chmod(path: &Path, mode: u32) {
 
 /// A scene whose `.beads` is as private as it should be.
 fn scene() -> Scene {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     chmod(&scene.beads(), 0o700);
     scene
 }
@@ -54,11 +53,11 @@ fn a_directory_that_may_not_be_written_or_read_is_no_place_for_locks() {
         let scene = scene();
         chmod(scene.path(), 0o755);
         chmod(&scene.beads(), mode);
-        let mut command = scene.command(&["doctor", "--json", ".beads"]);
+        let mut command = scene.beadlock(&["doctor", "--json", ".beads"]);
         if !as_nobody(&mut command) {
             return;
         }
-        let json = Running::start(command).finish().expect(5, &[]).json();
+        let json = Running::apart(command).end().expect(5, &[]).json();
         let trial = trial(&json, name);
         assert_eq!((&trial["ok"], &trial["detail"]), (&false.into(), &"permission denied".into()), "{json}");
         let message = json["data"]["message"].as_str().unwrap();
@@ -154,7 +153,7 @@ fn finds_its_directory_as_every_command_and_takes_a_plain_one() {
 #[test]
 fn touches_neither_the_lock_nor_the_gate() {
     let scene = scene();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     fs::write(scene.beads().join(".exclusive-lock.aside"), "x").unwrap();
     let look = |name: &str| {
         let meta = fs::metadata(scene.beads().join(name)).unwrap();
@@ -171,7 +170,7 @@ fn touches_neither_the_lock_nor_the_gate() {
     let running = caught(&scene);
     assert!(Gate::try_take(&scene.beads()).unwrap().is_some(), "the gate is free while it tries");
     running.signal(Signal::SIGCONT);
-    let code = running.finish().code;
+    let code = running.end().code;
     assert!([0, 1].contains(&code), "{code}");
     assert_eq!(scene.names(), names);
 }
@@ -183,7 +182,7 @@ fn benches(scene: &Scene) -> Vec<String> {
 /// A doctor that was stopped in the middle of its trials.
 fn caught(scene: &Scene) -> Running {
     for _ in 0..100 {
-        let mut running = Running::start(scene.command(&["doctor", ".beads"]));
+        let mut running = Running::apart(scene.beadlock(&["doctor", ".beads"]));
         until("it begins or ends", || running.has_ended() || !benches(scene).is_empty());
         if running.has_ended() {
             continue;
@@ -196,7 +195,7 @@ fn caught(scene: &Scene) -> Running {
             return running;
         }
         running.signal(Signal::SIGCONT);
-        running.finish();
+        running.end();
     }
     panic!("a hundred doctors, and none was caught in the middle");
 }
@@ -208,7 +207,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
         let running = caught(&scene);
         running.signal(signal);
         running.signal(Signal::SIGCONT);
-        let ended = running.finish().expect(code, &[]);
+        let ended = running.end().expect(code, &[]);
         assert_eq!(
             ended.signal.is_some(),
             signal == Signal::SIGINT,
@@ -237,7 +236,7 @@ fn what_a_killed_one_leaves_is_swept_by_the_next() {
     let scene = scene();
     let running = caught(&scene);
     running.signal(Signal::SIGKILL);
-    running.finish().expect(137, &[]);
+    running.end().expect(137, &[]);
     assert_eq!(benches(&scene).len(), 1);
     until("its second process ends too", || second_processes(&scene) == 0);
     scene.run(&["doctor"]);
@@ -254,7 +253,7 @@ fn what_another_machine_may_be_at_is_left_alone() {
         fs::write(dir.join("file"), "x").unwrap();
         dir
     };
-    let dead = dead_pid();
+    let dead = i64::from(dead_pid());
     let (young, old) = (make(&format!("{dead}-00000000aa")), make(&format!("{dead}-00000000bb")));
     let (alive, no_pid) = (make(&format!("{}-00000000cc", std::process::id())), make("x-dd"));
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -277,7 +276,7 @@ fn the_second_process_works_on_a_bench_only() {
     fs::write(scene.file("file"), "mine").unwrap();
     let mut command = scene.shell("echo remove | $BEADLOCK doctor --second-process");
     command.env("LC_ALL", "C");
-    Running::start(command).finish().expect(2, &[]);
+    Running::apart(command).end().expect(2, &[]);
     assert_eq!(scene.read("file"), "mine");
     let help =
         Command::new(env!("CARGO_BIN_EXE_beadlock")).args(["doctor", "--help"]).env_clear().output().unwrap();
@@ -288,9 +287,9 @@ fn the_second_process_works_on_a_bench_only() {
 fn two_at_once_do_not_disturb_each_other() {
     let scene = scene();
     let running: Vec<Running> =
-        (0..4).map(|_| Running::start(scene.command(&["doctor", "--json", ".beads"]))).collect();
+        (0..4).map(|_| Running::apart(scene.beadlock(&["doctor", "--json", ".beads"]))).collect();
     for one in running {
-        let json = one.finish().json();
+        let json = one.end().json();
         for name in ["exclusive_create", "flock_processes", "flock_descriptors"] {
             assert_eq!(trial(&json, name)["ok"], json!(true), "{json}");
         }

@@ -8,10 +8,9 @@ use std::fs;
 use std::process::Command;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, Scene, as_nobody, children, lives, process_is_gone, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-
-use crate::support::{Running, Scene, apart, as_nobody, children, lives, reap, this_host, until};
 
 /// The record that beadlock writes here and now; its process is gone.
 fn record(scene: &Scene) -> Value {
@@ -98,19 +97,19 @@ fn by_hand(record: &Value) -> String {
 
 #[test]
 fn a_process_that_lives() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let me = std::process::id();
     mine(&scene, |_| {});
     Seen::of(&scene, "alive")
         .says(&["why: its process lives here, and started when the record says", "succeeds: it lives"])
         .next("beadlock wait --wait 10m .beads", &format!("ps -fp {me}"))
         .witness("kill", "ok");
-    scene.write_lock("vc", me.into(), &this_host());
+    scene.write_shell_lock("vc", me.into(), &this_host());
     Seen::of(&scene, "alive").says(&["whether it is still the one that claimed is not recorded"]);
-    let mut command = scene.command(&["status", ".beads"]);
+    let mut command = scene.beadlock(&["status", ".beads"]);
     fs::set_permissions(scene.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     if as_nobody(&mut command) {
-        let text = Running::start(command).finish().expect(0, &[]).out;
+        let text = Running::apart(command).end().expect(0, &[]).out;
         assert!(text.contains("why: its process lives here, and is another user's"), "{text}");
         assert!(text.contains("says EPERM") && text.contains("next: beadlock wait"), "{text}");
     }
@@ -118,7 +117,7 @@ fn a_process_that_lives() {
 
 #[test]
 fn a_process_that_is_gone() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut gone = record(&scene);
     put(&scene, &gone);
     let check = "beadlock check .beads";
@@ -137,7 +136,7 @@ fn a_process_that_is_gone() {
 
 #[test]
 fn a_recycled_pid_and_whose_it_is_now() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let record = mine(&scene, |record| {
         let ticks = record["beadlock"]["start_ticks"].as_u64().unwrap();
         record["beadlock"]["start_ticks"] = (ticks + 1000).into();
@@ -155,10 +154,10 @@ fn a_recycled_pid_and_whose_it_is_now() {
 
 #[test]
 fn a_zombie() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut child = Command::new("true").spawn().unwrap();
     until("it has ended", || !lives(child.id().cast_signed()));
-    scene.write_lock("vc", child.id().into(), &this_host());
+    scene.write_shell_lock("vc", child.id().into(), &this_host());
     let (me, name) = (std::process::id(), fs::read_to_string("/proc/self/comm").unwrap());
     let zombie = format!(
         "a zombie: it has ended, its parent (PID {me}, {}) has not collected it; --reap-proven-dead may remove the lock",
@@ -178,7 +177,7 @@ fn a_zombie() {
 
 #[test]
 fn a_boot_since_with_the_pid_in_use_again() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let boot = |record: &mut Value| record["beadlock"]["boot_id"] = "another".into();
     let record = mine(&scene, boot);
     let local = scene.run(&["status", "--json"]).json()["data"][0]["witnesses"]["local_file_system"].clone();
@@ -210,12 +209,12 @@ fn not_proved(scene: &Scene, record: &Value, why: &str) {
 /// A file system that is on no list of local ones proves nothing by a boot.
 #[test]
 fn a_boot_since_on_a_file_system_that_is_not_known_to_be_local() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     mine(&scene, |record| record["beadlock"]["boot_id"] = "another".into());
     let script = "mount -t ramfs none .beads && cp lock .beads/.exclusive-lock && exec $BEADLOCK status";
     fs::copy(scene.lock(), scene.file("lock")).unwrap();
-    let Some(command) = apart(&scene, &["--mount"], script) else { return };
-    let text = Running::start(command).finish().expect(0, &[]).out;
+    let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
+    let text = Running::apart(command).end().expect(0, &[]).out;
     for words in
         ["not known to lie on a file system", "file system: other machines may write it", "next: ps -fp "]
     {
@@ -225,8 +224,8 @@ fn a_boot_since_on_a_file_system_that_is_not_known_to_be_local() {
 
 #[test]
 fn a_pid_that_no_process_can_have() {
-    let scene = Scene::new();
-    scene.write_lock("vc", 1 << 40, &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", 1 << 40, &this_host());
     Seen::of(&scene, "pid_unknown")
         .says(&["why: no process can have PID 1099511627776"])
         .next(
@@ -238,7 +237,7 @@ fn a_pid_that_no_process_can_have() {
 
 #[test]
 fn a_start_in_the_future() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     mine(&scene, |record| record["started_at"] = "2999-01-01T00:00:00Z".into());
     let seen = Seen::of(&scene, "alive").says(&["in the future: a clock is wrong, here or on "]);
     assert!(!seen.text.contains(" for "), "no age is made up: {}", seen.text);
@@ -251,7 +250,7 @@ fn a_start_in_the_future() {
 
 #[test]
 fn a_lock_that_is_aside() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.beads().join(".exclusive-lock.aside"), "x").unwrap();
     let text = scene.run(&["status"]).expect(0, &[]).out;
     for words in [
@@ -268,15 +267,15 @@ fn a_lock_that_is_aside() {
 /// A cycle's gate: shut by who runs it, then, when that was killed, by what it has left running.
 #[test]
 fn a_gate_that_an_orphan_keeps_shut() {
-    let scene = Scene::new();
-    let cycle = Running::start(scene.command(&["cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]));
+    let scene = crate::a_scene();
+    let cycle = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", "echo $$ > pid; exec sleep 300"]));
     until("it works", || scene.read("pid").ends_with('\n'));
     let work: i32 = scene.read("pid").trim().parse().unwrap();
     let daemon = cycle.pid();
     Seen::of(&scene, "free")
         .says(&[&format!("PID {daemon} ("), &format!("(for PID {daemon})"), "(a sync cycle or a claim)"])
         .next("beadlock hold .beads -- CMD", "waits until the gate is open");
-    let waiting = Running::start(scene.command(&["hold", "--", "true"]));
+    let waiting = Running::apart(scene.beadlock(&["hold", "--", "true"]));
     until("it waits", || waiting.err().contains("waiting"));
     let guardians = children(daemon).into_iter().filter(|pid| *pid != work).collect::<Vec<_>>();
     cycle.signal(Signal::SIGKILL);
@@ -293,8 +292,8 @@ fn a_gate_that_an_orphan_keeps_shut() {
     assert_eq!(orphan["work"][0]["pid"], work);
     let (_, end) = seen.next.split_once("to end it: ").unwrap();
     assert!(Command::new("sh").args(["-c", end]).status().unwrap().success(), "{end}");
-    waiting.finish().expect(0, &["claimed"]);
+    waiting.end().expect(0, &["claimed"]);
     for pid in guardians.into_iter().chain([work]) {
-        reap(pid);
+        process_is_gone(pid);
     }
 }

@@ -6,11 +6,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Ended, PATIENCE, Running, Scene, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-
-use crate::support::{Ended, LONG, Running, Scene, until};
 
 /// What a busy machine may add to the bound of a command.
 const SLACK: Duration = Duration::from_secs(8);
@@ -40,7 +39,7 @@ impl Mirror {
         };
         let begun = Instant::now();
         while !is_mounted() {
-            assert!(begun.elapsed() < LONG, "neither a mount nor an end of bindfs");
+            assert!(begun.elapsed() < PATIENCE, "neither a mount nor an end of bindfs");
             if mirror.bindfs.try_wait().unwrap().is_some() {
                 eprintln!("skipped: bindfs may not mount");
                 return None;
@@ -72,7 +71,7 @@ impl Mirror {
         let pid = Pid::from_raw(self.bindfs.id().cast_signed());
         let (end, has_ended) = channel();
         let relief = std::thread::spawn(move || {
-            if has_ended.recv_timeout(LONG * 2) == Err(RecvTimeoutError::Timeout) {
+            if has_ended.recv_timeout(PATIENCE * 2) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill(pid, Signal::SIGCONT);
             }
         });
@@ -108,7 +107,7 @@ fn stat_hangs(path: &Path) -> bool {
 
 /// A scene with a database `mirror/.beads` on the file system of the mirror.
 fn scene() -> Option<(Scene, Mirror)> {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::fs::create_dir_all(scene.file("source/.beads")).unwrap();
     std::fs::create_dir_all(scene.file("source/run")).unwrap();
     std::fs::write(scene.file("source/todo.json"), "{}\n").unwrap();
@@ -120,7 +119,7 @@ fn scene() -> Option<(Scene, Mirror)> {
 #[track_caller]
 fn timed(command: Command, bound: Duration) -> Ended {
     let begun = Instant::now();
-    let ended = Running::start(command).finish();
+    let ended = Running::apart(command).end();
     let took = begun.elapsed();
     assert!(took < bound + SLACK, "took {took:?}: {}", ended.err);
     assert!(took >= bound.mul_f32(0.9), "it has waited: {took:?} {} {}", ended.out, ended.err);
@@ -167,7 +166,7 @@ fn every_command_ends_within_its_bound_and_runs_nothing() {
     let started: Vec<_> = rows
         .iter()
         .map(|(args, command, seconds, code)| {
-            let command = scene.command(&[*args, *command].concat());
+            let command = scene.beadlock(&[*args, *command].concat());
             (
                 args,
                 std::thread::spawn({
@@ -195,7 +194,7 @@ fn json_says_it_as_of_an_unreadable_lock() {
     let Some((scene, mut mirror)) = scene() else { return };
     mirror.hang();
     let json = |args: &[&str], seconds: u32| -> Value {
-        let ended = timed(scene.command(args), SECOND * seconds);
+        let ended = timed(scene.beadlock(args), SECOND * seconds);
         serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{args:?}: {}", ended.out))
     };
     let check = json(&["check", "mirror/.beads", ".beads", "--json"], 2);
@@ -240,7 +239,7 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     std::os::unix::fs::symlink("../mirror/.beads", scene.file("above/.beads")).unwrap();
     mirror.hang();
     let here = |dir: &str, args: &[&str]| {
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         command.current_dir(scene.file(dir));
         command
     };
@@ -249,32 +248,32 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
     assert_eq!(ended.code, 5, "{}", ended.err);
     says_what_hangs(&ended, &scene);
     // By a redirect.
-    let ended = timed(scene.command(&["check", "led/.beads"]), SECOND * 2);
+    let ended = timed(scene.beadlock(&["check", "led/.beads"]), SECOND * 2);
     assert_eq!(ended.code, 5, "{}", ended.err);
     assert!(ended.out.contains("led/.beads leads to does not answer (waited 2s)"), "{}", ended.out);
     // By the environment, also where another database is named.
     for name in ["BEADS_DIR", "BEADLOCK_TARGET"] {
-        let mut command = scene.command(&["check"]);
+        let mut command = scene.beadlock(&["check"]);
         command.env(name, scene.file("mirror/.beads"));
         assert_eq!(timed(command, SECOND * 2).code, 5, "{name}");
     }
-    let mut command = scene.command(&["check", ".beads"]);
+    let mut command = scene.beadlock(&["check", ".beads"]);
     command.env("BEADS_DIR", scene.file("mirror/.beads"));
     assert_eq!(timed(command, SECOND * 2).code, 5);
     // The working directory itself lies there.
     mirror.signal(Signal::SIGCONT);
     let script =
         "cd mirror && touch ../there && while ! test -e ../go; do sleep 0.01; done; exec $BEADLOCK check";
-    let running = Running::start(scene.shell(script));
+    let running = Running::apart(scene.shell(script));
     until("it is there", || scene.file("there").exists());
     mirror.stop();
     std::fs::write(scene.file("go"), "").unwrap();
-    let ended = running.finish();
+    let ended = running.end();
     assert_eq!(ended.code, 5, "{}", ended.err);
     says_what_hangs(&ended, &scene);
     // What is written beside the claim lies there.
     let args = ["hold", "--report", "mirror/report", "--no-wait", "--", "touch", "ran"];
-    let ended = timed(scene.command(&args), SECOND);
+    let ended = timed(scene.beadlock(&args), SECOND);
     assert_eq!(ended.code, 5, "{}", ended.err);
     assert!(!scene.file("ran").exists());
     // A target elsewhere does not wait for it.
@@ -287,16 +286,16 @@ fn a_target_that_leads_there_in_another_way_hangs_no_command() {
 #[test]
 fn a_list_leaves_out_what_does_not_answer_and_names_it() {
     let Some((scene, mut mirror)) = scene() else { return };
-    scene.write_lock("vc", i64::from(std::process::id()), &crate::support::this_host());
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &beadlock_testkit::this_host());
     std::fs::create_dir_all(scene.file("led/.beads")).unwrap();
     std::fs::write(scene.file("led/.beads/redirect"), "../mirror/.beads\n").unwrap();
     std::fs::copy(scene.lock(), scene.file("led/.beads/.exclusive-lock")).unwrap();
     mirror.hang();
     let point = scene.file("mirror");
     // Other file systems are left out in any case.
-    let ended = timed(scene.command(&["list"]), Duration::ZERO);
+    let ended = timed(scene.beadlock(&["list"]), Duration::ZERO);
     assert!(ended.expect(0, &[]).out.contains("vc"));
-    let ended = timed(scene.command(&["list", "--all-file-systems"]), SECOND * 2).expect(0, &[]);
+    let ended = timed(scene.beadlock(&["list", "--all-file-systems"]), SECOND * 2).expect(0, &[]);
     assert!(ended.out.contains("vc"), "{}", ended.out);
     assert!(ended.err.contains(&format!("{} was left out: ", point.display())), "{}", ended.err);
     assert!(ended.err.contains("does not answer (waited 2s)"), "{}", ended.err);
@@ -315,9 +314,9 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
     inner.hang();
     let helpers = || {
         let is_one = |pid: &i32| runs_as_helper(*pid, &scene.file("outer"));
-        crate::support::pids().into_iter().filter(is_one).collect::<Vec<_>>()
+        beadlock_testkit::process::pids().into_iter().filter(is_one).collect::<Vec<_>>()
     };
-    let ended = timed(scene.command(&["check", "outer/.beads"]), SECOND * 2);
+    let ended = timed(scene.beadlock(&["check", "outer/.beads"]), SECOND * 2);
     assert_eq!(ended.code, 5, "{}", ended.err);
     let words = format!("the file system fuse at {} does not answer", outer.point.display());
     assert!(ended.out.contains(&words), "{}", ended.out);
@@ -333,7 +332,7 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
         "a session of its own"
     );
     inner.signal(Signal::SIGCONT);
-    crate::support::reap(left);
+    beadlock_testkit::process_is_gone(left);
     scene.run(&["hold", "outer/.beads", "--", "true"]).expect(0, &["released"]);
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host};
+use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, this_host};
 
 /// What `bd init` writes into `.beads/.gitignore`, in the words that matter: everything but the lock.
 const OF_BD: &str = "*.db\n*.db?*\n*.db-journal\n*.db-wal\n*.db-shm\ndaemon.lock\ndaemon.log\ndaemon.pid\nbd.sock\n\
@@ -18,7 +18,7 @@ fn repository() -> Option<Scene> {
     if !has_program("git") {
         return None;
     }
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     git(&scene, &["init", "-q"]);
     fs::write(scene.beads().join(".gitignore"), OF_BD).unwrap();
     Some(scene)
@@ -69,7 +69,7 @@ fn a_hold_says_it_once_a_repository_and_day_and_the_line_helps() {
     assert!(before.contains(".beads/.exclusive-lock\n"), "{before}");
     git(&scene, &["rm", "-rq", "--cached", "."]);
     let typed = SAYS.trim_end().split_once("type: ").unwrap().1;
-    assert_eq!(Running::start(scene.shell(typed)).finish().code, 0);
+    assert_eq!(Running::apart(scene.shell(typed)).end().code, 0);
     let after = scene.run(&script).expect(0, &[]).out;
     assert!(!after.contains("exclusive-lock"), "{after}");
     spoken_of(&scene, 25);
@@ -81,8 +81,8 @@ fn of_several_at_once_one_says_it() {
     let Some(scene) = repository() else { return };
     for round in ["new", "old"] {
         let holds = [0, 1, 2, 3, 4, 5]
-            .map(|n| Running::start(scene.command(&["hold", &format!("lock:x{n}"), "--", "true"])));
-        let said = holds.map(|hold| hold.finish().expect(0, &[]).err.matches("git does not ignore").count());
+            .map(|n| Running::apart(scene.beadlock(&["hold", &format!("lock:x{n}"), "--", "true"])));
+        let said = holds.map(|hold| hold.end().expect(0, &[]).err.matches("git does not ignore").count());
         assert_eq!(said.iter().sum::<usize>(), 1, "{round}: {said:?}");
         spoken_of(&scene, 25);
     }
@@ -133,7 +133,7 @@ fn nothing_is_said_where_there_is_nothing_to_say() {
     }
     fs::write(scene.beads().join(".gitignore"), ".exclusive-lock\n.exclusive-lock.*\n").unwrap();
     silent(&["hold", "--", "true"]);
-    let plain = Scene::new();
+    let plain = crate::a_scene();
     assert!(!hold(&plain).err.contains("git"));
 }
 
@@ -165,7 +165,7 @@ fn the_line_helps_with_every_name() {
         let ended = scene.run(&["hold", &format!("lock:dir/{name}"), "--", "true"]).expect(0, &["type: "]);
         assert_eq!(ended.err.lines().count(), 3, "one line: {ended:?}");
         let typed = ended.err.split_once("type: ").unwrap().1.lines().next().unwrap();
-        assert_eq!(Running::start(scene.shell(typed)).finish().code, 0, "{typed}");
+        assert_eq!(Running::apart(scene.shell(typed)).end().code, 0, "{typed}");
         for tail in ["", ".aside", ".broken-20260101T000000Z.json", ".tmp-7-0123abcd"] {
             let path = format!("dir/{name}{tail}");
             git(&scene, &["check-ignore", "-q", "--", &path]);
@@ -185,13 +185,13 @@ fn an_ignore_file_that_hangs_delays_nothing() {
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let ended = hold(&scene);
     assert!(!ended.err.contains("warning") && !scene.lock().exists(), "{ended:?}");
-    let mut command = scene.command(&["hold", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("HOME", scene.path());
     nix::unistd::mkfifo(&scene.file(".gitconfig"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs::write(scene.file("plain"), "").unwrap();
     fs::remove_dir_all(scene.beads()).unwrap();
     fs::create_dir(scene.beads()).unwrap();
-    let ended = Running::start(command).finish().expect(0, &["released"]);
+    let ended = Running::apart(command).end().expect(0, &["released"]);
     assert!(!ended.err.contains("warning"), "there is no telling: {ended:?}");
 }
 
@@ -202,15 +202,15 @@ fn another_users_repository_is_not_asked_and_not_written() {
     for dir in [scene.path(), &scene.beads()] {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let mut command = scene.command(&["hold", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--", "true"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let ended = Running::start(command).finish().expect(0, &[]);
+    let ended = Running::apart(command).end().expect(0, &[]);
     assert!(!ended.err.contains("git") && !stamp(&scene).exists(), "{ended:?}");
-    let mut command = scene.command(&["doctor", ".beads"]);
+    let mut command = scene.beadlock(&["doctor", ".beads"]);
     assert!(as_nobody(&mut command));
-    let doctor = Running::start(command).finish().out;
+    let doctor = Running::apart(command).end().out;
     assert!(doctor.contains("the repository belongs to another user"), "{doctor}");
 }
 
@@ -244,7 +244,7 @@ fn the_record_that_break_keeps_is_covered_by_the_pattern() {
     let Some(scene) = repository() else { return };
     let status = |scene: &Scene| git(scene, &["status", "--porcelain", "-uall"]);
     fs::write(scene.beads().join(".gitignore"), ".gitignore\n.exclusive-lock*\n").unwrap();
-    scene.write_lock("gone", dead_pid(), &this_host());
+    scene.write_shell_lock("gone", i64::from(dead_pid()), &this_host());
     scene.run(&["break", ".beads", "--holder", "gone"]).expect(0, &[]);
     assert_eq!(status(&scene), "");
     assert!(

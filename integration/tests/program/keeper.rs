@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Ended, Running, Scene, is_inside, lives, shell_lock_text, until};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
@@ -18,7 +19,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::acquire::{Printed, keepers};
-use crate::support::{Running, Scene, ended, is_inside, lives, lock_text, until};
 
 #[track_caller]
 fn detached(scene: &Scene, words: &[&str]) -> Printed {
@@ -41,7 +41,7 @@ pub fn on_pty(scene: &Scene, script: &str) -> (Child, PtyMaster) {
     let stream = || slave.try_clone().unwrap();
     let mut command = Command::new("setsid");
     command.args(["--ctty", "sh", "-c", script]).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path());
+    command.env("PATH", "/usr/bin:/bin").env(beadlock_testkit::scene::MARK, scene.path());
     command.env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock"));
     command.stdin(stream()).stdout(stream()).stderr(stream());
     (command.spawn().unwrap(), master)
@@ -57,9 +57,9 @@ fn last_event(scene: &Scene) -> Value {
 
 #[test]
 fn it_has_nothing_of_its_callers() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "exec 7> seven 9< /dev/null; \"$BEADLOCK\" acquire --detach -q 8> eight; echo $$ > caller";
-    let printed = Printed::of(&Running::start(scene.shell(script)).finish().expect(0, &[]));
+    let printed = Printed::of(&Running::apart(scene.shell(script)).end().expect(0, &[]));
     let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", printed.pid)).unwrap();
     let link = |file: &str| fs::read_link(format!("/proc/{}/{file}", printed.pid)).unwrap();
     let stat = of("stat");
@@ -96,10 +96,10 @@ fn it_has_nothing_of_its_callers() {
 /// Who reads what the caller's caller prints gets to the end of it.
 #[test]
 fn it_does_not_keep_its_callers_pipes_open() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let begun = Instant::now();
     let mut command = scene.shell("\"$BEADLOCK\" acquire --detach --max-hold 20s; echo end");
-    let output = ended(&command.output().unwrap()).expect(0, &["kept for at most 20s"]);
+    let output = Ended::of(&command.output().unwrap()).expect(0, &["kept for at most 20s"]);
     assert!(
         output.out.ends_with("end\n") && begun.elapsed() < Duration::from_secs(15),
         "{:?}",
@@ -113,7 +113,7 @@ fn it_does_not_keep_its_callers_pipes_open() {
 
 #[test]
 fn it_outlives_its_callers_session_and_terminal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "\"$BEADLOCK\" acquire --detach > out; echo > ready; exec sleep 300";
     let (mut child, terminal) = on_pty(&scene, script);
     until("it is claimed", || scene.file("ready").exists());
@@ -133,7 +133,7 @@ fn it_outlives_its_callers_session_and_terminal() {
 
 #[test]
 fn its_time_is_over_after_max_hold() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let begun = Instant::now();
     let printed = detached(&scene, &["--max-hold", "3s", "--holder", "nightly"]);
     gone(printed.pid);
@@ -150,7 +150,7 @@ fn its_time_is_over_after_max_hold() {
 
 #[test]
 fn a_signal_that_ends_it_releases_and_a_kill_leaves_a_stale_lock() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT] {
         let printed = detached(&scene, &[]);
         kill(Pid::from_raw(printed.pid), signal).unwrap();
@@ -162,7 +162,7 @@ fn a_signal_that_ends_it_releases_and_a_kill_leaves_a_stale_lock() {
     {
         let printed = detached(&scene, &["--holder", "job"]);
         kill(Pid::from_raw(printed.pid), Signal::SIGKILL).unwrap();
-        crate::support::reap(printed.pid);
+        beadlock_testkit::process_is_gone(printed.pid);
         let ended = scene.run(next).expect(0, &[]);
         assert!(format!("{}{}", ended.out, ended.err).contains("stale lock"), "{ended:?}");
         for pid in keepers(&scene) {
@@ -177,7 +177,7 @@ fn a_signal_that_ends_it_releases_and_a_kill_leaves_a_stale_lock() {
 #[test]
 fn a_release_by_its_id_is_no_loss() {
     for target in [".beads", "memory:."] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         for _ in 0..5 {
             let claimed =
                 scene.run(&["acquire", "--detach", "-q", "--audit", "audit", target]).expect(0, &[]);
@@ -192,8 +192,8 @@ fn a_release_by_its_id_is_no_loss() {
 /// Within a second, on a machine that is not too busy: the best of three.
 #[test]
 fn it_goes_when_the_lock_does() {
-    let scene = Scene::new();
-    let foreign = lock_text("vc", 1, "elsewhere");
+    let scene = crate::a_scene();
+    let foreign = shell_lock_text("vc", 1, "elsewhere");
     let broken = scene.beads().join(".exclusive-lock.broken-20260101T000000Z.json");
     let lock = scene.lock();
     type Way<'w> = (&'static str, &'w dyn Fn(), Option<&'static str>);
@@ -257,7 +257,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// `acquire --detach`, standing still while it prints: the keeper has begun.
 fn printing(scene: &Scene, writer: PipeWriter) -> Child {
-    let mut command = scene.command(&["acquire", "--detach", "--audit", "audit"]);
+    let mut command = scene.beadlock(&["acquire", "--detach", "--audit", "audit"]);
     let running = command.stdout(writer).spawn().unwrap();
     until("the keeper has left, and it prints", || {
         let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -270,7 +270,7 @@ fn printing(scene: &Scene, writer: PipeWriter) -> Child {
 /// `acquire` is killed after the claim and before it could print the id: nobody could release it but the keeper.
 #[test]
 fn a_claim_that_nobody_was_told_of_is_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (_reader, writer) = full_pipe();
     let mut running = printing(&scene, writer);
     scene.run(&["check"]).expect(4, &[]);
@@ -284,14 +284,14 @@ fn a_claim_that_nobody_was_told_of_is_ended() {
 /// Whoever is told of a claim must have it.
 #[test]
 fn a_keeper_that_is_killed_before_the_end_is_no_claim() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (mut reader, writer) = full_pipe();
     let running = printing(&scene, writer);
     let [keeper] = keepers(&scene)[..] else { panic!("it is there") };
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
     until("it has ended", || !lives(keeper));
     let read = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
-    let ended = ended(&running.wait_with_output().unwrap());
+    let ended = Ended::of(&running.wait_with_output().unwrap());
     ended.expect(1, &["error: the keeper has ended, so nothing is claimed"]);
     read.join().unwrap();
     assert!(scene.names().is_empty(), "{:?}", scene.names());
@@ -299,7 +299,7 @@ fn a_keeper_that_is_killed_before_the_end_is_no_claim() {
 
 #[test]
 fn it_is_kept_for_ever_when_that_is_asked_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let printed = detached(&scene, &["--max-hold", "99999999999999h"]);
     assert!(lives(printed.pid));
     scene.run(&["release", "--id", &printed.id]).expect(0, &["released .beads"]);
@@ -309,25 +309,25 @@ fn it_is_kept_for_ever_when_that_is_asked_for() {
 /// With PID 1 every other process of its PID namespace ends.
 #[test]
 fn nothing_outlives_pid_1() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let unshare = |script: &str| scene.shell(&format!("exec unshare --pid --fork --mount-proc {script}"));
-    if Running::start(unshare("true")).finish().code != 0 {
+    if Running::apart(unshare("true")).end().code != 0 {
         eprintln!("skipped: no PID namespace for us");
         return;
     }
-    let ended = Running::start(unshare("\"$BEADLOCK\" acquire --detach")).finish();
+    let ended = Running::apart(unshare("\"$BEADLOCK\" acquire --detach")).end();
     assert_eq!(ended.expect(2, &["nothing outlives PID 1", "beadlock hold -- CMD"]).out, "");
     assert!(scene.names().is_empty());
     // Below it there is no such word; that it ends with PID 1 all the same is its own affair.
     let script = "sh -c '\"$BEADLOCK\" acquire --detach > out && \"$BEADLOCK\" check; echo $? > code'";
-    Running::start(unshare(script)).finish().expect(0, &[]);
+    Running::apart(unshare(script)).end().expect(0, &[]);
     assert_eq!(scene.read("code"), "4\n");
 }
 
 /// Its last step waits for a cycle that is running, as any change of a lock does.
 #[test]
 fn it_waits_for_the_gate_at_its_end() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let printed = detached(&scene, &["--max-hold", "1h"]);
     let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
     kill(Pid::from_raw(printed.pid), Signal::SIGTERM).unwrap();

@@ -5,15 +5,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, shell_lock_text, this_host};
 use serde_json::Value;
 
-use crate::support::{Ended, Running, Scene, apart, as_nobody, dead_pid, lock_text, this_host};
 use crate::terminal::{BEADLOCK, Terminal};
 
 /// A database at `dir` in the scene, with a lock of this host's.
 fn lock(scene: &Scene, dir: &str, holder: &str, pid: i64) {
     fs::create_dir_all(scene.file(dir)).unwrap();
-    fs::write(scene.file(dir).join(".exclusive-lock"), lock_text(holder, pid, &this_host())).unwrap();
+    fs::write(scene.file(dir).join(".exclusive-lock"), shell_lock_text(holder, pid, &this_host())).unwrap();
 }
 
 fn me() -> i64 {
@@ -27,7 +27,7 @@ fn targets(ended: &Ended) -> Vec<&str> {
 
 #[test]
 fn finds_every_lock_wherever_it_is() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     assert_eq!(scene.run(&["list"]).expect(0, &["beadlock: 0 locks in 2 directories\n"]).out, "");
     fs::write(scene.file(".gitignore"), "*\n").unwrap();
     fs::write(scene.file(".ignore"), "*\n").unwrap();
@@ -35,7 +35,7 @@ fn finds_every_lock_wherever_it_is() {
     for dir in ["b/.beads", ".hidden/.git/x", "a/node_modules/deep/.beads"] {
         lock(&scene, dir, "vc", me());
     }
-    lock(&scene, "b", "a holder's \u{1b}[2J name", dead_pid());
+    lock(&scene, "b", "a holder's \u{1b}[2J name", i64::from(dead_pid()));
     fs::create_dir(scene.file("orphan")).unwrap();
     fs::write(scene.file("orphan/.exclusive-lock.aside"), "").unwrap();
     fs::create_dir_all(scene.file("c/.exclusive-lock/.exclusive-lock")).unwrap();
@@ -69,7 +69,7 @@ fn finds_every_lock_wherever_it_is() {
 /// A name that `list` shows leads to that lock, whatever the directory is called and holds.
 #[test]
 fn what_it_shows_can_be_typed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for dir in ["a:b/.beads", "-dash", "sp ace/.beads", "above/.beads", "above", "moved/.beads", "new\nline"]
     {
         lock(&scene, dir, dir, me());
@@ -84,7 +84,7 @@ fn what_it_shows_can_be_typed() {
         let script = format!("$BEADLOCK status --json {typed}");
         let mut command = scene.shell("exec bash -c \"$SCRIPT\"");
         command.env("SCRIPT", script);
-        let status = Running::start(command).finish().expect(0, &[]).json()["data"][0].clone();
+        let status = Running::apart(command).end().expect(0, &[]).json()["data"][0].clone();
         // A name that cannot be shown as it is has a longer one that can be typed.
         let is_shown = !each["target"].as_str().unwrap().contains('\\');
         let names = if is_shown { &["target", "next"][..] } else { &[] };
@@ -99,7 +99,7 @@ fn what_it_shows_can_be_typed() {
 
 #[test]
 fn roots_are_answered_one_by_one() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "one/.beads", "vc", me());
     lock(&scene, "two", "vc", me());
     let ended = scene.run(&["list", "two", "nowhere", "one", "beads:one/.beads", "./two/../one"]);
@@ -120,7 +120,7 @@ fn roots_are_answered_one_by_one() {
 
 #[test]
 fn what_may_not_be_read_is_a_warning() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "open/.beads", "vc", 1);
     for number in 0..13 {
         fs::create_dir(scene.file(&format!("shut{number:02}"))).unwrap();
@@ -128,42 +128,42 @@ fn what_may_not_be_read_is_a_warning() {
             .unwrap();
     }
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = scene.command(&["list", "--json"]);
+    let mut command = scene.beadlock(&["list", "--json"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let ended = Running::start(command).finish().expect(0, &["shut00 was not read: permission denied"]);
+    let ended = Running::apart(command).end().expect(0, &["shut00 was not read: permission denied"]);
     let json = ended.json();
     assert_eq!((&json["ok"], json["data"].as_array().unwrap().len()), (&true.into(), 1));
     let warnings = json["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 11, "{warnings:?}");
     assert_eq!(warnings[10], "3 more below were not read");
     assert!(warnings[9].as_str().unwrap().contains("shut09"), "the first by path: {warnings:?}");
-    let mut command = scene.command(&["list", "shut00", "."]);
+    let mut command = scene.beadlock(&["list", "shut00", "."]);
     assert!(as_nobody(&mut command));
-    let ended = Running::start(command).finish().expect(1, &["cannot read shut00: permission denied"]);
+    let ended = Running::apart(command).end().expect(1, &["cannot read shut00: permission denied"]);
     assert_eq!(targets(&ended), ["open/.beads"], "the other root is answered");
 }
 
 #[test]
 fn stays_on_its_file_system_unless_told_otherwise() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "here/.beads", "vc", me());
     fs::create_dir(scene.file("mount")).unwrap();
     fs::create_dir(scene.file("again")).unwrap();
     let script = "mount -t tmpfs none mount && mkdir mount/.beads && cp here/.beads/.exclusive-lock mount/.beads/ && \
                   mount --bind here again && $BEADLOCK list -q && echo -- && $BEADLOCK list -q --all-file-systems";
-    let Some(command) = apart(&scene, &["--mount"], script) else { return };
-    let ended = Running::start(command).finish().expect(0, &[]);
+    let Some(command) = scene.in_namespaces(&["--mount"], script) else { return };
+    let ended = Running::apart(command).end().expect(0, &[]);
     // The one that is mounted twice is one, by its first path.
     assert_eq!(targets(&ended), ["again/.beads", "--", "again/.beads", "mount/.beads"], "{ended:?}");
 }
 
 #[test]
 fn v_shows_the_witnesses_and_all_gates_at_once() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "shut/.beads", "vc", me());
-    lock(&scene, "open/.beads", "vc", dead_pid());
+    lock(&scene, "open/.beads", "vc", i64::from(dead_pid()));
     let gate = Gate::try_take(&scene.file("shut/.beads")).unwrap().unwrap();
     let ended = scene.run(&["list", "-v"]).expect(0, &[]);
     let (open, shut) = ended.out.split_once("\nshut/.beads").unwrap();
@@ -179,7 +179,7 @@ fn v_shows_the_witnesses_and_all_gates_at_once() {
 /// Locks and directories come and go while they are looked for.
 #[test]
 fn what_vanishes_meanwhile_is_no_error() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "stays/.beads", "vc", me());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -210,7 +210,7 @@ fn what_vanishes_meanwhile_is_no_error() {
 /// Where a user may have no more processes there is no parallel walk, and the same answer.
 #[test]
 fn without_another_thread_it_finds_the_same() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     lock(&scene, "a/.beads", "vc", 1);
     fs::create_dir_all(scene.file("b/.exclusive-lock/x/.exclusive-lock")).unwrap();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -220,13 +220,13 @@ fn without_another_thread_it_finds_the_same() {
         return;
     }
     std::os::unix::process::CommandExt::uid(&mut command, 64_321);
-    let ended = Running::start(command).finish().expect(0, &["beadlock: 2 locks in "]);
+    let ended = Running::apart(command).end().expect(0, &["beadlock: 2 locks in "]);
     assert_eq!(targets(&ended), ["a/.beads", "b"], "{ended:?}");
 }
 
 #[test]
 fn a_terminal_is_told_how_far_it_is_and_nobody_else() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     // One below the other, so that the same leaves are seen again and again: long enough for a look at the clock.
     let roots: Vec<String> = (1..=120).map(|depth| vec!["d"; depth].join("/")).collect();
     let deepest = roots.last().unwrap();

@@ -4,13 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use beadlock_testkit::{Ended, Running, Scene, dead_pid, shell_lock_text, this_host, until};
 use serde_json::Value;
 
 use crate::acquire::{Printed, Sleeper, keepers};
-use crate::support::{Running, Scene, dead_pid, ended, lock_text, this_host, until};
 
 fn scene() -> (Scene, PathBuf) {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir(scene.file("run")).unwrap();
     let lock = fs::canonicalize(scene.file("run")).unwrap().join("deploy.lock");
     (scene, lock)
@@ -46,7 +46,7 @@ fn check_and_status_answer_by_the_beads_rule() {
     let check = |words: &[&str]| scene.run(&[&["check", TARGET], words].concat());
     assert_eq!(check(&[]).expect(0, &[]).out, "");
     let sleeper = Sleeper::start();
-    fs::write(&lock, lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
+    fs::write(&lock, shell_lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
     assert_eq!(check(&[]).expect(4, &[]).out, "Skipping database (locked by deploy)\n");
     let ended = scene.run(&["status", TARGET, "--json"]).expect(0, &[]);
     let status = &ended.json()["data"][0];
@@ -60,7 +60,7 @@ fn check_and_status_answer_by_the_beads_rule() {
     assert_eq!(check(&[]).expect(0, &[]).out, "Removed stale lock (deploy), proceeding with sync\n");
     fs::write(&lock, "").unwrap();
     check(&[]).expect(5, &[]);
-    fs::write(&lock, lock_text("deploy", 1, "elsewhere")).unwrap();
+    fs::write(&lock, shell_lock_text("deploy", 1, "elsewhere")).unwrap();
     assert_eq!(check(&["--json"]).expect(4, &[]).json()["data"][0]["reason"], "other_host");
 }
 
@@ -70,7 +70,7 @@ fn a_wait_that_ran_out_has_the_documents_words() {
     let (scene, lock) = scene();
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
-    fs::write(&lock, lock_text("deploy", pid.parse().unwrap(), &this_host())).unwrap();
+    fs::write(&lock, shell_lock_text("deploy", pid.parse().unwrap(), &this_host())).unwrap();
     for (words, limit) in
         [(&["--wait", "200ms"][..], "200ms"), (&["--wait", "1s"], "1s"), (&["--no-wait"], "0ms")]
     {
@@ -105,15 +105,15 @@ fn a_wait_that_ran_out_has_the_documents_words() {
 fn the_environment_says_for_how_long_it_waits() {
     let (scene, lock) = scene();
     let sleeper = Sleeper::start();
-    fs::write(&lock, lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
+    fs::write(&lock, shell_lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
     for (words, limit) in [(&[][..], "200ms"), (&["--wait", "300ms"], "300ms")] {
         for command in
             [&["hold", TARGET, "--json"][..], &["acquire", TARGET, "--json"], &["wait", TARGET, "--json"]]
         {
             let tail = if command[0] == "hold" { &["--", "true"][..] } else { &[] };
-            let mut command = scene.command(&[command, words, tail].concat());
+            let mut command = scene.beadlock(&[command, words, tail].concat());
             command.env("BEADLOCK_WAIT", "200ms");
-            let json = ended(&command.output().unwrap()).expect(4, &[]).json();
+            let json = Ended::of(&command.output().unwrap()).expect(4, &[]).json();
             let message = json["error"]["message"].as_str().unwrap();
             assert!(message.ends_with(&format!("acquisition timed out after {limit}")), "{message}");
             assert!(json["meta"]["duration_ms"].as_u64().unwrap() < 10_000, "{json}");
@@ -125,12 +125,12 @@ fn the_environment_says_for_how_long_it_waits() {
 fn it_waits_for_the_holder_and_takes_over_from_a_dead_one() {
     let (scene, lock) = scene();
     let sleeper = Sleeper::start();
-    fs::write(&lock, lock_text("crashed", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
-    let waiting = Running::start(scene.command(&["hold", TARGET, "--wait", "1h", "--", "true"]));
+    fs::write(&lock, shell_lock_text("crashed", sleeper.pid().parse().unwrap(), &this_host())).unwrap();
+    let waiting = Running::apart(scene.beadlock(&["hold", TARGET, "--wait", "1h", "--", "true"]));
     until("it waits", || waiting.err().contains("waiting"));
     drop(sleeper);
-    waiting.finish().expect(0, &["removed stale lock of crashed (PID ", "claimed lock:run/deploy.lock"]);
-    fs::write(&lock, lock_text("crashed", dead_pid(), &this_host())).unwrap();
+    waiting.end().expect(0, &["removed stale lock of crashed (PID ", "claimed lock:run/deploy.lock"]);
+    fs::write(&lock, shell_lock_text("crashed", i64::from(dead_pid()), &this_host())).unwrap();
     let ended = scene.run(&["acquire", TARGET, "--no-wait"]).expect(0, &["removed stale lock of crashed"]);
     scene.run(&["release", TARGET, "--id", &Printed::of(&ended).id]).expect(0, &[]);
     assert!(names(&scene).is_empty());
@@ -142,9 +142,9 @@ fn acquire_and_release_from_anywhere() {
     let printed = Printed::of(&scene.run(&["acquire", TARGET, "-q"]).expect(0, &[]));
     assert_eq!(printed.target, format!("lock:{}", lock.display()));
     let with = |words: &[&str]| {
-        let mut command = scene.command(words);
+        let mut command = scene.beadlock(words);
         command.current_dir("/").env("BEADLOCK_TARGET", &printed.target).env("BEADLOCK_ID", &printed.id);
-        Running::start(command).finish()
+        Running::apart(command).end()
     };
     with(&["check"]).expect(4, &[]);
     with(&["hold", "-q", "--no-wait", "--", "true"]).expect(0, &[]);
@@ -164,7 +164,7 @@ fn a_side_file_is_recovered() {
     let (scene, lock) = scene();
     let aside = lock.with_file_name("deploy.lock.aside");
     let sleeper = Sleeper::start();
-    let live = lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host());
+    let live = shell_lock_text("deploy", sleeper.pid().parse().unwrap(), &this_host());
     fs::write(&aside, &live).unwrap();
     scene.run(&["check", TARGET]).expect(4, &[]);
     assert_eq!((fs::read_to_string(&lock).unwrap(), aside.exists()), (live, false));
@@ -203,7 +203,7 @@ fn a_name_that_is_no_locks_is_refused() {
     assert_eq!(names(&scene), ["x.aside"]);
     scene.run(&["hold", "lock:run/a:b .x", "--", "true"]).expect(0, &["claimed lock:run/a:b .x for true"]);
     // The longest has room for all that is called by it.
-    let (long, dead) = ("x".repeat(223), lock_text("deploy", 1, "elsewhere"));
+    let (long, dead) = ("x".repeat(223), shell_lock_text("deploy", 1, "elsewhere"));
     fs::write(scene.file("run").join(&long), dead).unwrap();
     let target = format!("lock:run/{long}");
     scene.run(&["break", &target, "--holder", "deploy", "--even-if-live"]).expect(0, &[]);
@@ -244,9 +244,9 @@ fn a_directory_in_the_locks_place_is_unreadable() {
 #[test]
 fn raw_bytes_that_cannot_be_written_are_one_failure() {
     let (scene, lock) = scene();
-    fs::write(&lock, lock_text("deploy", 1, "elsewhere")).unwrap();
+    fs::write(&lock, shell_lock_text("deploy", 1, "elsewhere")).unwrap();
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let ended = scene.command(&["status", TARGET, "--raw"]).stdout(full).output().unwrap();
+    let ended = scene.beadlock(&["status", TARGET, "--raw"]).stdout(full).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(
         (ended.status.code(), said.matches("failed to write to stdout").count()),
@@ -259,7 +259,7 @@ fn raw_bytes_that_cannot_be_written_are_one_failure() {
 #[test]
 fn a_claim_sweeps_nothing_but_unfinished_locks() {
     let (scene, _) = scene();
-    let dead = dead_pid();
+    let dead = i64::from(dead_pid());
     let ours = format!("run/build.tmp-{dead}-0123abcd");
     let theirs = ["notes.txt", "0123abcd.txt", "0123ABCD", "0123abc"];
     let theirs = theirs.map(|tail| format!("run/build.tmp-{dead}-{tail}"));
@@ -291,7 +291,7 @@ fn neighbours_are_not_each_other() {
     assert!(scene.file("seen").exists() && names(&scene).is_empty());
     // The name of the one is the beginning of the other's, and of its side file's.
     let sleeper = Sleeper::start();
-    let live = |holder: &str| lock_text(holder, sleeper.pid().parse().unwrap(), &this_host());
+    let live = |holder: &str| shell_lock_text(holder, sleeper.pid().parse().unwrap(), &this_host());
     fs::write(&lock, live("one")).unwrap();
     fs::write(lock.with_file_name("deploy"), live("two")).unwrap();
     scene.run(&["hold", "lock:run/deploy.lock.bak", "--no-wait", "--", "true"]).expect(0, &[]);

@@ -5,9 +5,8 @@ mod week;
 
 use std::fs;
 
+use beadlock_testkit::{Ended, Running};
 use serde_json::{Value, json};
-
-use crate::support::{Ended, Running, Scene};
 
 const ME: &str = "beadlock-agent 0.1.0, PID 77, host ci-3";
 
@@ -23,7 +22,7 @@ fn database(ended: &Ended) -> Value {
 
 #[test]
 fn a_wrong_command_line_is_exit_2() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.beads().join("daemon.log"), "").unwrap();
     scene
         .run(&["log", "--since", "yesterday"])
@@ -44,7 +43,7 @@ fn agents(lines: &[&str]) -> String {
 
 #[test]
 fn what_a_cycles_command_prints_is_no_word_of_the_daemon() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let log = agents(&[
         "Starting sync cycle...",
         "Sync cycle failed: exit code 3 after 1s",
@@ -84,7 +83,7 @@ fn what_a_cycles_command_prints_is_no_word_of_the_daemon() {
 
 #[test]
 fn a_line_without_a_time_is_no_word_of_the_agent() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let log = agents(&["Starting sync cycle...", "Sync cycle complete"]);
     let torn = "Skipping database (locked by x)\n{\"msg\":\"Daemon stopped\"}\nAgent stopped: make\n";
     fs::write(scene.file("x.log"), log + torn).unwrap();
@@ -95,7 +94,7 @@ fn a_line_without_a_time_is_no_word_of_the_agent() {
 
 #[test]
 fn a_log_that_ends_where_cycles_go_on_does_not_say_that_nothing_syncs() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let log = agents(&["Skipping database (locked by make)", "Resumed after 1 skips in 2s"]);
     fs::write(scene.file("x.log"), log).unwrap();
     let text = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
@@ -105,7 +104,7 @@ fn a_log_that_ends_where_cycles_go_on_does_not_say_that_nothing_syncs() {
 
 #[test]
 fn a_name_that_is_cut_off_is_not_to_be_typed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.beads().join("daemon.log"), agents(&["Skipping database (locked by a), proceeding"]))
         .unwrap();
     let text = scene.run(&["log", "--until", "2026-02-01 10:00:03"]).expect(0, &[]).out;
@@ -115,7 +114,7 @@ fn a_name_that_is_cut_off_is_not_to_be_typed() {
 
 #[test]
 fn a_last_line_of_the_future_is_no_answer() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.file("x.log"), "[2999-01-01 00:00:00] Sync cycle complete\n").unwrap();
     let text = scene.run(&["log", "x.log"]).expect(0, &[]).out;
     let first = text.lines().next().unwrap();
@@ -131,7 +130,7 @@ fn a_last_line_of_the_future_is_no_answer() {
 
 #[test]
 fn a_day_is_meant_to_its_end_and_a_time_without_a_line_is_called_so() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let log = "[2026-02-01 23:59:59] Starting sync cycle...\n[2026-02-01 23:59:59] Sync cycle complete\n";
     fs::write(scene.file("x.log"), log).unwrap();
     for since in [&[][..], &["--since", "2026-02-01"]] {
@@ -153,7 +152,7 @@ fn a_day_is_meant_to_its_end_and_a_time_without_a_line_is_called_so() {
 /// own kind.
 #[test]
 fn the_log_of_the_original_daemon() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let old = "\
 [2026-02-01 12:00:00] Daemon started (interval: 5s, auto-commit: true, auto-push: true)
 [2026-02-01 12:00:00] Using database: /r/.beads/beads.db
@@ -180,9 +179,9 @@ time=2026-02-01T12:10:05.836+03:00 level=INFO msg=\"Skipping %s (lock check fail
 ";
     fs::write(scene.beads().join("daemon-2026-02-01T09-05-00.000.log"), old).unwrap();
     fs::write(scene.beads().join("daemon.log"), new).unwrap();
-    let mut command = scene.command(&["log", "--json", "--until", "2026-02-01 09:10:07"]);
+    let mut command = scene.beadlock(&["log", "--json", "--until", "2026-02-01 09:10:07"]);
     command.env("TZ", "XXX-3");
-    let ended = Running::start(command).finish().expect(0, &[]);
+    let ended = Running::apart(command).end().expect(0, &[]);
     let log = &ended.json()["data"][0];
     assert_eq!(
         (&log["writer"], &log["agents"]["starts"], &log["agents"]["stops"]),
@@ -208,16 +207,16 @@ time=2026-02-01T12:10:05.836+03:00 level=INFO msg=\"Skipping %s (lock check fail
     let answer = &database["answer"];
     assert_eq!((&answer["state"], &answer["since"]), (&json!("unreadable"), &json!("2026-02-01T09:00:17Z")));
     assert_eq!(answer["detail"], "malformed lock file: unexpected EOF");
-    let mut command = scene.command(&["log", "--until", "2026-02-01 09:10:07"]);
+    let mut command = scene.beadlock(&["log", "--until", "2026-02-01 09:10:07"]);
     command.env("TZ", "XXX-3");
-    let text = Running::start(command).finish().expect(0, &[]).out;
+    let text = Running::apart(command).end().expect(0, &[]).out;
     assert!(text.contains("times without a zone, as bd's daemon writes them, were taken as "), "{text}");
     assert!(text.contains(r"exit status 128\nfatal: no"), "{text}");
 }
 
 #[test]
 fn several_logs_and_several_databases_are_told_apart() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let shared = "\
 [2026-02-01 10:00:00] beadlock-agent 0.1.0, PID 77, host ci-3, times in UTC
 [2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, PID 77, host ci-3
@@ -247,7 +246,7 @@ fn several_logs_and_several_databases_are_told_apart() {
 
 #[test]
 fn lines_without_any_time_are_summed_up_too() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let lines = "Skipping database (locked by vc-executor)\nSkipping database (locked by vc-executor)\n\
                  Removed stale lock (vc-executor), proceeding with sync\n";
     fs::write(scene.file("seed.log"), lines).unwrap();

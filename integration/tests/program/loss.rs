@@ -9,9 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, until};
 use nix::sys::signal::Signal;
-
-use crate::support::{Ended, Running, Scene, has_program, lock_text, until};
 
 /// Says when it is asked to end, and does.
 const OBEDIENT: &str = "trap 'echo > asked; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
@@ -19,7 +18,7 @@ const LOST: &str = "error: lost the lock of .beads after ";
 
 fn held(scene: &Scene, words: &[&str], script: &str) -> Running {
     let words = [&["hold"], words, &["--", "sh", "-c", script]].concat();
-    let running = Running::start(scene.command(&words));
+    let running = Running::apart(scene.beadlock(&words));
     until("the command runs", || scene.file("ready").exists());
     until("events tell how the lock goes", || has_inotify(running.pid()));
     running
@@ -33,17 +32,17 @@ fn has_inotify(pid: i32) -> bool {
 
 /// Holds, loses the lock, and answers how that ended and how long it took until the command was asked to end.
 fn lost(lose: &dyn Fn(&Scene)) -> (Scene, Ended, Duration) {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], OBEDIENT);
     let begun = Instant::now();
     lose(&scene);
     until("it is noticed", || scene.file("asked").exists());
     let took = begun.elapsed();
-    (scene, running.finish(), took)
+    (scene, running.end(), took)
 }
 
 fn foreign() -> String {
-    lock_text("vc", 77, "elsewhere")
+    shell_lock_text("vc", 77, "elsewhere")
 }
 
 #[test]
@@ -109,13 +108,13 @@ fn git_that_clears_up_is_noticed() {
         return;
     }
     for tidy in ["clean -qfdx", "stash -qu"] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let git = "git -c user.name=t -c user.email=t@example.invalid -c init.defaultBranch=main";
         let script = format!(
             "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} init -q .; echo x > .beads/issues.jsonl; \
                               echo .beads/.exclusive-lock > .git/info/exclude; {git} add .beads; {git} commit -qm x"
         );
-        Running::start(scene.shell(&script)).finish().expect(0, &[]);
+        Running::apart(scene.shell(&script)).end().expect(0, &[]);
         if tidy.starts_with("stash") {
             fs::write(scene.file(".git/info/exclude"), "").unwrap();
         }
@@ -124,12 +123,12 @@ fn git_that_clears_up_is_noticed() {
         let script =
             "trap 'echo > \"$0/asked\"; exit 0' TERM; echo > \"$0/ready\"; while :; do sleep 0.01; done";
         let outside = outside.path().to_str().unwrap();
-        let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script, outside]));
+        let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", script, outside]));
         until("the command runs", || ready.exists());
         let clear = format!("export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; {git} {tidy}");
-        let tidied = Running::start(scene.shell(&clear)).finish();
+        let tidied = Running::apart(scene.shell(&clear)).end();
         assert_eq!(tidied.code, 0, "{tidied:?}");
-        running.finish().expect(9, &["`git clean -x`, `git stash -u`", LOST]);
+        running.end().expect(9, &["`git clean -x`, `git stash -u`", LOST]);
         assert!(asked.exists() && scene.file(".beads/issues.jsonl").exists());
     }
 }
@@ -140,11 +139,11 @@ fn with_warn_the_command_runs_to_its_end() {
     for (words, variable) in
         [(&["--on-loss", "warn"][..], "kill"), (&[], "warn"), (&["--own-exit-code", "77"], "WARN")]
     {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let words = [&["hold", "--report", "report"], words, &["--", "sh", "-c", script]].concat();
-        let mut command = scene.command(&words);
+        let mut command = scene.beadlock(&words);
         command.env("BEADLOCK_ON_LOSS", variable);
-        let running = Running::start(command);
+        let running = Running::apart(command);
         until("the command runs", || scene.file("ready").exists());
         fs::write(scene.lock(), foreign()).unwrap();
         until("it is said", || {
@@ -152,7 +151,7 @@ fn with_warn_the_command_runs_to_its_end() {
         });
         fs::write(scene.file("go"), "").unwrap();
         let code = if words.contains(&"77") { 77 } else { 9 };
-        running.finish().expect(code, &[LOST, "is vc's now"]);
+        running.end().expect(code, &[LOST, "is vc's now"]);
         assert_eq!(
             (scene.read("done").as_str(), fs::read_to_string(scene.lock()).unwrap()),
             ("done\n", foreign())
@@ -164,17 +163,17 @@ fn with_warn_the_command_runs_to_its_end() {
         assert_eq!((&data["exit_code"], &data["released"]), (&3.into(), &false.into()));
         assert!(report["warnings"][0].as_str().unwrap().contains("runs on without it"), "{report}");
     }
-    let scene = Scene::new();
-    let mut command = scene.command(&["hold", "--", "true"]);
+    let scene = crate::a_scene();
+    let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("BEADLOCK_ON_LOSS", "perhaps");
-    Running::start(command).finish().expect(2, &["$BEADLOCK_ON_LOSS: \"perhaps\" is neither of kill, warn"]);
+    Running::apart(command).end().expect(2, &["$BEADLOCK_ON_LOSS: \"perhaps\" is neither of kill, warn"]);
     scene.run(&["hold", "--on-loss", "ignore", "--", "true"]).expect(2, &["ignore"]);
 }
 
 /// Lost in the command's last moment: seen by the release.
 #[test]
 fn a_loss_at_the_very_end_is_a_loss() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock"]).expect(9, &[LOST, "vanished"]);
     let script = "echo x > .beads/.exclusive-lock";
     scene.run(&["hold", "--", "sh", "-c", script]).expect(9, &[LOST, "is no lock"]);
@@ -184,7 +183,7 @@ fn a_loss_at_the_very_end_is_a_loss() {
 /// Whatever stood still meanwhile: a laptop's lid, a debugger, a frozen container.
 #[test]
 fn who_was_stopped_notices_when_it_goes_on() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], OBEDIENT);
     running.signal(Signal::SIGSTOP);
     fs::remove_file(scene.lock()).unwrap();
@@ -192,13 +191,13 @@ fn who_was_stopped_notices_when_it_goes_on() {
     assert!(!scene.file("asked").exists());
     running.signal(Signal::SIGCONT);
     until("it is noticed", || scene.file("asked").exists());
-    running.finish().expect(9, &[LOST]);
+    running.end().expect(9, &[LOST]);
 }
 
 /// The lock of the claim that it runs under is not its own to watch, and its loss ends the outer command's whole tree.
 #[test]
 fn under_an_outer_hold_the_loss_is_the_outer_ones() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(
         &scene,
         &["--kill-after", "300ms"],
@@ -206,22 +205,25 @@ fn under_an_outer_hold_the_loss_is_the_outer_ones() {
     );
     fs::remove_file(scene.lock()).unwrap();
     until("it is asked", || scene.file("asked").exists());
-    let ended = running.finish().expect(9, &[LOST]);
+    let ended = running.end().expect(9, &[LOST]);
     assert_eq!(ended.err.matches("lost the lock").count(), 1, "{ended:?}");
 }
 
 /// Without inotify the clock finds it.
 #[test]
 fn where_nothing_wakes_it_the_clock_does() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     // As many watches as a user may have: none. In a user namespace of its own, where that can be said.
     let script =
         "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$BEADLOCK\" hold -- sh -c \"$OBEDIENT\"";
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", script]).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("OBEDIENT", OBEDIENT);
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env(beadlock_testkit::scene::MARK, scene.path())
+        .env("OBEDIENT", OBEDIENT);
     command.env("BEADLOCK", env!("CARGO_BIN_EXE_beadlock")).stdin(Stdio::null());
-    let mut running = Running::start(command);
+    let mut running = Running::apart(command);
     until("the command runs", || scene.file("ready").exists() || running.has_ended());
     if !scene.file("ready").exists() {
         return eprintln!("skipped: no user namespace without inotify for us: {}", running.err());
@@ -229,20 +231,20 @@ fn where_nothing_wakes_it_the_clock_does() {
     assert!(!has_inotify(running.pid()));
     fs::remove_file(scene.lock()).unwrap();
     until("it is noticed", || scene.file("asked").exists());
-    running.finish().expect(9, &[LOST]);
+    running.end().expect(9, &[LOST]);
 }
 
 #[test]
 fn under_an_outer_claim_that_one_is_watched_and_never_released() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = format!(
         "set -a; eval \"$($BEADLOCK acquire -q)\"; $BEADLOCK hold -- sh -c \"{OBEDIENT}\"; echo $? > code; \
          $BEADLOCK hold -- true; echo $? > again"
     );
-    let running = Running::start(scene.shell(&script));
+    let running = Running::apart(scene.shell(&script));
     until("the command runs", || scene.file("ready").exists());
     fs::remove_file(scene.lock()).unwrap();
-    let ended = running.finish();
+    let ended = running.end();
     assert_eq!((scene.read("code").trim(), scene.read("again").trim()), ("9", "0"), "{ended:?}");
     assert!(scene.file("asked").exists() && ended.err.contains("lost the lock of "), "{ended:?}");
     assert!(!ended.err.contains("released .beads after 0ms\nbeadlock: error"), "{ended:?}");
@@ -260,12 +262,12 @@ fn a_directory_that_was_replaced_is_a_loss_and_the_lock_is_released_where_it_is(
 
 #[test]
 fn a_shut_gate_does_not_keep_a_loss_waiting() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], OBEDIENT);
     fs::remove_file(scene.lock()).unwrap();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let begun = Instant::now();
-    running.finish().expect(9, &[LOST]);
+    running.end().expect(9, &[LOST]);
     assert!(begun.elapsed() < Duration::from_secs(8), "it waited for the gate: {:?}", begun.elapsed());
     drop(gate);
 }

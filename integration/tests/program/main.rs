@@ -17,9 +17,6 @@ mod cycle;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
-#[path = "../../../tests/src/executable.rs"]
-mod executable;
-#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod hung_mount;
@@ -50,8 +47,6 @@ mod signal;
 #[cfg(test)]
 mod status;
 #[cfg(test)]
-mod support;
-#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod tower_look;
@@ -61,3 +56,9 @@ mod usage;
 mod wait;
 #[cfg(test)]
 mod zombie;
+
+/// A scene for the program that these tests are of.
+#[cfg(test)]
+fn a_scene() -> beadlock_testkit::Scene {
+    beadlock_testkit::Scene::of(env!("CARGO_BIN_EXE_beadlock"))
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Ended, Running, Scene};
+use beadlock_testkit::{Ended, Running, Scene};
 
 const CLAIMS: [&[&str]; 4] = [
     &["hold", "shop", "--", "true"],
@@ -15,7 +15,7 @@ const CLAIMS: [&[&str]; 4] = [
 const REFUSED: &str = "shop is not a beads database";
 
 fn scene_with(dir: &str) -> Scene {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir(scene.file(dir)).unwrap();
     scene
 }
@@ -26,9 +26,9 @@ fn names(scene: &Scene, dir: &str) -> Vec<String> {
 }
 
 fn run_with(scene: &Scene, args: &[&str], (name, value): (&str, &str)) -> Ended {
-    let mut command = scene.command(args);
+    let mut command = scene.beadlock(args);
     command.env(name, value);
-    Running::start(command).finish()
+    Running::apart(command).end()
 }
 
 #[test]
@@ -154,20 +154,20 @@ fn a_look_warns_and_answers() {
 /// A directory of 10,000 files is not read where its name answers.
 #[test]
 fn a_claim_of_beads_reads_no_directory() {
-    if !crate::support::has_program("strace") {
+    if !beadlock_testkit::has_program("strace") {
         return;
     }
     let scene = scene_with("shop");
     let calls = |dir: &str| {
         let script =
             format!("strace -f -e trace=getdents64 -o calls $BEADLOCK hold --any-directory {dir} -- true");
-        Running::start(scene.shell(&script)).finish().expect(0, &[]);
+        Running::apart(scene.shell(&script)).end().expect(0, &[]);
         scene.read("calls").lines().filter(|line| line.contains("getdents64")).count()
     };
     let usual = calls(".beads");
     let insisted = calls("shop");
     assert_eq!(usual, insisted, "who insists is not asked either");
     let script = "strace -f -e trace=getdents64 -o calls $BEADLOCK hold shop -- true";
-    Running::start(scene.shell(script)).finish().expect(2, &[]);
+    Running::apart(scene.shell(script)).end().expect(2, &[]);
     assert!(scene.read("calls").contains("getdents64"), "the control: a look at the directory shows");
 }

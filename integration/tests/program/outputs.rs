@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use super::support::{Running, Scene, lock_text, this_host};
+use beadlock_testkit::{Running, Scene, shell_lock_text, this_host};
 
 /// A live lock in each place, and names that lead to them.
 fn scene() -> Scene {
-    let scene = Scene::new();
-    let text = lock_text("ann", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    let text = shell_lock_text("ann", i64::from(std::process::id()), &this_host());
     fs::write(scene.lock(), &text).unwrap();
     fs::write(scene.file("build.lock"), &text).unwrap();
     fs::write(scene.file("build.lock.aside"), &text).unwrap();
@@ -36,7 +36,7 @@ fn all(scene: &Scene) -> Vec<(String, String)> {
 #[track_caller]
 fn refused(scene: &Scene, option: &str, file: &str, command: Command) {
     let before = all(scene);
-    let ended = Running::start(command).finish();
+    let ended = Running::apart(command).end();
     let words = format!("beadlock: error: {option}: {file} ");
     assert!(ended.code == 2 && ended.err.contains(&words), "{option} {file}: {ended:?}");
     assert!(ended.err.contains("name another file"), "{ended:?}");
@@ -62,9 +62,9 @@ fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
     for (target, files) in [(".beads", &OF_DATABASE[..]), ("lock:build.lock", &OF_LOCK)] {
         for file in files {
             for option in ["--report", "--audit"] {
-                let hold = scene.command(&["hold", target, "--no-wait", option, file, "--", "touch", "ran"]);
+                let hold = scene.beadlock(&["hold", target, "--no-wait", option, file, "--", "touch", "ran"]);
                 refused(&scene, option, file, hold);
-                let acquire = scene.command(&["acquire", target, "--no-wait", option, file]);
+                let acquire = scene.beadlock(&["acquire", target, "--no-wait", option, file]);
                 refused(&scene, option, file, acquire);
             }
             let args: [&[&str]; 4] = [
@@ -74,16 +74,16 @@ fn a_report_or_a_trail_in_a_lock_files_place_is_a_wrong_command_line() {
                 &["hold", target, "--report", file, "--wait", "nonsense", "--", "touch", "ran"],
             ];
             for args in &args[..2] {
-                refused(&scene, "--audit", file, scene.command(args));
+                refused(&scene, "--audit", file, scene.beadlock(args));
             }
             // What else is wrong with the line writes no report either.
             for args in &args[2..] {
                 let before = all(&scene);
-                let ended = Running::start(scene.command(args)).finish();
+                let ended = Running::apart(scene.beadlock(args)).end();
                 assert!(ended.code == 2 && all(&scene) == before, "{args:?}: {ended:?}");
             }
             for args in [&["check", target][..], &["wait", target, "--wait", "10ms"]] {
-                let mut command = scene.command(args);
+                let mut command = scene.beadlock(args);
                 command.env("BEADLOCK_AUDIT", file);
                 refused(&scene, "--audit", file, command);
             }
@@ -107,19 +107,19 @@ fn the_locks_of_other_protocols_are_refused_by_their_names() {
     ] {
         for option in ["--report", "--audit"] {
             let args = [&["hold", target, option, file], more, &["--", "touch", "ran"]].concat();
-            refused(&scene, option, file, scene.command(&args));
+            refused(&scene, option, file, scene.beadlock(&args));
         }
     }
     for (command, more) in [("write", &[][..]), ("append", &[]), ("update", &["--", "cat"])] {
         let args = [&[command, "file:todo.json", "--audit", "todo.json"], more].concat();
-        refused(&scene, "--audit", "todo.json", scene.command(&args));
+        refused(&scene, "--audit", "todo.json", scene.beadlock(&args));
     }
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn any_other_file_is_written() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let files = ["--report", "report.json", "--audit", "audit.jsonl"];
     let args = [&["hold"], &files[..], &["--", "true"]].concat();
     scene.run(&args).expect(0, &[]);

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Ended, PATIENCE, Running, Scene, dead_pid, shell_lock_text, this_host};
 
 use crate::acquire::{Printed, Sleeper};
-use crate::support::{Ended, LONG, Running, Scene, dead_pid, lock_text, this_host};
 
 /// The file with its content and all that `stat` says of a change.
 fn state(path: &Path) -> (Vec<u8>, [i64; 5]) {
@@ -24,14 +24,14 @@ fn acquired(scene: &Scene, words: &[&str]) -> Printed {
 }
 
 fn released(scene: &Scene, words: &[&str], variables: &[(&str, &str)]) -> Ended {
-    let mut command = scene.command(&[&["release"], words].concat());
+    let mut command = scene.beadlock(&[&["release"], words].concat());
     command.envs(variables.iter().copied());
-    Running::start(command).finish()
+    Running::apart(command).end()
 }
 
 #[test]
 fn without_an_id_nothing_is_released() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     acquired(&scene, &[]);
     let before = state(&scene.lock());
     for (words, variables) in [
@@ -51,7 +51,7 @@ fn without_an_id_nothing_is_released() {
 
 #[test]
 fn it_is_found_by_every_name_and_from_everywhere() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir_all(scene.file("sub/dir")).unwrap();
     std::os::unix::fs::symlink(".beads", scene.file("link")).unwrap();
     let absolute = scene.beads().display().to_string();
@@ -70,14 +70,14 @@ fn it_is_found_by_every_name_and_from_everywhere() {
     ] {
         let id = acquired(&scene, &[]).id;
         for by_variable in [false, true] {
-            let mut command = scene.command(&[&["release"], words].concat());
+            let mut command = scene.beadlock(&[&["release"], words].concat());
             command.current_dir(scene.file(dir)).envs(variables.iter().copied());
             match by_variable {
                 true => command.env("BEADLOCK_ID", &id),
                 // The one that was typed counts.
                 false => command.args(["--id", "other"]).env("BEADLOCK_ID", &id),
             };
-            let ended = Running::start(command).finish();
+            let ended = Running::apart(command).end();
             ended.expect(if by_variable { 0 } else { 9 }, &[]);
         }
         assert!(scene.names().is_empty(), "{dir} {words:?} {variables:?}");
@@ -86,7 +86,7 @@ fn it_is_found_by_every_name_and_from_everywhere() {
 
 #[test]
 fn the_answer_in_json_and_in_words() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let id = acquired(&scene, &["--holder", "deploy"]).id;
     let ended =
         released(&scene, &["--id", &id, "--json"], &[]).expect(0, &["beadlock: released .beads after "]);
@@ -108,14 +108,14 @@ fn the_answer_in_json_and_in_words() {
 
 #[test]
 fn another_ones_lock_stays_as_it_is() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     fs::remove_file(scene.lock()).unwrap();
     let me = i64::from(std::process::id());
     let theirs = [
-        lock_text("vc\u{1b}[2J", me, &this_host()),
-        lock_text("dead", dead_pid(), &this_host()),
-        lock_text("remote", 1, "elsewhere"),
+        shell_lock_text("vc\u{1b}[2J", me, &this_host()),
+        shell_lock_text("dead", i64::from(dead_pid()), &this_host()),
+        shell_lock_text("remote", 1, "elsewhere"),
     ];
     for theirs in theirs {
         fs::write(scene.lock(), theirs).unwrap();
@@ -144,7 +144,7 @@ fn another_ones_lock_stays_as_it_is() {
 
 #[test]
 fn what_cannot_be_read_stays_as_it_is() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     fs::remove_file(scene.lock()).unwrap();
     for content in ["", "{\"holder\":", &format!("{{\"beadlock\":{{\"id\":\"{id}\"}}}}"), &"x".repeat(70_000)]
@@ -169,7 +169,7 @@ fn what_cannot_be_read_stays_as_it_is() {
 /// The claim is still ours when its process is gone, and when a crash has left it aside.
 #[test]
 fn ones_own_lock_goes_in_whatever_state() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let aside = scene.beads().join(".exclusive-lock.aside");
     let sleeper = Sleeper::start();
     let id = acquired(&scene, &["--for", &sleeper.pid()]).id;
@@ -182,7 +182,7 @@ fn ones_own_lock_goes_in_whatever_state() {
     assert!(scene.names().is_empty(), "{:?}", scene.names());
     // Ours at its place, and somebody's claim aside: theirs comes back.
     let id = acquired(&scene, &[]).id;
-    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
     let theirs = state(&scene.lock()).0;
     fs::rename(scene.lock(), &aside).unwrap();
     released(&scene, &["--id", &id], &[]).expect(9, &["is live's"]);
@@ -191,26 +191,26 @@ fn ones_own_lock_goes_in_whatever_state() {
 
 #[test]
 fn it_waits_for_a_cycle_that_is_running() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let mut running = Running::start(scene.command(&["release", "--id", &id]));
+    let mut running = Running::apart(scene.beadlock(&["release", "--id", &id]));
     std::thread::sleep(Duration::from_millis(300));
     assert!(scene.lock().exists() && !running.has_ended());
     drop(gate);
-    running.finish().expect(0, &["released .beads"]);
+    running.end().expect(0, &["released .beads"]);
     assert!(scene.names().is_empty());
 }
 
 /// Only one's own lock has to be changed, and only for that a cycle is waited for.
 #[test]
 fn what_is_not_ones_own_waits_for_no_cycle() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let _gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let begun = Instant::now();
     let gone = released(&scene, &["--id", "abc", "--json"], &[]).expect(0, &["is not there any more"]);
     assert_eq!(gone.json()["data"]["released"], false);
-    scene.write_lock("other", i64::from(std::process::id()), &this_host());
+    scene.write_shell_lock("other", i64::from(std::process::id()), &this_host());
     let before = state(&scene.lock());
     released(&scene, &["--id", "abc"], &[]).expect(9, &["is other's (PID "]);
     // Also within that cycle.
@@ -219,13 +219,13 @@ fn what_is_not_ones_own_waits_for_no_cycle() {
     assert_eq!(state(&scene.lock()), before);
     fs::write(scene.lock(), "").unwrap();
     released(&scene, &["--id", "abc"], &[]).expect(5, &["was not touched: "]);
-    assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
 /// It would wait for itself.
 #[test]
 fn ones_own_lock_is_not_released_within_a_cycle() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let id = acquired(&scene, &[]).id;
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let cycle = scene.beads().display().to_string();
@@ -241,11 +241,11 @@ fn ones_own_lock_is_not_released_within_a_cycle() {
 /// What the release of a nested claim says: whether the outer one still stands, and what ends that.
 #[test]
 fn the_release_of_a_nested_claim_says_what_stands() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let outer = acquired(&scene, &[]).id;
-    let mut command = scene.command(&["acquire", "-q"]);
+    let mut command = scene.beadlock(&["acquire", "-q"]);
     command.env("BEADLOCK_ID", &outer);
-    let nested = Printed::of(&Running::start(command).finish().expect(0, &[])).id;
+    let nested = Printed::of(&Running::apart(command).end().expect(0, &[])).id;
     assert_eq!(nested, format!("nested:{outer}"));
     let words =
         format!("is still held by the outer claim; to end that: beadlock release .beads --id {outer}");
@@ -276,7 +276,7 @@ fn the_release_of_a_nested_claim_says_what_stands() {
 /// A trail that cannot be written must not keep the lock.
 #[test]
 fn an_audit_that_cannot_be_written_is_said_and_no_more() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::os::unix::fs::symlink("elsewhere", scene.file("link")).unwrap();
     let id = acquired(&scene, &[]).id;
     let words = ["--id", id.as_str(), "--audit", "link"];
@@ -286,7 +286,7 @@ fn an_audit_that_cannot_be_written_is_said_and_no_more() {
 
 #[test]
 fn a_claim_under_another_releases_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = r#"
         out=$("$BEADLOCK" acquire --no-wait -q) || exit 3
         eval "$out"
@@ -310,7 +310,7 @@ fn a_claim_under_another_releases_nothing() {
         cmp .beads/.exclusive-lock seen || exit 5
         env -u BEADLOCK_ID "$BEADLOCK" hold --no-wait -q -- true; test $? = 4 || exit 6
         "$BEADLOCK" release -q || exit 7"#;
-    let ended = Running::start(scene.shell(script)).finish();
+    let ended = Running::apart(scene.shell(script)).end();
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(scene.names().is_empty());
 }

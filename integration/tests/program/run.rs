@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::executable::write_program;
-use crate::support::{
-    Running, Scene, as_nobody, children, dead_pid, has_program, lives, reap, this_host, until,
+use beadlock_testkit::write_program;
+use beadlock_testkit::{
+    Running, as_nobody, children, dead_pid, has_program, lives, process_is_gone, this_host, until,
 };
 
 #[test]
 fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "cp .beads/.exclusive-lock seen; echo $$ > pid; echo \"$BEADLOCK_HELD_TARGET $BEADLOCK_HELD_ID\" > env; exit 7";
     let ended = scene.run(&["hold", "--holder", "release job", "--", "sh", "-c", script]);
     let ended = ended
@@ -29,23 +29,23 @@ fn the_command_runs_under_its_own_lock_and_its_code_is_ours() {
 
 #[test]
 fn the_holder_is_the_commands_base_name_unless_the_environment_names_one() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["hold", "--", "/bin/sh", "-c", "cp .beads/.exclusive-lock seen"]).expect(0, &["for sh (PID"]);
     assert!(
         scene.read("seen").starts_with("{\n  \"holder\": \"sh\",\n  \"pid\": "),
         "{}",
         scene.read("seen")
     );
-    let mut command = scene.command(&["hold", "--", "true"]);
+    let mut command = scene.beadlock(&["hold", "--", "true"]);
     command.env("BEADLOCK_HOLDER", "ci").env("BEADLOCK_TARGET", "beads:.beads").env("BEADLOCK_QUIET", "");
-    Running::start(command).finish().expect(0, &["claimed .beads for ci (PID"]);
+    Running::apart(command).end().expect(0, &["claimed .beads for ci (PID"]);
 }
 
 #[test]
 fn no_descriptor_of_ours_reaches_the_command() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "ls /proc/self/fd > fds";
-    Running::start(scene.shell(script)).finish().expect(0, &[]);
+    Running::apart(scene.shell(script)).end().expect(0, &[]);
     let without = scene.read("fds");
     scene.run(&["hold", "-q", "--", "sh", "-c", script]).expect(0, &[]);
     assert_eq!(scene.read("fds"), without);
@@ -53,8 +53,8 @@ fn no_descriptor_of_ours_reaches_the_command() {
 
 #[test]
 fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
-    let scene = Scene::new();
-    scene.write_lock("live", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
     fs::write(scene.file("data"), "x").unwrap();
     scene.run(&["hold", "--wait", "1h", "--", "nosuch"]).expect(127, &["nosuch: command not found in PATH"]);
     scene.run(&["hold", "--wait", "1h", "--", "./nosuch"]).expect(127, &["./nosuch: no such file"]);
@@ -68,7 +68,7 @@ fn a_command_that_cannot_be_found_or_executed_is_said_before_any_wait() {
 
 #[test]
 fn a_command_that_fails_to_execute_leaves_no_lock() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (name, interpreter, code) in [("gone", "/no/such/interpreter", 127), ("refused", "/etc", 126)] {
         write_program(&scene.file(name), format!("#!{interpreter}\n").as_bytes());
         scene.run(&["hold", "--", &format!("./{name}")]).expect(code, &["claimed .beads", "released .beads"]);
@@ -80,55 +80,55 @@ fn a_command_that_fails_to_execute_leaves_no_lock() {
 
 #[test]
 fn a_waiting_process_that_is_killed_is_125() {
-    let scene = Scene::new();
-    scene.write_lock("live", i64::from(std::process::id()), &this_host());
-    let running = Running::start(scene.command(&["hold", "--wait", "1h", "--", "touch", "ran"]));
+    let scene = crate::a_scene();
+    scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
+    let running = Running::apart(scene.beadlock(&["hold", "--wait", "1h", "--", "touch", "ran"]));
     until("it waits", || running.err().contains("waiting"));
     let [child] = children(running.pid())[..] else { panic!("one child") };
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::Signal::SIGKILL).unwrap();
-    running.finish().expect(125, &["was killed while it waited"]);
+    running.end().expect(125, &["was killed while it waited"]);
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn what_is_left_behind_is_named_and_the_lock_released() {
-    let scene = Scene::new();
-    let running = Running::start(scene.command(&["hold", "--", "sh", "-c", "sleep 300 & echo $! > left"]));
-    let ended = running.finish();
+    let scene = crate::a_scene();
+    let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "sleep 300 & echo $! > left"]));
+    let ended = running.end();
     let left: i32 = scene.read("left").trim().parse().unwrap();
     let words = format!("the command left processes behind, and the lock is released now: PID {left} (");
     ended.expect(0, &[&words, "--wait-group", "released .beads"]);
     assert!(lives(left) && scene.names().is_empty());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();
-    reap(left);
+    process_is_gone(left);
 }
 
 #[test]
 fn wait_group_keeps_the_lock_until_all_have_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "(until test -e go; do sleep 0.01; done; test -e .beads/.exclusive-lock && touch locked) &";
-    let mut running = Running::start(scene.command(&["hold", "--wait-group", "--", "sh", "-c", script]));
+    let mut running = Running::apart(scene.beadlock(&["hold", "--wait-group", "--", "sh", "-c", script]));
     until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
     assert!(!running.has_ended() && scene.lock().exists());
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(0, &["released .beads"]);
+    running.end().expect(0, &["released .beads"]);
     assert!(scene.file("locked").exists() && scene.names().is_empty());
 }
 
 #[test]
 fn children_that_were_there_before_are_none_of_the_commands() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "sleep 300 & echo $! > server; exec \"$BEADLOCK\" hold --kill-after 100ms -- sh -c 'kill -TERM $PPID; sleep 300'";
-    let ended = Running::start(scene.shell(script)).finish().expect(143, &[]);
+    let ended = Running::apart(scene.shell(script)).end().expect(143, &[]);
     let server: i32 = scene.read("server").trim().parse().unwrap();
     assert!(lives(server) && !ended.err.contains("behind"), "{ended:?}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(server), nix::sys::signal::Signal::SIGKILL).unwrap();
-    reap(server);
+    process_is_gone(server);
 }
 
 #[test]
 fn a_nested_hold_runs_under_the_outer_lock_and_releases_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let inner = "\"$BEADLOCK\" hold --no-wait .beads -- sh -c 'exit 3'; echo $? > inner; cp .beads/.exclusive-lock after; \
                  BEADLOCK_HELD_ID=other BEADLOCK_HELD_IDS=other \"$BEADLOCK\" hold --no-wait -- true; echo $? > stranger; \
                  ID=$BEADLOCK_HELD_ID; unset BEADLOCK_HELD_ID BEADLOCK_HELD_IDS; BEADLOCK_ID=$ID \"$BEADLOCK\" hold --no-wait -- true; echo $? > by_id";
@@ -144,16 +144,16 @@ fn a_nested_hold_runs_under_the_outer_lock_and_releases_nothing() {
 /// A lock without an id in it, as Go and the shell write it: what status calls it is for break, and no way in.
 #[test]
 fn the_digest_of_somebody_elses_lock_is_no_outer_claim() {
-    let scene = Scene::new();
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let status = scene.run(&["status", "--json"]).expect(0, &[]).json();
     let id = status["data"][0]["id"].as_str().unwrap().to_owned();
     assert!(id.starts_with("sha256:"), "{status}");
     for name in ["BEADLOCK_ID", "BEADLOCK_HELD_ID"] {
         for args in [&["hold", "--no-wait", "--", "touch", "ran"][..], &["acquire", "--no-wait"]] {
-            let mut command = scene.command(args);
+            let mut command = scene.beadlock(args);
             command.env(name, &id);
-            Running::start(command).finish().expect(4, &["is held by vc"]);
+            Running::apart(command).end().expect(4, &["is held by vc"]);
         }
     }
     assert!(!scene.file("ran").exists());
@@ -161,32 +161,32 @@ fn the_digest_of_somebody_elses_lock_is_no_outer_claim() {
 
 #[test]
 fn killed_before_the_start_the_command_never_runs() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let running = Running::start(scene.command(&["hold", "--", "touch", "ran"]));
+    let running = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));
     until("it waits for the gate", || running.err().contains("waiting for the gate"));
     let [child] = children(running.pid())[..] else { panic!("one child") };
     running.signal(nix::sys::signal::Signal::SIGKILL);
-    running.finish().expect(137, &[]);
-    reap(child);
+    running.end().expect(137, &[]);
+    process_is_gone(child);
     drop(gate);
     assert!(!scene.file("ran").exists() && scene.names().is_empty());
 }
 
 #[test]
 fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
-    let scene = Scene::new();
-    let running = Running::start(scene.command(&["hold", "--", "sleep", "300"]));
+    let scene = crate::a_scene();
+    let running = Running::apart(scene.beadlock(&["hold", "--", "sleep", "300"]));
     until("it is claimed and runs", || {
         running.err().contains("claimed") && !children(running.pid()).is_empty()
     });
     let [child] = children(running.pid())[..] else { panic!("one child") };
     until("it has executed", || fs::read_to_string(format!("/proc/{child}/comm")).unwrap() == "sleep\n");
     running.signal(nix::sys::signal::Signal::SIGKILL);
-    running.finish().expect(137, &[]);
+    running.end().expect(137, &[]);
     assert_eq!(scene.run(&["check"]).expect(4, &[]).out, "Skipping database (locked by sleep)\n");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::Signal::SIGKILL).unwrap();
-    reap(child);
+    process_is_gone(child);
     assert_eq!(
         scene.run(&["check"]).expect(0, &[]).out,
         "Removed stale lock (sleep), proceeding with sync\n"
@@ -195,34 +195,34 @@ fn killed_later_the_lock_stays_as_long_as_the_command_lives() {
 
 #[test]
 fn a_lock_that_became_somebody_elses_is_not_touched_and_that_is_a_loss() {
-    let scene = Scene::new();
-    let foreign = crate::support::lock_text("vc", dead_pid(), "elsewhere");
+    let scene = crate::a_scene();
+    let foreign = beadlock_testkit::shell_lock_text("vc", i64::from(dead_pid()), "elsewhere");
     fs::write(scene.file("foreign"), &foreign).unwrap();
     scene
         .run(&["hold", "--", "sh", "-c", "cp foreign new; mv new .beads/.exclusive-lock; exit 7"])
         .expect(9, &["lost the lock of .beads", ".exclusive-lock is vc's now", "it was not touched"]);
     assert_eq!(fs::read_to_string(scene.lock()).unwrap(), foreign);
-    let gone = Scene::new();
+    let gone = crate::a_scene();
     gone.run(&["hold", "--", "sh", "-c", "rm .beads/.exclusive-lock; exit 7"])
         .expect(9, &["lost the lock of .beads", ".exclusive-lock vanished"]);
 }
 
 #[test]
 fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for path in [scene.path(), &scene.beads()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
     let mut command =
-        scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done; exit 7"]);
+        scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done; exit 7"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let running = Running::start(command);
+    let running = Running::apart(command);
     until("it is claimed", || running.err().contains("claimed"));
     fs::set_permissions(scene.beads(), fs::Permissions::from_mode(0o555)).unwrap();
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(
+    running.end().expect(
         7,
         &["warning: the lock was not released", "permission denied", "type: beadlock check .beads"],
     );
@@ -232,7 +232,7 @@ fn a_release_that_fails_is_a_warning_that_says_what_to_type() {
 
 #[test]
 fn a_report_says_what_became_of_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended = scene
         .run(&["hold", "--json", "--report", "report", "--", "sh", "-c", "echo mine; exit 7"])
         .expect(7, &[]);
@@ -245,7 +245,7 @@ fn a_report_says_what_became_of_it() {
         (&7.into(), &serde_json::Value::Null, &true.into())
     );
     assert_eq!((&data["holder"], &data["nested"]), (&"sh".into(), &false.into()));
-    scene.write_lock("vc", 1, "elsewhere");
+    scene.write_shell_lock("vc", 1, "elsewhere");
     scene.run(&["hold", "--no-wait", "--report", "report", "--", "true"]).expect(4, &[]);
     let report: serde_json::Value = serde_json::from_str(&scene.read("report")).unwrap();
     assert_eq!((&report["ok"], &report["error"]["code"]), (&false.into(), &"LOCK_HELD".into()));
@@ -259,7 +259,7 @@ fn a_report_says_what_became_of_it() {
 
 #[test]
 fn who_lost_only_its_main_thread_lives() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = format!(
         "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(300,)).start(); \
          ctypes.CDLL(None).syscall({}, 0)",
@@ -274,7 +274,7 @@ fn who_lost_only_its_main_thread_lives() {
     let ended = scene.run(&["hold", "--", "sh", "-c", &script]);
     let left: i32 = scene.read("left").trim().parse().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(left), nix::sys::signal::Signal::SIGKILL).unwrap();
-    reap(left);
+    process_is_gone(left);
     ended.expect(
         0,
         &[&format!("the command left processes behind, and the lock is released now: PID {left}")],
@@ -283,16 +283,16 @@ fn who_lost_only_its_main_thread_lives() {
 
 #[test]
 fn a_directory_that_was_renamed_meanwhile_is_released_all_the_same() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["hold", "--", "sh", "-c", "mv .beads moved; exit 7"]).expect(7, &["released .beads"]);
     assert_eq!(fs::read_dir(scene.file("moved")).unwrap().count(), 0);
 }
 
 #[test]
 fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "until test -e go; do sleep 0.01; done; exit 7";
-    let running = Running::start(scene.command(&["hold", "--", "sh", "-c", script]));
+    let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", script]));
     until("it is claimed", || running.err().contains("claimed"));
     let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
     fs::write(scene.file("go"), "").unwrap();
@@ -301,7 +301,7 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     until("it says whom it waits for", || running.err().contains(&words));
     running.signal(nix::sys::signal::Signal::SIGTERM);
     running
-        .finish()
+        .end()
         .expect(7, &["the lock was not released: stopped by SIGTERM", "type: beadlock check .beads"]);
     drop(gate);
     scene.run(&["check"]).expect(0, &[]);

@@ -3,14 +3,13 @@
 use std::fs;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, children, dead_pid, runs, this_host, until};
 use serde_json::Value;
-
-use crate::support::{Running, Scene, children, dead_pid, runs, this_host, until};
 
 #[test]
 fn says_who_since_when_why_and_what_next() {
-    let scene = Scene::new();
-    let running = Running::start(scene.command(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
+    let scene = crate::a_scene();
+    let running = Running::apart(scene.beadlock(&["hold", "--holder", "nightly", "--", "sleep", "300"]));
     until("it works", || children(running.pid()).into_iter().any(|pid| runs(pid, &["sleep", "300"])));
     let text = scene.run(&["status"]).expect(0, &[]).out;
     let host = this_host();
@@ -58,13 +57,13 @@ fn says_who_since_when_why_and_what_next() {
     assert_eq!((&data["record"]["holder"], &data["witnesses"]["kill"]), (&"nightly".into(), &"ok".into()));
     assert!(data["age_ms"].is_u64() && data["next"].is_string() && data["record"]["pid"].is_u64(), "{data}");
     running.signal(nix::sys::signal::Signal::SIGTERM);
-    running.finish().expect(143, &[]);
+    running.end().expect(143, &[]);
 }
 
 #[test]
 fn changes_nothing_whatever_it_sees() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     let text = scene.run(&["status"]).expect(0, &[]).out;
     assert!(
         text.contains(".beads: stale, left by vc (PID ") && text.contains("next: beadlock check .beads"),
@@ -82,7 +81,7 @@ fn changes_nothing_whatever_it_sees() {
 
 #[test]
 fn names_who_has_the_gate() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let me = std::process::id();
     let text = scene.run(&["status"]).expect(0, &[]).out;
@@ -97,7 +96,7 @@ fn names_who_has_the_gate() {
 
 #[test]
 fn alone_it_is_the_status_and_a_line_of_help() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended = scene.run(&[]).expect(0, &["beadlock hold -- CMD", "beadlock --help"]);
     assert!(ended.out.starts_with(".beads: free (no_lock)\n"), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1);
@@ -105,22 +104,22 @@ fn alone_it_is_the_status_and_a_line_of_help() {
 
 #[test]
 fn colours_come_when_asked_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     assert!(!scene.run(&["status"]).out.contains('\u{1b}'));
     assert!(scene.run(&["status", "--color", "always"]).out.contains("\u{1b}[32mfree\u{1b}[0m"));
-    let mut command = scene.command(&["status"]);
+    let mut command = scene.beadlock(&["status"]);
     command.env("BEADLOCK_COLOR", "always").env("NO_COLOR", "1");
     assert!(
-        Running::start(command).finish().out.contains('\u{1b}'),
+        Running::apart(command).end().out.contains('\u{1b}'),
         "what was asked for by name beats NO_COLOR"
     );
 }
 
 #[test]
 fn names_who_waits_for_the_gate() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
-    let waiting = Running::start(scene.command(&["hold", "--", "true"]));
+    let waiting = Running::apart(scene.beadlock(&["hold", "--", "true"]));
     until("it waits", || waiting.err().contains("waiting"));
     let text = scene.run(&["status"]).expect(0, &[]).out;
     let line = format!("waiting for the gate: PID {} (", waiting.pid());
@@ -130,23 +129,23 @@ fn names_who_waits_for_the_gate() {
     assert_eq!(waiters[0]["pid"], waiting.pid());
     assert!(waiters[0]["command"].as_str().unwrap().ends_with("hold -- true"), "{waiters}");
     drop(gate);
-    waiting.finish().expect(0, &["released"]);
+    waiting.end().expect(0, &["released"]);
 }
 
 #[test]
 fn raw_is_the_files_own_bytes() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     assert_eq!(scene.run(&["status", "--raw"]).expect(0, &[]).out, "", "absent: nothing");
     let other = scene.file("other/.beads");
     fs::create_dir_all(&other).unwrap();
     fs::write(scene.lock(), b"{ \"a\":\t1}\x1b[2J").unwrap();
     fs::write(other.join(".exclusive-lock"), b"\xff\0no newline").unwrap();
     let mut command =
-        scene.command(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
+        scene.beadlock(&["status", "--raw", ".beads", "other/.beads", "lock:.beads/.exclusive-lock"]);
     let output = command.output().unwrap();
     assert_eq!(output.stdout, b"{ \"a\":\t1}\x1b[2J\xff\0no newline{ \"a\":\t1}\x1b[2J");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
-    let mut command = scene.command(&["status", "--raw"]);
+    let mut command = scene.beadlock(&["status", "--raw"]);
     command.env("BEADLOCK_JSON", "1");
     assert_eq!(
         command.output().unwrap().stdout,

@@ -14,12 +14,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Ended, PATIENCE, Scene, until};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
-
-use crate::support::{Ended, LONG, Scene, ended, until};
 
 pub const BEADLOCK: &str = env!("CARGO_BIN_EXE_beadlock");
 
@@ -34,14 +33,17 @@ pub fn on_terminal(scene: &Scene, program: &[&str]) -> (Child, File) {
     let stream = open.unwrap();
     let mut command = Command::new("setsid");
     command.arg("--ctty").args(program).env_clear().current_dir(scene.path());
-    command.env("PATH", "/usr/bin:/bin").env("SCENE", scene.path()).env("BEADLOCK", BEADLOCK);
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env(beadlock_testkit::scene::MARK, scene.path())
+        .env("BEADLOCK", BEADLOCK);
     command.stdin(stream.try_clone().unwrap()).stdout(stream.try_clone().unwrap()).stderr(stream);
     (command.spawn().unwrap(), File::from(OwnedFd::from(master)))
 }
 
 pub fn end(mut child: Child) -> Ended {
     until("it ends", || child.try_wait().unwrap().is_some());
-    ended(&child.wait_with_output().unwrap())
+    Ended::of(&child.wait_with_output().unwrap())
 }
 
 /// A session on a terminal of its own. Dropped, the terminal hangs up.
@@ -98,7 +100,7 @@ impl Terminal {
             if done() {
                 return;
             }
-            assert!(begun.elapsed() < LONG, "not within {LONG:?}: {what}; on the screen:\n{seen}");
+            assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}; on the screen:\n{seen}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -128,7 +130,7 @@ impl Terminal {
         self.until("it ends", || has_ended(pid));
         let status = self.leader.wait().unwrap();
         let stdout = self.seen().into_bytes();
-        ended(&std::process::Output { status, stdout, stderr: Vec::new() })
+        Ended::of(&std::process::Output { status, stdout, stderr: Vec::new() })
     }
 
     /// The connection breaks, or somebody closes the window.

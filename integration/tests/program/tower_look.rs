@@ -5,9 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use beadlock_testkit::{Ended, Running, Scene, this_host, until};
 use serde_json::Value;
-
-use crate::support::{Ended, Running, Scene, this_host, until};
 
 const TARGET: &str = "tower:app-prod";
 
@@ -18,7 +17,7 @@ struct Tower {
 
 impl Tower {
     fn new() -> Self {
-        let tower = Self { scene: Scene::new() };
+        let tower = Self { scene: crate::a_scene() };
         fs::create_dir(tower.dir()).unwrap();
         fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o700)).unwrap();
         tower
@@ -43,13 +42,13 @@ impl Tower {
     }
 
     fn command(&self, args: &[&str]) -> std::process::Command {
-        let mut command = self.scene.command(args);
+        let mut command = self.scene.beadlock(args);
         command.env("BEADLOCK_LOCK_DIR", self.dir());
         command
     }
 
     fn run(&self, args: &[&str]) -> Ended {
-        Running::start(self.command(args)).finish()
+        Running::apart(self.command(args)).end()
     }
 
     fn write(&self, name: &str, silent: i64) {
@@ -252,7 +251,7 @@ fn list_shows_every_lock_of_the_directory() {
     let targets: Vec<&Value> = json["data"].as_array().unwrap().iter().map(|lock| &lock["target"]).collect();
     assert_eq!(targets, ["tower:a-stale", "tower:b-fresh", "tower:c-broken"]);
     // A ROOT is what it was: named locks are not looked for there, and both can be asked for at once.
-    tower.scene.write_lock("vc", 1, "elsewhere");
+    tower.scene.write_shell_lock("vc", 1, "elsewhere");
     assert_eq!(tower.run(&["list", "."]).expect(0, &[]).out.lines().count(), 1);
     assert_eq!(tower.run(&["list", ".", "tower:", "tower:"]).expect(0, &["4 locks"]).out.lines().count(), 4);
 }
@@ -277,10 +276,10 @@ fn every_field_is_shown_by_status_and_by_list() {
 fn wait_returns_when_it_is_released() {
     let tower = Tower::new();
     tower.write("app-prod", 0);
-    let waiting = Running::start(tower.command(&["wait", "--wait", "30s", TARGET]));
+    let waiting = Running::apart(tower.command(&["wait", "--wait", "30s", TARGET]));
     until("it says whom it waits for", || waiting.err().contains("claude-code"));
     fs::remove_file(tower.lock("app-prod")).unwrap();
-    waiting.finish().expect(0, &[]);
+    waiting.end().expect(0, &[]);
 }
 
 #[test]
@@ -313,9 +312,9 @@ fn the_option_beats_the_variable_and_is_typed_again() {
     assert!(status.contains("next: beadlock hold --lock-dir 'empty dir' tower:app-prod "), "{status}");
     tower.run(&["check", TARGET]).expect(4, &[]);
     tower.run(&["check", TARGET, "--lock-dir", ""]).expect(2, &["name is empty"]);
-    let mut command = tower.scene.command(&["check"]);
+    let mut command = tower.scene.beadlock(&["check"]);
     command.env("BEADLOCK_TARGET", TARGET).env("BEADLOCK_LOCK_DIR", "locks");
-    Running::start(command).finish().expect(4, &[]);
+    Running::apart(command).end().expect(4, &[]);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::process::Stdio;
 
-use crate::support::{Running, Scene, ended, this_host};
+use beadlock_testkit::{Ended, Running, this_host};
 
 #[test]
 fn a_forgotten_double_dash_is_pointed_out() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (words, meant) in [
         (&["make"][..], "hold -- make"),
         (&["make", "release"], "hold -- make release"),
@@ -28,7 +28,7 @@ fn a_forgotten_double_dash_is_pointed_out() {
 
 #[test]
 fn every_wrong_word_is_exit_2_and_says_why() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let long = "x".repeat(10 * 1024);
     for (args, word) in [
         (&["hold", "--holder", "a\nb\u{1b}[2J", "--", "true"][..], r"a\nb\u{1b}[2J"),
@@ -55,23 +55,23 @@ fn every_wrong_word_is_exit_2_and_says_why() {
     scene.run(&["cycle", "--own-exit-code", "99", "--wait", "1", "--", "true"]).expect(99, &["--wait"]);
     for (name, value) in [("BEADLOCK_WAIT", "soon"), ("BEADLOCK_JSON", "maybe"), ("BEADLOCK_COLOR", "mauve")]
     {
-        let mut command = scene.command(&["hold", "--", "true"]);
+        let mut command = scene.beadlock(&["hold", "--", "true"]);
         command.env(name, value);
-        Running::start(command).finish().expect(2, &[&format!("${name}: ")]);
-        let mut command = scene.command(&["hold", "--own-exit-code", "99", "--", "true"]);
+        Running::apart(command).end().expect(2, &[&format!("${name}: ")]);
+        let mut command = scene.beadlock(&["hold", "--own-exit-code", "99", "--", "true"]);
         command.env(name, value);
-        Running::start(command).finish().expect(99, &[&format!("${name}: ")]);
+        Running::apart(command).end().expect(99, &[&format!("${name}: ")]);
     }
-    let mut command = scene.command(&["check"]);
+    let mut command = scene.beadlock(&["check"]);
     command.env("BEADLOCK_JSON", "1").env("BEADLOCK_COLOR", "mauve");
-    let json = Running::start(command).finish().expect(2, &[]).json();
+    let json = Running::apart(command).end().expect(2, &[]).json();
     assert_eq!((&json["ok"], &json["error"]["code"]), (&false.into(), &"USAGE".into()));
     assert!(scene.names().is_empty());
 }
 
 #[test]
 fn no_target_is_exit_1_and_says_where_it_looked() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::fs::remove_dir(scene.beads()).unwrap();
     let words = ["no .beads here or above (looked in ", "name one: beadlock hold path/.beads -- …"];
     for args in [&["hold", "--", "true"][..], &["check"], &["status"], &[]] {
@@ -79,9 +79,9 @@ fn no_target_is_exit_1_and_says_where_it_looked() {
         assert!(!ended.err.contains("claim it"), "{ended:?}");
     }
     for (name, value) in [("BEADLOCK_TARGET", "beads:nowhere"), ("BEADS_DIR", "nowhere")] {
-        let mut command = scene.command(&["check"]);
+        let mut command = scene.beadlock(&["check"]);
         command.env(name, value);
-        Running::start(command).finish().expect(1, &[&format!("${name}: nowhere does not exist")]);
+        Running::apart(command).end().expect(1, &[&format!("${name}: nowhere does not exist")]);
     }
     scene.run(&["hold", "nowhere/.beads", "--", "true"]).expect(1, &["nowhere/.beads does not exist"]);
     std::fs::write(scene.file("plain"), "").unwrap();
@@ -92,7 +92,7 @@ fn no_target_is_exit_1_and_says_where_it_looked() {
 
 #[test]
 fn help_and_version_are_answers() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     assert!(scene.run(&["--help"]).expect(0, &[]).out.contains("hold"));
     let help = scene.run(&["hold", "--help"]).expect(0, &[]).out;
     for word in [
@@ -112,26 +112,26 @@ fn help_and_version_are_answers() {
 
 #[test]
 fn a_reader_that_has_gone_is_no_error() {
-    let scene = Scene::new();
-    scene.write_lock("live", i64::from(std::process::id()), "elsewhere");
+    let scene = crate::a_scene();
+    scene.write_shell_lock("live", i64::from(std::process::id()), "elsewhere");
     for (args, code) in [(&["status"][..], 0), (&["check"], 4), (&["--help"], 0), (&["status", "--json"], 0)]
     {
         let (reader, writer) = nix::unistd::pipe().unwrap();
         drop(reader);
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         command.stdout(Stdio::from(writer)).stderr(Stdio::piped());
-        ended(&command.output().unwrap()).expect(code, &[]);
+        Ended::of(&command.output().unwrap()).expect(code, &[]);
     }
 }
 
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let run = |args: &[&str], code| {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         command.stdout(full).stderr(Stdio::piped());
-        ended(&command.output().unwrap())
+        Ended::of(&command.output().unwrap())
             .expect(code, &["failed to write to stdout: no space left on device"]);
     };
     for args in [
@@ -146,7 +146,7 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         run(args, 1);
     }
     // A failure stays the one that it is.
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     for (args, code) in [
         (&["wait", "--wait", "0", "--json"][..], 4),
         (&["break", "--holder", "vc", "--json"], 4),

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Running, as_nobody, dead_pid, fastest, shell_lock_text, this_host, until};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Running, Scene, as_nobody, dead_pid, fastest, lock_text, this_host, until};
 use crate::terminal::{BEADLOCK, Terminal};
 
 fn me() -> i64 {
@@ -18,7 +18,7 @@ fn me() -> i64 {
 
 #[test]
 fn what_is_free_is_said_at_once_and_without_a_word() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for args in [&["wait"][..], &["wait", "--wait", "0"], &["wait", ".beads"], &["wait", "lock:x.lock"]] {
         let begun = Instant::now();
         let ended = scene.run(args).expect(0, &[]);
@@ -36,8 +36,8 @@ fn what_is_free_is_said_at_once_and_without_a_word() {
 
 #[test]
 fn a_wait_that_runs_out_is_exit_4_and_names_everything() {
-    let scene = Scene::new();
-    scene.write_lock("vc-executor", me(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc-executor", me(), &this_host());
     for (args, policy) in [(["--wait", "300ms"], "gave up after 300ms"), (["--wait", "0"], "did not wait")] {
         let begun = Instant::now();
         let words = ["is held by vc-executor (PID ", policy, "beadlock status .beads"];
@@ -49,10 +49,10 @@ fn a_wait_that_runs_out_is_exit_4_and_names_everything() {
         assert_eq!((&json["ok"], &json["data"]), (&json!(false), &Value::Null));
         assert!(error["detail"].as_str().unwrap().contains(&format!(" holder_pid={} holder_age_ms=", me())));
     }
-    let mut command = scene.command(&["wait"]);
+    let mut command = scene.beadlock(&["wait"]);
     command.env("BEADLOCK_WAIT", "200ms");
-    Running::start(command).finish().expect(4, &["gave up after 200ms"]);
-    fs::write(scene.file("x.lock"), lock_text("deploy", me(), &this_host())).unwrap();
+    Running::apart(command).end().expect(4, &["gave up after 200ms"]);
+    fs::write(scene.file("x.lock"), shell_lock_text("deploy", me(), &this_host())).unwrap();
     let said = format!("Resource lock held by PID {} (age: ", me());
     scene.run(&["wait", "lock:x.lock", "--wait", "0"]).expect(4, &[&said]);
     assert_eq!(scene.names(), [".exclusive-lock"]);
@@ -68,11 +68,11 @@ fn it_ends_by_event_when_the_holder_does_and_says_once_for_whom_it_waits() {
 
 /// How long a wait of three seconds goes on when its holder has released.
 fn after_a_long_wait() -> Duration {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let holding =
-        Running::start(scene.command(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
+        Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", "until test -e go; do sleep 0.01; done"]));
     until("it is claimed", || holding.err().contains("claimed"));
-    let mut waiting = Running::start(scene.command(&["wait", "--wait", "1h", "--json"]));
+    let mut waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h", "--json"]));
     until("it waits", || waiting.err().contains("waiting"));
     for word in ["for sh (PID ", ": sh -c until test", ".exclusive-lock for ", " left"] {
         assert!(waiting.err().contains(word), "{word:?} in {}", waiting.err());
@@ -83,19 +83,19 @@ fn after_a_long_wait() -> Duration {
     fs::write(scene.file("go"), "").unwrap();
     until("the holder ends", || holding.err().contains("released"));
     let begun = Instant::now();
-    let ended = waiting.finish().expect(0, &[]);
+    let ended = waiting.end().expect(0, &[]);
     let took = begun.elapsed();
     // While the holder releases, it may also say that somebody is changing the lock.
     assert_eq!(ended.err.matches(" for sh (PID ").count(), 1, "{ended:?}");
     assert!(ended.json()["data"]["waited_ms"].as_u64().unwrap() >= 3000);
-    holding.finish().expect(0, &[]);
+    holding.end().expect(0, &[]);
     took
 }
 
 #[test]
 fn a_stale_lock_is_removed_as_a_check_does() {
-    let scene = Scene::new();
-    scene.write_lock("crashed", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host());
     let said = "beadlock: removed stale lock of crashed (PID ";
     let json = scene.run(&["wait", "--wait", "0", "--json"]).expect(0, &[said, ", pid_gone)\n"]).json();
     assert_eq!(json["data"]["removed"], true);
@@ -104,7 +104,7 @@ fn a_stale_lock_is_removed_as_a_check_does() {
 
 #[test]
 fn what_cannot_be_understood_for_two_seconds_is_exit_5() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.lock(), "{").unwrap();
     let begun = Instant::now();
     let json = scene.run(&["wait", "--json"]).expect(5, &["malformed lock file", "was not touched"]).json();
@@ -114,10 +114,10 @@ fn what_cannot_be_understood_for_two_seconds_is_exit_5() {
     // Anew: what has not changed for two seconds is not waited for. Once in time is enough.
     let is_read_late = |_| {
         fs::write(scene.lock(), "{").unwrap();
-        let mut waiting = Running::start(scene.command(&["wait"]));
+        let mut waiting = Running::apart(scene.beadlock(&["wait"]));
         until("it waits", || waiting.err().contains("malformed") || waiting.has_ended());
-        scene.write_lock("late", dead_pid(), &this_host());
-        let ended = waiting.finish();
+        scene.write_shell_lock("late", i64::from(dead_pid()), &this_host());
+        let ended = waiting.end();
         ended.code == 0 && ended.err.contains("removed stale lock of late")
     };
     assert!((0..5).any(is_read_late), "what comes late is never read");
@@ -125,22 +125,22 @@ fn what_cannot_be_understood_for_two_seconds_is_exit_5() {
 
 #[test]
 fn a_stale_lock_that_cannot_be_removed_is_exit_5() {
-    let scene = Scene::new();
-    scene.write_lock("vc", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = scene.command(&["wait", ".beads", "--json"]);
+    let mut command = scene.beadlock(&["wait", ".beads", "--json"]);
     if !as_nobody(&mut command) {
         return;
     }
-    let json = Running::start(command).finish().expect(5, &["failed to remove stale lock"]).json();
+    let json = Running::apart(command).end().expect(5, &["failed to remove stale lock"]).json();
     assert_eq!(json["error"]["code"], "LOCK_STALE");
     assert!(scene.lock().exists());
 }
 
 #[test]
 fn a_shut_gate_before_a_stale_lock_is_waited_for() {
-    let scene = Scene::new();
-    scene.write_lock("crashed", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("crashed", i64::from(dead_pid()), &this_host());
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     let held_by = format!("it is held by PID {} (", me());
     let words = [held_by.as_str(), "wait longer with --wait DUR"];
@@ -150,16 +150,16 @@ fn a_shut_gate_before_a_stale_lock_is_waited_for() {
         (&json!("DRAIN_TIMEOUT"), &json!(true))
     );
     scene.run(&["wait", "--wait", "0"]).expect(4, &words);
-    let waiting = Running::start(scene.command(&["wait", "--wait", "1h"]));
+    let waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h"]));
     until("it waits", || waiting.err().contains("waiting for the gate of "));
     drop(gate);
-    waiting.finish().expect(0, &["removed stale lock of crashed"]);
+    waiting.end().expect(0, &["removed stale lock of crashed"]);
     assert!(scene.names().is_empty());
 }
 
 #[test]
 fn a_running_cycle_alone_is_nothing_to_wait_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let gate = Gate::try_take(&scene.beads()).unwrap().unwrap();
     scene.run(&["wait", "--wait", "0"]).expect(0, &[]);
     drop(gate);
@@ -171,12 +171,12 @@ fn a_running_cycle_alone_is_nothing_to_wait_for() {
 fn a_database_that_vanishes_meanwhile_is_exit_1() {
     let words = ["is not there any more (no such file or directory)", "is another directory by now"];
     for (is_replaced, words) in [(false, words[0]), (true, words[1])] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         fs::create_dir_all(scene.file("run")).unwrap();
         for target in [".beads", "lock:run/x"] {
-            scene.write_lock("vc", me(), &this_host());
-            fs::write(scene.file("run/x"), lock_text("deploy", me(), &this_host())).unwrap();
-            let waiting = Running::start(scene.command(&["wait", target, "--wait", "1h", "--json"]));
+            scene.write_shell_lock("vc", me(), &this_host());
+            fs::write(scene.file("run/x"), shell_lock_text("deploy", me(), &this_host())).unwrap();
+            let waiting = Running::apart(scene.beadlock(&["wait", target, "--wait", "1h", "--json"]));
             until("it waits", || waiting.err().contains("waiting"));
             let dir = scene.file(if target == ".beads" { ".beads" } else { "run" });
             let moved = scene.file(&format!("moved-{is_replaced}"));
@@ -187,7 +187,7 @@ fn a_database_that_vanishes_meanwhile_is_exit_1() {
             } else {
                 fs::rename(&dir, &moved).unwrap();
             }
-            let json = waiting.finish().expect(1, &[words]).json();
+            let json = waiting.end().expect(1, &[words]).json();
             assert_eq!(
                 (&json["ok"], &json["error"]["code"]),
                 (&json!(false), &json!("NO_TARGET")),
@@ -204,12 +204,12 @@ fn signals_end_it() {
     let table =
         [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131), (Signal::SIGINT, 130)];
     for (signal, code) in table {
-        let scene = Scene::new();
-        scene.write_lock("vc", me(), &this_host());
-        let waiting = Running::start(scene.command(&["wait", "--wait", "1h", "--json"]));
+        let scene = crate::a_scene();
+        scene.write_shell_lock("vc", me(), &this_host());
+        let waiting = Running::apart(scene.beadlock(&["wait", "--wait", "1h", "--json"]));
         until("it waits", || waiting.err().contains("waiting"));
         waiting.signal(signal);
-        let ended = waiting.finish().expect(code, &["ended by SIG", "before it was free"]);
+        let ended = waiting.end().expect(code, &["ended by SIG", "before it was free"]);
         assert_eq!(ended.signal, (signal == Signal::SIGINT).then_some(2), "{ended:?}");
         assert_eq!(ended.json()["ok"], false);
     }
@@ -217,13 +217,13 @@ fn signals_end_it() {
 
 #[test]
 fn what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["wait", "--wait", "soon"]).expect(2, &["examples: 10s, 500ms, 1h30m"]);
     scene.run(&["wait", "ftp:x"]).expect(2, &["unknown scheme ftp:"]);
     scene.run(&["wait", "."]).expect(2, &["did you mean ./.beads?"]);
-    let mut command = scene.command(&["wait"]);
+    let mut command = scene.beadlock(&["wait"]);
     command.env("BEADLOCK_WAIT", "soon");
-    Running::start(command).finish().expect(2, &["$BEADLOCK_WAIT: "]);
+    Running::apart(command).end().expect(2, &["$BEADLOCK_WAIT: "]);
     let json = scene.run(&["wait", "nowhere/.beads", "--json"]).expect(1, &["does not exist"]).json();
     assert_eq!(json["error"]["code"], "NO_TARGET");
     let help = scene.run(&["wait", "--help"]).expect(0, &[]).out;
@@ -232,8 +232,8 @@ fn what_is_wrong_is_exit_2_and_what_is_not_there_is_exit_1() {
 
 #[test]
 fn on_a_terminal_the_wait_is_one_live_line() {
-    let scene = Scene::new();
-    scene.write_lock("vc", me(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", me(), &this_host());
     let ended = Terminal::start(&scene, &[BEADLOCK, "wait", "--wait", "2500ms"]).end();
     assert_eq!(ended.code, 4, "{ended:?}");
     let shown = ended.out;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::executable::write_program;
-use crate::support::{Running, Scene, apart, lock_text, this_host};
+use beadlock_testkit::write_program;
+use beadlock_testkit::{Running, Scene, shell_lock_text, this_host};
 
 /// PID 1 of the container starts the holder and goes on as `parent`, a copy of cat, which collects nothing and ends with the
 /// work. What the work prints, and its exit code.
@@ -16,12 +16,12 @@ sh ./work $holder 3>end & exec "./$PARENT" end"#;
 until read -r line </proc/$1/stat && case $line in *") Z "*) true ;; *) false ;; esac; do :; done
 {work}; echo exit $?"#
     );
-    fs::write(scene.file("template"), lock_text("vc", 77, &this_host())).unwrap();
+    fs::write(scene.file("template"), shell_lock_text("vc", 77, &this_host())).unwrap();
     fs::write(scene.file("work"), work).unwrap();
     write_program(&scene.file(parent), fs::File::open("/bin/cat").unwrap());
-    let mut command = apart(scene, &["--pid", "--fork", "--mount-proc"], script)?;
+    let mut command = scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], script)?;
     command.env("PARENT", parent);
-    let ended = Running::start(command).finish();
+    let ended = Running::apart(command).end();
     Some(format!("{}{}", ended.err, ended.out))
 }
 
@@ -33,7 +33,7 @@ fn sentence(parent: &str) -> String {
 
 #[test]
 fn status_says_who_has_not_collected_it_and_what_to_type() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" status"#) else { return };
     let sentence = sentence("make");
     let expected = [
@@ -53,7 +53,7 @@ fn a_refusal_says_it_for_a_database_and_for_a_lock_file() {
     for (target, before) in
         [(".beads", "; did not wait; "), ("lock:.beads/.exclusive-lock", "timed out after 0ms; ")]
     {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let work = format!(r#""$BEADLOCK" hold {target} --no-wait -- touch ran"#);
         let Some(said) = in_a_container(&scene, "make", &work) else { return };
         assert!(said.contains(&format!("{before}{}", sentence("make"))), "{said}");
@@ -64,7 +64,7 @@ fn a_refusal_says_it_for_a_database_and_for_a_lock_file() {
 
 #[test]
 fn the_option_removes_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let Some(said) = in_a_container(&scene, "make", r#""$BEADLOCK" check --reap-proven-dead"#) else {
         return;
     };
@@ -74,7 +74,7 @@ fn the_option_removes_it() {
 /// The name comes from another process.
 #[test]
 fn the_parents_name_is_escaped_and_not_in_a_line_to_paste() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let Some(said) = in_a_container(&scene, "$(id)\u{1b}[2J", r#""$BEADLOCK" status"#) else { return };
     assert!(said.contains(r"its parent (PID 1, $(id)\u{1b}[2J) has not collected it"), "{said}");
     let next = said.lines().find(|line| line.contains("next: ")).unwrap();

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use beadlock_testkit::Running;
+
 use crate::scene::{INTENT, TARGET, Tower, keys, parsed};
-use crate::support::Running;
 
 #[test]
 fn the_lock_file_has_the_twelve_fields() {
@@ -46,10 +47,10 @@ fn a_lost_race_leaves_nothing_behind() {
     let tower = Tower::new();
     let claim = || {
         let command = [&["hold", TARGET][..], &INTENT, &["--", "sh", "-c", "sleep 0.3; echo ran"]].concat();
-        Running::start(tower.command(&command))
+        Running::apart(tower.command(&command))
     };
     let racers: Vec<Running> = (0..6).map(|_| claim()).collect();
-    let ended: Vec<_> = racers.into_iter().map(Running::finish).collect();
+    let ended: Vec<_> = racers.into_iter().map(Running::end).collect();
     let winners = ended.iter().filter(|ended| ended.code == 0).count();
     assert!(winners >= 1, "{ended:?}");
     for ended in &ended {

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use beadlock_testkit::{Ended, Running, until};
+
 use crate::scene::{INTENT, TARGET, Tower, keys, parsed, record, seconds_ago};
-use crate::support::{Ended, Running, until};
 
 /// Nothing ran, nothing changed.
 #[track_caller]
@@ -159,11 +160,11 @@ fn an_unreadable_timestamp_blocks_even_with_force_lock() {
 fn a_wait_ends_when_the_lock_does() {
     let tower = Tower::new();
     let first = tower.holding(&[], "while test ! -e go; do sleep 0.05; done");
-    let second = Running::start(tower.hold_command(&["--wait", "30"], "echo second"));
+    let second = Running::apart(tower.hold_command(&["--wait", "30"], "echo second"));
     until("it waits", || second.err().contains("waiting"));
     fs::write(tower.scene.file("go"), "").unwrap();
-    first.finish().expect(0, &[]);
-    assert_eq!(second.finish().expect(0, &[]).out, "second\n");
+    first.end().expect(0, &[]);
+    assert_eq!(second.end().expect(0, &[]).out, "second\n");
 }
 
 #[test]

@@ -4,8 +4,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
+use beadlock_testkit::Running;
+
 use crate::scene::{INTENT, TARGET, Tower};
-use crate::support::Running;
 
 #[test]
 fn the_default_is_the_documents() {
@@ -19,7 +20,7 @@ fn the_option_beats_the_environment_and_the_file_is_name_dot_lock() {
     let tower = Tower::new();
     let hold = |dir: &[&str]| {
         let words = [&["hold", TARGET][..], &INTENT, dir, &["--", "sh", "-c", "ls locks other"]].concat();
-        Running::start(tower.command(&words)).finish()
+        Running::apart(tower.command(&words)).end()
     };
     fs::create_dir(tower.scene.file("other")).unwrap();
     assert_eq!(hold(&[]).expect(0, &[]).out, "locks:\napp-prod.lock\n\nother:\n");

@@ -1,7 +1,8 @@
 //! Section 3.2 (docs/protocols/tower.md#the-requirements): where the fields come from.
 
+use beadlock_testkit::this_host;
+
 use crate::scene::{TARGET, Tower, parsed, seconds_ago};
-use crate::support::this_host;
 
 #[test]
 fn a_request_id_is_made_where_none_is_given() {
@@ -104,7 +105,7 @@ fn the_actor_is_in_the_environment_or_the_user_and_the_host_is_this() {
     let tower = Tower::new();
     let mut command = tower.hold_command(&[], "cat $LOCK");
     command.env("ACTOR", "ann");
-    let record = parsed(&crate::support::Running::start(command).finish().expect(0, &[]).out);
+    let record = parsed(&beadlock_testkit::Running::apart(command).end().expect(0, &[]).out);
     assert_eq!((&record["actor"], &record["host_id"]), (&"ann".into(), &this_host().into()));
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
     assert_eq!(parsed(&tower.hold(&[], "cat $LOCK").expect(0, &[]).out)["actor"], user);

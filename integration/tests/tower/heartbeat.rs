@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::{Gate, Reason, Verdict};
+use beadlock_testkit::{Running, lives, until};
 use nix::sys::signal::Signal;
 
 use crate::scene::{Tower, parsed};
-use crate::support::{Running, lives, pid_in, until};
 
 /// Writes the time into `log` every 20 ms.
 const WORK: &str = "while :; do date +%s.%N >>log; sleep 0.02; done";
@@ -35,7 +35,7 @@ fn it_is_renewed_while_the_command_runs() {
     now["last_heartbeat_at"] = first["last_heartbeat_at"].clone();
     assert_eq!(now, first, "nothing else changes");
     holder.signal(Signal::SIGTERM);
-    holder.finish().expect(143, &["released"]);
+    holder.end().expect(143, &["released"]);
 }
 
 /// One every 30 s would come too late, and the lock be lost; three within two intervals would be too many. A look that comes
@@ -85,14 +85,14 @@ fn a_living_holder_is_never_stale() {
         assert!(looks.iter().all(|look| *look == Verdict::Held(Reason::HeartbeatFresh)), "{looks:?}");
     });
     holder.signal(Signal::SIGTERM);
-    holder.finish().expect(143, &["released"]);
+    holder.end().expect(143, &["released"]);
 }
 
 #[test]
 fn the_command_ends_with_beadlock() {
     let tower = Tower::new();
     let holder = tower.holding(&["--ttl", "8"], "trap '' TERM; setsid sleep 60 & echo $! >child; wait");
-    let pids = [pid_in(&tower.scene, "pid"), pid_in(&tower.scene, "child")];
+    let pids = [tower.scene.pid_in("pid"), tower.scene.pid_in("child")];
     holder.signal(Signal::SIGKILL);
     until("all of it has ended", || pids.iter().all(|pid| !lives(*pid)));
     assert_eq!(tower.look().verdict, Verdict::Held(Reason::HeartbeatFresh), "before the lock is stale");
@@ -104,11 +104,11 @@ fn a_failure_is_a_warning_and_the_command_goes_on() {
     let holder = tower.holding(&["--ttl", "12"], "while test ! -e go; do sleep 0.05; done");
     let gate = gate(&tower);
     until("it fails", || holder.err().contains("warning: a heartbeat failed"));
-    assert!(lives(pid_in(&tower.scene, "pid")));
+    assert!(lives(tower.scene.pid_in("pid")));
     drop(gate);
     until("it succeeds again", || holder.err().contains("heartbeats succeed again"));
     fs::write(tower.scene.file("go"), "").unwrap();
-    holder.finish().expect(0, &["the command goes on", "released"]);
+    holder.end().expect(0, &["the command goes on", "released"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn the_third_failure_in_a_row_is_an_event() {
     assert_eq!((&event["request_id"], &event["lock_name"]), (&"req_1".into(), &"app-prod".into()));
     assert_eq!(event["consecutive_failures"], 3);
     assert!(event["error"].as_str().unwrap().contains("take the gate"), "{event}");
-    assert!(lives(pid_in(&tower.scene, "pid")));
+    assert!(lives(tower.scene.pid_in("pid")));
     drop(holder);
     assert_eq!(tower.event_names().iter().filter(|name| *name == "heartbeat_failed").count(), 1);
 }
@@ -159,14 +159,14 @@ fn one_is_ended_before_it_is_stale() -> bool {
     let tower = Tower::new();
     // A quarter of it is left when its command is ended.
     let holder = tower.holding(&["--ttl", "12"], &format!("trap '' TERM; {WORK}"));
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     let gate = gate(&tower);
     until("it has ended", || !lives(pid));
     if tower.look().verdict != Verdict::Held(Reason::HeartbeatFresh) {
         return false;
     }
     drop(gate);
-    holder.finish().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
+    holder.end().expect(9, &["the lock is lost, ending the command", "could not be refreshed in time"]);
     assert!(tower.names().is_empty(), "it was still ours to release");
     assert_eq!(tower.event("lock_released")["result"], "failure");
     true
@@ -177,7 +177,7 @@ fn one_is_ended_before_it_is_stale() -> bool {
 fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
     let tower = Tower::new();
     let first = tower.holding(&["--ttl", "5"], WORK);
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     until("it works", || tower.scene.read("log").lines().count() > 3);
     first.signal(Signal::SIGSTOP);
     until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
@@ -188,7 +188,7 @@ fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
     assert!(second.out.lines().count() == 2);
     let third = tower.holding_other();
     first.signal(Signal::SIGCONT);
-    first.finish().expect(9, &["the lock is lost, ending the command", "now (PID"]);
+    first.end().expect(9, &["the lock is lost, ending the command", "now (PID"]);
     assert!(!lives(pid));
     let worked = tower.scene.read("log").lines().count() - before.lines().count();
     assert!(worked <= 1, "{worked}: what it was at when it was stopped, and no more");
@@ -200,15 +200,15 @@ fn a_suspend_longer_than_the_ttl_ends_the_command_before_it_works_on() {
 fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_else() {
     let tower = Tower::new();
     let first = tower.holding(&["--ttl", "5"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     first.signal(Signal::SIGSTOP);
     until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
     until("its command stands still", || stands_still(pid));
     let before = tower.scene.read("log");
-    let second = Running::start(tower.hold_command(&["--force-lock"], "echo >other; exec sleep 60"));
+    let second = Running::apart(tower.hold_command(&["--force-lock"], "echo >other; exec sleep 60"));
     until("the other one runs", || tower.scene.file("other").exists());
     first.signal(Signal::SIGCONT);
-    first.finish().expect(9, &["the lock is lost, ending the command"]);
+    first.end().expect(9, &["the lock is lost, ending the command"]);
     assert!(!lives(pid));
     assert_eq!(tower.scene.read("log"), before);
     drop(second);
@@ -219,7 +219,7 @@ fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_el
 fn who_stands_still_when_beadlock_is_killed_works_no_more() {
     let tower = Tower::new();
     let first = tower.holding(&["--ttl", "5"], &format!("trap 'echo tidy >>log' TERM; {WORK}"));
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     first.signal(Signal::SIGSTOP);
     until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
     until("its command stands still", || stands_still(pid));
@@ -236,7 +236,7 @@ fn who_tidies_up_when_beadlock_is_killed_has_half_the_ttl_for_it() {
     let tower = Tower::new();
     let script = "trap 'sleep 0.3; echo >tidied; exit' TERM; echo >ready; while :; do sleep 0.02; done";
     let holder = tower.holding(&["--ttl", "8"], script);
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     until("it would tidy up", || tower.scene.file("ready").exists());
     holder.signal(Signal::SIGKILL);
     until("it has ended", || !lives(pid));
@@ -250,7 +250,7 @@ fn who_tidies_up_when_beadlock_is_killed_has_half_the_ttl_for_it() {
 fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
     let tower = Tower::new();
     let holder = tower.holding(&["--ttl", "5"], WORK);
-    let pid = pid_in(&tower.scene, "pid");
+    let pid = tower.scene.pid_in("pid");
     holder.signal(Signal::SIGSTOP);
     until("the lock is stale", || tower.look().verdict == Verdict::Stale(Reason::HeartbeatExpired));
     until("its command stands still", || stands_still(pid));
@@ -259,7 +259,7 @@ fn after_a_suspend_a_lock_that_nobody_took_is_kept() {
     until("it works again", || tower.scene.read("log").lines().count() > before + 3);
     until("it is refreshed", || tower.look().verdict == Verdict::Held(Reason::HeartbeatFresh));
     holder.signal(Signal::SIGTERM);
-    holder.finish().expect(143, &["released"]);
+    holder.end().expect(143, &["released"]);
 }
 
 /// Stopped; or, as a shell whose child was stopped between vfork and exec, waiting (`D`) for one that is.
@@ -276,7 +276,7 @@ fn stands_still(pid: i32) -> bool {
 impl Tower {
     /// Another holder, which writes nothing.
     fn holding_other(&self) -> Running {
-        let running = Running::start(self.hold_command(&[], "echo >other; exec sleep 60"));
+        let running = Running::apart(self.hold_command(&[], "echo >other; exec sleep 60"));
         until("the other one runs", || self.scene.file("other").exists());
         assert_ne!(parsed(&fs::read_to_string(self.lock()).unwrap())["pid"], 0);
         running

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use beadlock_checker::{Reason, Verdict};
+use beadlock_testkit::{Ended, until};
 
 use crate::scene::{INTENT, TARGET, Tower};
-use crate::support::{Ended, until};
 
 fn acquire(tower: &Tower, options: &[&str]) -> Ended {
     tower.run(&[&["acquire", TARGET][..], &INTENT, options].concat())
@@ -57,14 +57,14 @@ fn a_hold_under_it_is_nested() {
     acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
     let mut command = tower.hold_command(&[], "echo $BEADLOCK_HELD_ID");
     command.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", TARGET);
-    assert_eq!(crate::support::Running::start(command).finish().expect(0, &[]).out, "req_1\n");
+    assert_eq!(beadlock_testkit::Running::apart(command).end().expect(0, &[]).out, "req_1\n");
     assert!(tower.lock().exists());
     tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
     // The same request may have another lock, and that one is no outer claim.
     acquire(&tower, &["--detach", "--request-id", "req_1"]).expect(0, &[]);
     let mut other = tower.hold_command(&["--request-id", "req_1"], "true");
     other.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", "tower:other");
-    crate::support::Running::start(other).finish().expect(4, &["held by"]);
+    beadlock_testkit::Running::apart(other).end().expect(4, &["held by"]);
     tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
     // And one within a hold.
     let script = "$BEADLOCK hold tower:app-prod --intent-name x --intent-version 1 -- echo inner";

@@ -31,7 +31,9 @@ mod rollback;
 mod scene;
 #[cfg(test)]
 mod steal;
+
+/// A scene for the program that these tests are of.
 #[cfg(test)]
-#[path = "../program/support.rs"]
-#[allow(dead_code, reason = "the other binary's, which needs more of it")]
-mod support;
+fn a_scene() -> beadlock_testkit::Scene {
+    beadlock_testkit::Scene::of(env!("CARGO_BIN_EXE_beadlock"))
+}

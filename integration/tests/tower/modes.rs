@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use beadlock_testkit::Ended;
+
 use crate::scene::{TARGET, Tower};
-use crate::support::Ended;
 
 fn intent(tower: &Tower, mode: &str, lock: &str) {
     let text = format!("metadata: {{name: n, version: 1}}\nspec:\n  mode: {mode}\n  controls: {{{lock}}}\n");

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
+use beadlock_testkit::{Ended, Running, as_nobody};
 use nix::sys::signal::Signal;
 
 use crate::scene::{INTENT, TARGET, Tower};
-use crate::support::{Ended, Running, as_nobody};
 
 #[test]
 fn a_command_that_ends_well_releases() {
@@ -29,7 +29,7 @@ fn a_signal_releases() {
     let tower = Tower::new();
     let holder = tower.holding(&[], "exec sleep 60");
     holder.signal(Signal::SIGTERM);
-    holder.finish().expect(143, &["released tower:app-prod"]);
+    holder.end().expect(143, &["released tower:app-prod"]);
     assert!(tower.names().is_empty());
     assert_eq!(tower.event("lock_released")["result"], "failure");
 }
@@ -56,7 +56,7 @@ fn the_result_file_may_be_the_callers_own_and_what_was_in_it_does_not_count() {
     let step = |script: &str| {
         let mut command = tower.hold_command(&[], script);
         command.env("BEADLOCK_RESULT_FILE", &file);
-        Running::start(command).finish().expect(1, &[]);
+        Running::apart(command).end().expect(1, &[]);
         tower.event("lock_released").get("failure_step").cloned()
     };
     assert_eq!(step("echo migrate >result; exit 1"), Some("migrate".into()));
@@ -78,12 +78,12 @@ pub fn stuck(tower: &Tower) -> Option<Ended> {
     if !as_nobody(&mut command) {
         return None;
     }
-    let holder = Running::start(command);
-    crate::support::pid_in(&tower.scene, "pid");
+    let holder = Running::apart(command);
+    tower.scene.pid_in("pid");
     chown(tower.dir(), Some(0), Some(0)).unwrap();
     fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(tower.scene.file("go"), "").unwrap();
-    Some(holder.finish())
+    Some(holder.end())
 }
 
 #[test]

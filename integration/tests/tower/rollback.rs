@@ -27,7 +27,7 @@ fn it_is_kept_up_meanwhile_and_runs_after_a_signal_too() {
     let undo = "cp $LOCK first; cp $LOCK last; while cmp -s first last; do sleep 0.05; cp $LOCK last; done";
     let holder = tower.holding(&["--ttl", "6", "--rollback", undo], "exec sleep 60");
     holder.signal(Signal::SIGTERM);
-    holder.finish().expect(143, &["the rollback has ended"]);
+    holder.end().expect(143, &["the rollback has ended"]);
     let beat = |file: &str| crate::scene::parsed(&tower.scene.read(file))["last_heartbeat_at"].clone();
     assert_ne!(beat("first"), beat("last"));
 }

@@ -7,9 +7,8 @@ use std::process::Command;
 
 use beadlock_checker::dialect::tower::{LockName, StartedAt};
 use beadlock_checker::{Look, Options, Place, facts, look};
+use beadlock_testkit::{Ended, Running, Scene, until};
 use serde_json::Value;
-
-use crate::support::{Ended, Running, Scene, until};
 
 pub const TARGET: &str = "tower:app-prod";
 /// What every claim needs without an intent file.
@@ -21,7 +20,7 @@ pub struct Tower {
 
 impl Tower {
     pub fn new() -> Self {
-        let tower = Self { scene: Scene::new() };
+        let tower = Self { scene: crate::a_scene() };
         fs::create_dir(tower.dir()).unwrap();
         fs::set_permissions(tower.dir(), fs::Permissions::from_mode(0o700)).unwrap();
         tower
@@ -53,14 +52,14 @@ impl Tower {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.scene.command(args);
+        let mut command = self.scene.beadlock(args);
         command.env("BEADLOCK_LOCK_DIR", self.dir()).env("LOCK", self.lock());
         command
     }
 
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ended {
-        Running::start(self.command(args)).finish()
+        Running::apart(self.command(args)).end()
     }
 
     /// `hold tower:app-prod …OPTIONS -- sh -c SCRIPT`
@@ -70,14 +69,14 @@ impl Tower {
 
     #[track_caller]
     pub fn hold(&self, options: &[&str], script: &str) -> Ended {
-        Running::start(self.hold_command(options, script)).finish()
+        Running::apart(self.hold_command(options, script)).end()
     }
 
     /// The same, and returns once the command runs; it writes its PID into `pid` first.
     #[track_caller]
     pub fn holding(&self, options: &[&str], script: &str) -> Running {
         let _ = fs::write(self.scene.file("pid"), "");
-        let mut running = Running::start(self.hold_command(options, &format!("echo $$ >pid; {script}")));
+        let mut running = Running::apart(self.hold_command(options, &format!("echo $$ >pid; {script}")));
         until("the command runs", || {
             assert!(!running.has_ended(), "{}", running.err());
             self.scene.read("pid").ends_with('\n')

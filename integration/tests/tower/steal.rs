@@ -4,10 +4,10 @@ use std::fs;
 
 use beadlock_checker::digest::sha256;
 use beadlock_checker::{Reason, Verdict};
+use beadlock_testkit::{lives, until};
 use nix::sys::signal::Signal;
 
 use crate::scene::{Tower, keys, record};
-use crate::support::{lives, until};
 
 #[test]
 fn a_killed_holders_lock_is_taken_once_it_is_stale() {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use beadlock_tests::protocol::sources::look_for;
-use beadlock_tests::protocol::{Named, pages};
 use beadlock_tests::skip::checkout;
+use xtask::protocol::sources::look_for;
+use xtask::protocol::{Named, pages};
 
 #[test]
 fn every_row_of_every_protocol_names_tests_that_exist() {

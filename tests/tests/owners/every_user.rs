@@ -5,7 +5,7 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_tests::process::Running;
+use beadlock_tests::Running;
 use beadlock_tests::scene::Scene;
 use beadlock_tests::{skip, wait_until};
 use nix::sys::signal::Signal;

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_tests::process::Running;
+use beadlock_tests::Running;
 use beadlock_tests::scene::Scene;
 use beadlock_tests::{skip, wait_until, write_program};
 use nix::sys::signal::Signal;

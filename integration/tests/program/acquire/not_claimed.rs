@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Ended, Running, Scene, children, is_inside, lives, this_host, until};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -11,11 +12,10 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{Printed, Sleeper, keepers};
-use crate::support::{Ended, Running, Scene, children, is_inside, lives, this_host, until};
 
 #[test]
 fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (args, word) in [
         (&["--for", "1", "--detach"][..], "--detach"),
         (&["--max-hold", "5s"], "--detach"),
@@ -38,9 +38,9 @@ fn every_wrong_word_is_exit_2_and_nothing_is_claimed() {
 
 #[test]
 fn a_claim_that_cannot_be_had_says_why_and_touches_nothing() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let me = i64::from(std::process::id());
-    scene.write_lock("vc", me, &this_host());
+    scene.write_shell_lock("vc", me, &this_host());
     let before = fs::read(scene.lock()).unwrap();
     for words in [&[][..], &["--detach"]] {
         let run = |more: &[&str]| scene.run(&[&["acquire"], words, more].concat());
@@ -64,18 +64,18 @@ fn a_claim_that_cannot_be_had_says_why_and_touches_nothing() {
 
 #[test]
 fn a_signal_ends_the_wait() {
-    let scene = Scene::new();
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
     let before = fs::read(scene.lock()).unwrap();
     for (signal, code, died) in
         [(Signal::SIGTERM, 143, None), (Signal::SIGHUP, 129, None), (Signal::SIGINT, 130, Some(2))]
     {
         for words in [&["acquire", "--wait", "1h"][..], &["acquire", "--wait", "1h", "--detach"]] {
-            let waiting = Running::start(scene.command(words));
+            let waiting = Running::apart(scene.beadlock(words));
             until("it waits", || waiting.err().contains("waiting"));
             let below = children(waiting.pid());
             waiting.signal(signal);
-            let ended = waiting.finish().expect(code, &["nothing is claimed"]);
+            let ended = waiting.end().expect(code, &["nothing is claimed"]);
             assert_eq!((ended.signal, ended.out.as_str()), (died, ""), "{words:?}");
             until("the keeper is gone", || !below.iter().any(|pid| lives(*pid)));
         }
@@ -85,8 +85,8 @@ fn a_signal_ends_the_wait() {
 
 /// `acquire --detach` that waits for a lock, and its keeper.
 fn waiting_beside_a_lock(scene: &Scene) -> (Running, i32) {
-    scene.write_lock("vc", i64::from(std::process::id()), &this_host());
-    let waiting = Running::start(scene.command(&["acquire", "--wait", "1h", "--detach"]));
+    scene.write_shell_lock("vc", i64::from(std::process::id()), &this_host());
+    let waiting = Running::apart(scene.beadlock(&["acquire", "--wait", "1h", "--detach"]));
     until("it waits", || waiting.err().contains("waiting"));
     let [keeper] = children(waiting.pid())[..] else { panic!("one keeper") };
     (waiting, keeper)
@@ -94,17 +94,17 @@ fn waiting_beside_a_lock(scene: &Scene) -> (Running, i32) {
 
 #[test]
 fn a_keeper_that_is_killed_while_it_waits_is_said() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (waiting, keeper) = waiting_beside_a_lock(&scene);
     kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
-    waiting.finish().expect(1, &["the keeper was killed before there was a claim to keep"]);
+    waiting.end().expect(1, &["the keeper was killed before there was a claim to keep"]);
 }
 
 /// A Ctrl-C reaches both: then its code is the signal's, and not that of a keeper which is no more.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the holder of a lock goes away")]
 fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (waiting, keeper) = waiting_beside_a_lock(&scene);
     let tell_keeper = |signal| kill(Pid::from_raw(keeper), signal).unwrap();
     tell_keeper(Signal::SIGSTOP);
@@ -114,7 +114,7 @@ fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
     until("it waits for its keeper to begin", || is_claimed() && reads());
     waiting.signal(Signal::SIGINT);
     tell_keeper(Signal::SIGKILL);
-    let ended = waiting.finish().expect(130, &["ended by SIGINT", "nothing is claimed"]);
+    let ended = waiting.end().expect(130, &["ended by SIGINT", "nothing is claimed"]);
     assert_eq!((ended.signal, ended.out.as_str()), (Some(2), ""));
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -122,15 +122,15 @@ fn a_signal_that_ends_the_keeper_too_is_what_ends_it() {
 /// Crash it anywhere: what is there then is a whole record of a living process or nothing, and the next one works.
 #[test]
 fn a_crash_at_any_moment_wedges_nobody() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for round in 0..24_u64 {
         let sleeper = Sleeper::start();
         let pid = sleeper.pid();
         let words = if round % 2 == 0 { vec!["--detach", "--max-hold", "1h"] } else { vec!["--for", &pid] };
-        let running = Running::start(scene.command(&[&["acquire", "-q"], words.as_slice()].concat()));
+        let running = Running::apart(scene.beadlock(&[&["acquire", "-q"], words.as_slice()].concat()));
         std::thread::sleep(Duration::from_micros(1500 * round));
         running.signal(Signal::SIGKILL);
-        let ended = running.finish();
+        let ended = running.end();
         assert!([0, 137].contains(&ended.code), "{round}: {ended:?}");
         drop(sleeper);
         let was_told = ended.out.lines().count() == 3;
@@ -139,13 +139,13 @@ fn a_crash_at_any_moment_wedges_nobody() {
             let printed = Printed::of(&ended);
             scene.run(&["release", "-q", "--id", &printed.id]).expect(0, &[]);
         }
-        let next = Running::start(scene.command(&["hold", "-q", "--wait", "20s", "--", "true"]));
+        let next = Running::apart(scene.beadlock(&["hold", "-q", "--wait", "20s", "--", "true"]));
         // An orphan's init is this process: as long as nobody reaps it, it answers and its lock stands.
         until("the next one has ended", || {
             reap_holder(&scene);
             !lives(next.pid())
         });
-        next.finish().expect(0, &[]);
+        next.end().expect(0, &[]);
         assert!(scene.names().is_empty(), "{round}: {:?}", scene.names());
         until("the keeper is gone", || keepers(&scene).is_empty());
     }
@@ -163,10 +163,10 @@ fn reap_holder(scene: &Scene) {
 /// With eight at once, for every way to claim.
 #[test]
 fn of_many_at_once_exactly_one_has_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for words in [&["acquire", "-q", "--wait", "0"][..], &["acquire", "-q", "--wait", "0", "--detach"]] {
-        let contenders: Vec<Running> = (0..8).map(|_| Running::start(scene.command(words))).collect();
-        let ended: Vec<Ended> = contenders.into_iter().map(Running::finish).collect();
+        let contenders: Vec<Running> = (0..8).map(|_| Running::apart(scene.beadlock(words))).collect();
+        let ended: Vec<Ended> = contenders.into_iter().map(Running::end).collect();
         let (winners, losers): (Vec<&Ended>, Vec<&Ended>) = ended.iter().partition(|ended| ended.code == 0);
         let [winner] = winners[..] else { panic!("{ended:?}") };
         assert!(losers.iter().all(|loser| loser.code == 4 && loser.out.is_empty()), "{losers:?}");

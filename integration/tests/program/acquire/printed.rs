@@ -6,19 +6,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::Stdio;
 
+use beadlock_testkit::{Running, until};
+
 use super::{Printed, keepers};
-use crate::support::{Running, Scene, until};
 
 /// As the README has it: what is not exported reaches neither the hold nor the release.
 #[test]
 fn what_is_exported_reaches_hold_and_release() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = |eval: &str| {
         let script = format!(
             "claim=$(\"$BEADLOCK\" acquire -q) || exit 3; {eval}; \"$BEADLOCK\" hold -q --no-wait -- true || exit 4; \
              \"$BEADLOCK\" release -q"
         );
-        Running::start(scene.shell(&script)).finish()
+        Running::apart(scene.shell(&script)).end()
     };
     script("set -a; eval \"$claim\"; set +a").expect(0, &[]);
     assert!(scene.names().is_empty());
@@ -28,7 +29,7 @@ fn what_is_exported_reaches_hold_and_release() {
 /// Whatever the directory is called, the lines are three, and both a shell and a file of variables lead back to it.
 #[test]
 fn odd_names_survive_a_shell_and_a_file_of_variables() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let names: [&[u8]; 7] = [
         b"plain",
         b"a b",
@@ -45,7 +46,7 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
         let dir = scene.path().join(name).join(".beads");
         fs::create_dir_all(&dir).unwrap();
         let claim = || {
-            let mut command = scene.command(&["acquire", "-q"]);
+            let mut command = scene.beadlock(&["acquire", "-q"]);
             let output = command.arg(&dir).output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{shown}: {output:?}");
             fs::write(scene.file("out"), &output.stdout).unwrap();
@@ -61,23 +62,23 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
             claim();
             let script = "eval \"$(cat out)\"; export BEADLOCK_TARGET BEADLOCK_ID; cd / && exec \"$BEADLOCK\" release -q";
             fs::write(scene.file("script"), script).unwrap();
-            let ended = Running::start(scene.shell(&format!("exec {shell} ./script"))).finish();
+            let ended = Running::apart(scene.shell(&format!("exec {shell} ./script"))).end();
             assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{shown}: {ended:?}");
             assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{shown}");
         }
         let (target, id) = claim();
         let command = |args: &[&str]| {
-            let mut command = scene.command(args);
+            let mut command = scene.beadlock(args);
             command.current_dir("/").env("BEADLOCK_TARGET", &target).env("BEADLOCK_ID", &id);
-            Running::start(command).finish()
+            Running::apart(command).end()
         };
         command(&["check"]).expect(4, &[]);
         command(&["hold", "-q", "--", "true"]).expect(0, &[]);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "{shown}: the nested one released it");
         // `release "$BEADLOCK_TARGET"`: typed it comes with its quotes too.
-        let mut release = scene.command(&["release", "-q"]);
+        let mut release = scene.beadlock(&["release", "-q"]);
         release.arg(&target).current_dir("/").env("BEADLOCK_ID", &id);
-        Running::start(release).finish().expect(0, &[]);
+        Running::apart(release).end().expect(0, &[]);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{shown}");
     }
     assert!(!scene.file("x").exists() && !scene.file("y").exists());
@@ -85,21 +86,21 @@ fn odd_names_survive_a_shell_and_a_file_of_variables() {
 
 #[test]
 fn a_redirect_is_followed_and_the_name_leads_there_again() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let other = scene.file("other/.beads");
     fs::create_dir_all(&other).unwrap();
     fs::write(scene.beads().join("redirect"), "other/.beads\n").unwrap();
     let printed = Printed::of(&scene.run(&["acquire", "-q"]).expect(0, &[]));
     assert!(other.join(".exclusive-lock").exists() && !scene.lock().exists());
-    let mut release = scene.command(&["release"]);
+    let mut release = scene.beadlock(&["release"]);
     release.current_dir("/").env("BEADLOCK_TARGET", &printed.target).env("BEADLOCK_ID", &printed.id);
-    Running::start(release).finish().expect(0, &["released "]);
+    Running::apart(release).end().expect(0, &["released "]);
     assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
 }
 
 #[test]
 fn json_and_the_report_have_the_claim() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended =
         scene.run(&["acquire", "--json", "--holder", "ci", "--report", "report"]).expect(0, &["claimed"]);
     let json = ended.json();
@@ -122,13 +123,13 @@ fn json_and_the_report_have_the_claim() {
 /// Who cannot be told of the claim could not release it.
 #[test]
 fn what_cannot_be_printed_is_not_claimed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for words in [&[][..], &["--json"], &["--detach"]] {
         let words = [&["acquire"], words].concat();
         for kind in ["full", "closed", "unread"] {
             let mut command = match kind {
                 "closed" => scene.shell(&format!("exec \"$BEADLOCK\" {} >&-", words.join(" "))),
-                _ => scene.command(&words),
+                _ => scene.beadlock(&words),
             };
             match kind {
                 "full" => drop(command.stdout(File::options().write(true).open("/dev/full").unwrap())),
@@ -136,7 +137,7 @@ fn what_cannot_be_printed_is_not_claimed() {
                 _ => {}
             }
             let output = command.stderr(Stdio::piped()).output().unwrap();
-            let ended = crate::support::ended(&output);
+            let ended = beadlock_testkit::Ended::of(&output);
             ended.expect(1, &["failed to write to stdout, so nothing is claimed: "]);
             assert!(scene.names().is_empty(), "{words:?} {kind}: {:?}", scene.names());
             until("the keeper is gone", || keepers(&scene).is_empty());
@@ -147,7 +148,7 @@ fn what_cannot_be_printed_is_not_claimed() {
 /// The trail that was asked for comes first.
 #[test]
 fn a_report_or_an_audit_that_cannot_be_is_said() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::os::unix::fs::symlink("elsewhere", scene.file("link")).unwrap();
     let ended =
         scene.run(&["acquire", "--audit", "link"]).expect(1, &["the audit file", "is a symbolic link"]);

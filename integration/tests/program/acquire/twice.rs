@@ -3,13 +3,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::write_program;
+use beadlock_testkit::{Ended, Running, Scene, has_program, this_host};
+
 use super::Sleeper;
-use crate::executable::write_program;
-use crate::support::{Ended, Running, Scene, apart, has_program, this_host};
 
 #[track_caller]
 fn script(scene: &Scene, script: &str) -> Ended {
-    Running::start(scene.shell(script)).finish()
+    Running::apart(scene.shell(script)).end()
 }
 
 fn id(scene: &Scene) -> String {
@@ -20,7 +21,7 @@ fn id(scene: &Scene) -> String {
 #[test]
 fn the_second_claim_is_refused_at_once_and_says_what_to_export() {
     for target in [".beads", "lock:build.lock"] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let begun = Instant::now();
         let ended = script(
             &scene,
@@ -42,7 +43,7 @@ fn the_second_claim_is_refused_at_once_and_says_what_to_export() {
 
 #[test]
 fn what_it_says_to_type_makes_the_second_claim_a_nested_one() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended = script(
         &scene,
         r#"eval "$("$BEADLOCK" acquire -q)"
@@ -59,7 +60,7 @@ case $second in *"BEADLOCK_ID=nested:"*) ;; *) exit 6 ;; esac
 /// Only the very process is told so: another one waits, and so does one that has the PID of a process that has ended.
 #[test]
 fn another_process_waits_as_ever() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (first, second) = (Sleeper::start(), Sleeper::start());
     scene.run(&["acquire", "--for", &first.pid()]).expect(0, &[]);
     let again = |pid: &str| scene.run(&["acquire", "--wait", "100ms", "--for", pid]);
@@ -72,29 +73,30 @@ fn another_process_waits_as_ever() {
         fs::write(scene.lock(), written.replacen(key, &format!("{key}{other}"), 1)).unwrap();
         again(&first.pid()).expect(4, &["gave up after 100ms"]);
     }
-    scene.write_lock("vc", first.pid().parse().unwrap(), &this_host());
+    scene.write_shell_lock("vc", first.pid().parse().unwrap(), &this_host());
     again(&first.pid()).expect(4, &["gave up after 100ms"]);
 }
 
 #[test]
 fn the_same_pid_of_another_namespace_is_another_process() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let inside = r#""$BEADLOCK" acquire -q --for 1 --no-wait >one 2>&1; echo "exit $?""#;
-    let Some(first) = apart(&scene, &["--pid", "--fork", "--mount-proc"], &format!("{inside}; sleep 300"))
+    let Some(first) =
+        scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], &format!("{inside}; sleep 300"))
     else {
         return;
     };
-    let _first = Running::start(first);
-    crate::support::until("it is claimed", || scene.lock().exists());
-    let Some(second) = apart(&scene, &["--pid", "--fork", "--mount-proc"], inside) else { return };
-    assert_eq!(Running::start(second).finish().out, "exit 4\n");
+    let _first = Running::apart(first);
+    beadlock_testkit::until("it is claimed", || scene.lock().exists());
+    let Some(second) = scene.in_namespaces(&["--pid", "--fork", "--mount-proc"], inside) else { return };
+    assert_eq!(Running::apart(second).end().out, "exit 4\n");
     let said = scene.read("one");
     assert!(said.contains("did not wait") && !said.contains("this process"), "{said}");
 }
 
 #[test]
 fn a_wrapper_is_named_as_what_the_claim_stands_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir(scene.file("memory")).unwrap();
     for (words, name) in [
         ("timeout 60", "timeout"),
@@ -104,7 +106,7 @@ fn a_wrapper_is_named_as_what_the_claim_stands_for() {
         ("/usr/bin/time", "time"),
     ] {
         let program = words.split(' ').find(|word| word.ends_with(name)).unwrap();
-        let is_there = Running::start(scene.shell(&format!("command -v {program}"))).finish().code == 0;
+        let is_there = Running::apart(scene.shell(&format!("command -v {program}"))).end().code == 0;
         if !is_there {
             eprintln!("skipped: needs {program}");
             continue;
@@ -126,7 +128,7 @@ fn a_wrapper_is_named_as_what_the_claim_stands_for() {
 /// What executes the program in its own place is not there any more, and a script may be called like a wrapper.
 #[test]
 fn what_is_no_wrapper_any_more_is_not_warned_of() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let acquire =
         r#"exec "$BEADLOCK" release -q --id "$("$BEADLOCK" acquire -q | sed -n s/BEADLOCK_ID=//p)""#;
     write_program(&scene.file("timeout"), format!("#!/bin/sh\n{acquire}\n").as_bytes());

@@ -1,7 +1,8 @@
 //! The question on a terminal: the lock is shown, and its id is typed.
 
+use beadlock_testkit::{Ended, Scene, dead_pid, this_host};
+
 use super::{id, kept, me};
-use crate::support::{Ended, Scene, dead_pid, this_host};
 use crate::terminal::{BEADLOCK, Terminal};
 
 /// Runs a `break` without a choice on a terminal, types `keys` at its question, and answers how it ended and what was
@@ -25,8 +26,8 @@ fn not_asked(scene: &Scene) -> Ended {
 
 #[test]
 fn on_a_terminal_the_lock_is_shown_and_its_id_is_typed() {
-    let scene = Scene::new();
-    scene.write_lock("vc\u{1b}[2J", dead_pid(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc\u{1b}[2J", i64::from(dead_pid()), &this_host());
     let id = id(&scene);
     let (ended, shown) = asked(&scene, &[], &format!("  {id} \n"));
     assert_eq!(ended.code, 0, "{shown}");
@@ -51,8 +52,8 @@ fn on_a_terminal_anything_but_the_id_touches_nothing() {
         ("\u{4}", 1, None),
         ("half\u{3}", 130, Some(2)),
     ] {
-        let scene = Scene::new();
-        scene.write_lock("vc", dead_pid(), &this_host());
+        let scene = crate::a_scene();
+        scene.write_shell_lock("vc", i64::from(dead_pid()), &this_host());
         let (ended, shown) = asked(&scene, &[], keys);
         assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {shown}");
         assert_eq!(scene.names(), [".exclusive-lock"], "{keys:?}");
@@ -61,8 +62,8 @@ fn on_a_terminal_anything_but_the_id_touches_nothing() {
 
 #[test]
 fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
-    let scene = Scene::new();
-    scene.write_lock("vc", me(), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", me(), &this_host());
     let ended = not_asked(&scene);
     assert_eq!(ended.code, 4, "{ended:?}");
     for word in [".beads: held by vc (PID ", " --even-if-live\r\n"] {
@@ -76,7 +77,7 @@ fn on_a_terminal_a_held_lock_is_shown_and_not_asked_for() {
 
 #[test]
 fn on_a_terminal_what_has_no_id_is_shown_with_what_to_type() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     std::os::unix::fs::symlink("/nowhere", scene.lock()).unwrap();
     let ended = not_asked(&scene);
     assert_eq!(ended.code, 5, "{ended:?}");

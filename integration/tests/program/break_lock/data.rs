@@ -4,7 +4,8 @@
 use std::fs::{self, File};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{Ended, Scene};
+use beadlock_testkit::{Ended, Scene};
+
 use crate::terminal::{BEADLOCK, Terminal};
 
 /// Content that nobody who locks has written.
@@ -42,7 +43,7 @@ fn kept(scene: &Scene, name: &str) -> Vec<String> {
 #[test]
 fn data_is_called_what_it_is() {
     for text in DATA {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         put(&scene, "todo.json", text);
         for args in [
             &["hold", "lock:todo.json", "--", "touch", "ran"][..],
@@ -67,7 +68,7 @@ fn data_is_called_what_it_is() {
 
 #[test]
 fn what_is_meant_is_said_as_it_can_be_pasted() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir(scene.file("a b")).unwrap();
     put(&scene, "a b/x.json", "[]");
     let ended = scene.run(&["hold", "lock:a b/x.json", "--", "true"]).expect(5, &[]);
@@ -83,7 +84,7 @@ fn what_is_meant_is_said_as_it_can_be_pasted() {
 #[test]
 fn a_lock_that_went_wrong_is_no_data() {
     for text in LOCKS {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         put(&scene, "build.lock", text);
         let ended = scene.run(&["hold", "lock:build.lock", "--", "true"]).expect(5, &[]);
         assert!(!ended.err.contains("did you mean"), "{text:?}: {ended:?}");
@@ -98,7 +99,7 @@ fn a_lock_that_went_wrong_is_no_data() {
 
 #[test]
 fn an_empty_file_is_said_to_be_perhaps_another_tools_lock() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     put(&scene, "build.lock", "");
     let ended = scene.run(&["hold", "lock:build.lock", "--", "true"]).expect(5, &[]);
     let said = "build.lock is empty: flock(1) leaves such files, and so do tools that lock by creating a file. If nobody uses \
@@ -114,7 +115,7 @@ fn an_empty_file_is_said_to_be_perhaps_another_tools_lock() {
 #[test]
 fn without_a_terminal_data_stays_unless_yes_was_typed() {
     for text in DATA {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         put(&scene, "todo.json", text);
         let json = scene
             .run(&["break", "lock:todo.json", "--malformed", "--json"])
@@ -133,7 +134,7 @@ fn without_a_terminal_data_stays_unless_yes_was_typed() {
 /// What has the name of a lock is one, whatever is in it.
 #[test]
 fn the_lock_of_a_database_is_a_lock_by_its_name() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.lock(), "{\"tasks\": []}").unwrap();
     let ended = scene.run(&["hold", "--no-wait", "--", "true"]).expect(5, &["--malformed"]);
     assert!(!ended.err.contains("did you mean"), "{ended:?}");
@@ -142,19 +143,19 @@ fn the_lock_of_a_database_is_a_lock_by_its_name() {
 
 #[test]
 fn yes_is_for_what_cannot_be_understood() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["break", "--yes"]).expect(2, &["--malformed"]);
     scene.run(&["break", "--yes", "--id", "x"]).expect(2, &["cannot be used with"]);
     scene.run(&["break", "file:todo.json", "--malformed", "--yes"]).expect(2, &["--malformed means nothing"]);
     put(&scene, "todo.json", "[]");
-    let mut command = scene.command(&["break", "lock:todo.json", "--malformed"]);
+    let mut command = scene.beadlock(&["break", "lock:todo.json", "--malformed"]);
     command.env("BEADLOCK_YES", "1");
-    crate::support::Running::start(command).finish().expect(5, &["did you mean"]);
+    beadlock_testkit::Running::apart(command).end().expect(5, &["did you mean"]);
 }
 
 #[test]
 fn the_answer_comes_at_once_with_no_wait_and_where_nothing_has_changed_for_two_seconds() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for target in [".beads", "lock:x.lock"] {
         let path = if target == ".beads" { scene.lock() } else { scene.file("x.lock") };
         let mut took = [Vec::new(), Vec::new(), Vec::new()];
@@ -194,7 +195,7 @@ fn asked(scene: &Scene, target: &str, keys: &str) -> Ended {
 
 #[test]
 fn on_a_terminal_its_first_200_bytes_are_shown_and_yes_moves_it() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let text = format!("{{\"tasks\": [\"te\u{1b}[2Ja\n{}END{}", "x".repeat(175), "y".repeat(100));
     put(&scene, "todo.json", &text);
     let ended = asked(&scene, "lock:todo.json", "yes\n");
@@ -215,7 +216,7 @@ fn on_a_terminal_anything_but_yes_touches_nothing() {
     for (keys, code, signal) in
         [("no\n", 1, None), ("\n", 1, None), ("\u{4}", 1, None), ("ye\n", 1, None), ("y\u{3}", 130, Some(2))]
     {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         put(&scene, "todo.json", "[]");
         let ended = asked(&scene, "lock:todo.json", keys);
         assert_eq!((ended.code, ended.signal), (code, signal), "{keys:?}: {ended:?}");
@@ -229,7 +230,7 @@ fn on_a_terminal_anything_but_yes_touches_nothing() {
 
 #[test]
 fn on_a_terminal_a_torn_lock_is_asked_for_and_with_yes_nothing_is() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.lock(), "{\"holder\": \"vc").unwrap();
     File::options().append(true).open(scene.lock()).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let ended = asked(&scene, ".beads", "yes\n");
@@ -245,7 +246,7 @@ fn on_a_terminal_a_torn_lock_is_asked_for_and_with_yes_nothing_is() {
 /// What was said yes to is what was shown.
 #[test]
 fn what_changes_while_it_is_asked_for_is_asked_for_again() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     put(&scene, "todo.json", "[1]");
     let words = [BEADLOCK, "break", "--color", "never", "lock:todo.json", "--malformed"];
     let mut terminal = Terminal::start_as(&scene, "dumb", &words);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::process::{self, Stat, command_line};
+use beadlock_testkit::{Running, lives, process_is_gone, until};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{WORK, gate_is_free, guardians, start};
-use crate::support::{Running, Scene, lives, pid_in, reap, until};
 
 /// Not even a zombie.
 fn is_gone(pid: i32) -> bool {
@@ -19,12 +19,12 @@ fn is_gone(pid: i32) -> bool {
 
 #[test]
 fn without_a_guardian_nothing_runs() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (mut codes, mut without) = (Vec::new(), [false, false]);
     // With ever more descriptors it comes ever further.
     for limit in 5..64 {
         let script = format!("ulimit -n {limit}; exec \"$BEADLOCK\" cycle -- touch ran");
-        let ended = Running::start(scene.shell(&script)).finish();
+        let ended = Running::apart(scene.shell(&script)).end();
         codes.push(ended.code);
         assert!(gate_is_free(&scene));
         if ended.code == 0 {
@@ -45,10 +45,10 @@ fn without_a_guardian_nothing_runs() {
 
 #[test]
 fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (running, command, guardian) = start(&scene);
     running.signal(Signal::SIGKILL);
-    running.finish().expect(137, &[]);
+    running.end().expect(137, &[]);
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
         kill(Pid::from_raw(guardian), signal).unwrap();
     }
@@ -58,9 +58,9 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
     scene.run(&["cycle", "--", "true"]).expect(4, &[]);
     assert!(lives(command) && lives(guardian) && !gate_is_free(&scene));
     fs::write(scene.file("go"), "").unwrap();
-    reap(command);
+    process_is_gone(command);
     assert!(scene.file("done").exists(), "it ended by itself");
-    reap(guardian);
+    process_is_gone(guardian);
     assert!(gate_is_free(&scene));
 }
 
@@ -68,13 +68,13 @@ fn killed_it_leaves_the_gate_shut_until_the_command_has_ended() {
 #[test]
 fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
     for ends_first in [true, false] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let script = "(trap '' TERM; touch deaf; until test -e go; do sleep 0.01; done; touch done) & \
                       echo $! > member; echo $$ > pid; wait";
-        let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+        let mut command = scene.beadlock(&["cycle", "--", "sh", "-c", script]);
         command.env("BEADLOCK_KILL_AFTER", "1h");
-        let running = Running::start(command);
-        let (command, member) = (pid_in(&scene, "pid"), pid_in(&scene, "member"));
+        let running = Running::apart(command);
+        let (command, member) = (scene.pid_in("pid"), scene.pid_in("member"));
         until("the member hears no TERM", || scene.file("deaf").exists());
         let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
         if ends_first {
@@ -85,12 +85,12 @@ fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
             });
             assert!(lives(guardian), "as long as the cycle has not ended");
             running.signal(Signal::SIGKILL);
-            running.finish().expect(137, &[]);
+            running.end().expect(137, &[]);
         } else {
             running.signal(Signal::SIGKILL);
-            running.finish().expect(137, &[]);
+            running.end().expect(137, &[]);
             kill(Pid::from_raw(command), Signal::SIGKILL).unwrap();
-            reap(command);
+            process_is_gone(command);
         }
         for _ in 0..20 {
             assert!(lives(member) && lives(guardian) && !gate_is_free(&scene), "{ends_first}");
@@ -108,13 +108,13 @@ fn killed_it_leaves_the_gate_shut_until_the_commands_group_has_ended() {
 fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
     let mut ran = 0;
     for quarter in 0..32 {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let script = "echo $$ > pid; until test -e go; do sleep 0.01; done";
-        let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", script]));
+        let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", script]));
         std::thread::sleep(Duration::from_micros(250 * quarter));
         running.signal(Signal::SIGKILL);
         let ours = format!("__guard-cycle {} ", running.pid());
-        running.finish();
+        running.end();
         let guards = || {
             process::all().into_iter().any(|stat| {
                 command_line(stat.pid).is_some_and(|line| line.contains(&ours)) && lives(stat.pid)
@@ -133,7 +133,7 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
             ran += 1;
             assert!(lives(command) && !gate_is_free(&scene) && guards());
             fs::write(scene.file("go"), "").unwrap();
-            reap(command);
+            process_is_gone(command);
         }
         until("the guardian's end", || !guards() && gate_is_free(&scene));
     }
@@ -142,32 +142,32 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
 
 #[test]
 fn a_guardian_killed_leaves_the_gate_with_us() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (running, command, guardian) = start(&scene);
     kill(Pid::from_raw(guardian), Signal::SIGKILL).unwrap();
     until("it has ended", || is_gone(guardian));
     assert!(lives(command) && !gate_is_free(&scene));
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
+    running.end().expect(7, &[]);
     assert!(gate_is_free(&scene));
 }
 
 #[test]
 fn a_guardian_that_is_stopped_keeps_nobody_waiting() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let (running, _, guardian) = start(&scene);
     kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
+    running.end().expect(7, &[]);
     assert!(is_gone(guardian) && gate_is_free(&scene));
 }
 
 #[test]
 fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = format!("exec 9> open; exec \"$BEADLOCK\" cycle -- sh -c '{WORK}'");
-    let running = Running::start(scene.shell(&script));
-    pid_in(&scene, "pid");
+    let running = Running::apart(scene.shell(&script));
+    scene.pid_in("pid");
     let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
     let link = |name: &str| fs::read_link(format!("/proc/{guardian}/{name}")).unwrap();
     let gate = fs::canonicalize(scene.beads()).unwrap();
@@ -181,12 +181,12 @@ fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
     assert_eq!(link("cwd"), Path::new("/"));
     assert_eq!(Stat::read(guardian).unwrap().session, guardian);
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(7, &[]);
+    running.end().expect(7, &[]);
     assert!(is_gone(guardian), "reaped before the end");
 }
 
 #[test]
 fn the_hidden_argument_is_for_nobody_else() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     scene.run(&["__guard-cycle", "x"]).expect(2, &["this is for beadlock's own use"]);
 }

@@ -5,8 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use beadlock_checker::Gate;
-
-use crate::support::{Running, Scene, lives, pid_in, until};
+use beadlock_testkit::{Running, lives, until};
 
 /// Works until it is told to end.
 const WORK: &str = "trap 'touch asked; exit 0' TERM; echo $$ > pid; while :; do sleep 0.01; done";
@@ -17,17 +16,17 @@ const CAUSE: &str =
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
 fn a_directory_renamed_and_made_anew_is_a_loss() {
-    let scene = Scene::new();
-    let mut command = scene.command(&["cycle", "--", "sh", "-c", WORK]);
+    let scene = crate::a_scene();
+    let mut command = scene.beadlock(&["cycle", "--", "sh", "-c", WORK]);
     command.env("BEADLOCK_AUDIT", "audit");
-    let running = Running::start(command);
-    let command = pid_in(&scene, "pid");
+    let running = Running::apart(command);
+    let command = scene.pid_in("pid");
     fs::rename(scene.beads(), scene.file("old")).unwrap();
     fs::create_dir(scene.beads()).unwrap();
     // Within half a second on a machine that has nothing else to do. Unnoticed, its command would never end.
     until("it is asked to end", || scene.file("asked").exists());
     let dir = fs::canonicalize(scene.path()).unwrap().join(".beads");
-    let ended = running.finish();
+    let ended = running.end();
     let words = [
         &*format!(
             "the gate is lost, ending the command: {} is another directory now; {CAUSE}",
@@ -45,34 +44,34 @@ fn a_directory_renamed_and_made_anew_is_a_loss() {
 
 #[test]
 fn a_directory_that_is_gone_is_a_loss_and_the_own_exit_code_is_heard() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running =
-        Running::start(scene.command(&["cycle", "--own-exit-code", "42", "--json", "--", "sh", "-c", WORK]));
-    pid_in(&scene, "pid");
+        Running::apart(scene.beadlock(&["cycle", "--own-exit-code", "42", "--json", "--", "sh", "-c", WORK]));
+    scene.pid_in("pid");
     fs::remove_dir_all(scene.beads()).unwrap();
-    let ended = running.finish().expect(42, &["/.beads is gone; ", CAUSE]);
+    let ended = running.end().expect(42, &["/.beads is gone; ", CAUSE]);
     assert_eq!(ended.out, "", "stdout is the command's");
 }
 
 /// What ignores the end is killed, with all that it has started.
 #[test]
 fn the_whole_tree_is_ended() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "trap '' TERM; setsid sh -c 'echo $$ > below; while :; do sleep 0.01; done' & echo $$ > pid; \
                   while :; do sleep 0.01; done";
-    let mut command = scene.command(&["cycle", "--", "sh", "-c", script]);
+    let mut command = scene.beadlock(&["cycle", "--", "sh", "-c", script]);
     command.env("BEADLOCK_KILL_AFTER", "200ms");
-    let running = Running::start(command);
-    let (command, below) = (pid_in(&scene, "pid"), pid_in(&scene, "below"));
+    let running = Running::apart(command);
+    let (command, below) = (scene.pid_in("pid"), scene.pid_in("below"));
     fs::remove_dir_all(scene.beads()).unwrap();
-    running.finish().expect(9, &["still running 200ms after it was asked to end, killing: "]);
+    running.end().expect(9, &["still running 200ms after it was asked to end, killing: "]);
     assert!(!lives(command) && !lives(below));
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
 fn a_loss_at_the_very_end_is_a_loss() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let ended = scene.run(&["cycle", "--", "sh", "-c", "mv .beads old; mkdir .beads"]);
     ended.expect(9, &["lost the gate of .beads after "]);
     // On a busy machine it may be away for longer than a moment. Once in its place again in time is enough.
@@ -88,7 +87,7 @@ fn a_loss_at_the_very_end_is_a_loss() {
 /// a moment, and not for longer.
 #[test]
 fn git_switch_away_and_back_is_a_loss() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let git = |args: &str| {
         let script = format!("git -c user.name=t -c user.email=t@t -c init.defaultBranch=main {args}");
         let mut command = Command::new("sh");
@@ -101,12 +100,12 @@ fn git_switch_away_and_back_is_a_loss() {
         "init -q && git add README && git -c user.name=t -c user.email=t@t commit -qm one && git branch without",
     );
     git("add .beads && git -c user.name=t -c user.email=t@t commit -qm two");
-    let running = Running::start(scene.command(&["cycle", "--", "sh", "-c", WORK]));
-    let command = pid_in(&scene, "pid");
+    let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", WORK]));
+    let command = scene.pid_in("pid");
     git("switch -q without");
     assert!(!scene.beads().exists(), "git removes a directory that it has emptied");
     git("switch -q main");
-    let claim = Running::start(scene.command(&[
+    let claim = Running::apart(scene.beadlock(&[
         "hold",
         "-q",
         "--",
@@ -115,11 +114,11 @@ fn git_switch_away_and_back_is_a_loss() {
         "touch claimed; until test -e go; do sleep 0.01; done",
     ]));
     until("the claim has the new gate", || scene.file("claimed").exists());
-    let ended = running.finish().expect(9, &["; `git switch` "]);
+    let ended = running.end().expect(9, &["; `git switch` "]);
     let is_named =
         [" is another directory now; ", " is gone; "].iter().any(|words| ended.err.contains(words));
     assert!(is_named, "as it was at that moment: {ended:?}");
     assert!(!lives(command), "the cycle has ended, and the claim goes on alone");
     fs::write(scene.file("go"), "").unwrap();
-    claim.finish().expect(0, &[]);
+    claim.end().expect(0, &[]);
 }

@@ -1,9 +1,9 @@
 //! The same on file systems of their own: tmpfs, overlayfs, FUSE, full ones and ones that nobody may write.
 
+use beadlock_testkit::{Ended, Running, Scene, has_program};
 use serde_json::Value;
 
 use super::{guarantee, missing, scene, trial};
-use crate::support::{Ended, Running, Scene, has_program};
 
 /// What this machine lacks, whatever the file system.
 const OF_MACHINE: [&str; 4] = ["pidfd", "proc", "machine_id", "boot_id"];
@@ -17,7 +17,7 @@ fn on_a_mount(scene: &Scene, mount: &str, script: &str) -> Option<Ended> {
     let in_namespace = |script: &str| {
         let mut command = scene.shell(&format!("exec unshare {root} --mount sh -c \"$SCRIPT\""));
         command.env("SCRIPT", script);
-        Running::start(command).finish()
+        Running::apart(command).end()
     };
     let probe = in_namespace(mount);
     if probe.code != 0 {

@@ -2,15 +2,15 @@
 
 use std::fs;
 
+use beadlock_testkit::{Running, Scene, dead_pid, lives, this_host, until};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{Seen, by_hand, mine, put, record};
-use crate::support::{Running, Scene, apart, dead_pid, lives, this_host, until};
 
 #[test]
 fn a_machine_that_was_renamed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let renamed = |record: &mut Value| record["hostname"] = "before".into();
     let record = mine(&scene, renamed);
     if record["beadlock"]["machine_id"].is_null() {
@@ -49,8 +49,8 @@ fn a_machine_that_was_renamed() {
 
 #[test]
 fn another_host_and_another_machine_of_this_name() {
-    let scene = Scene::new();
-    scene.write_lock("vc", 4242, "elsewhere");
+    let scene = crate::a_scene();
+    scene.write_shell_lock("vc", 4242, "elsewhere");
     let seen = Seen::of(&scene, "remote").says(&["why: it was claimed on another host, elsewhere"]);
     let id = seen.data["id"].as_str().unwrap().to_owned();
     assert!(id.starts_with("sha256:"), "{id}");
@@ -78,8 +78,8 @@ const CONTAINER: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"]
 /// Claims in a container, which is looked at and then killed.
 fn container(scene: &Scene, more: &[&str], before: &str, look: impl FnOnce(&Value)) -> bool {
     let script = format!("{before} $BEADLOCK hold -- sh -c 'touch up; exec sleep 300'");
-    let Some(command) = apart(scene, &[&CONTAINER, more].concat(), &script) else { return false };
-    let running = Running::start(command);
+    let Some(command) = scene.in_namespaces(&[&CONTAINER, more].concat(), &script) else { return false };
+    let running = Running::apart(command);
     until("it is claimed", || scene.file("up").exists());
     let record: Value = serde_json::from_slice(&fs::read(scene.lock()).unwrap()).unwrap();
     look(&record);
@@ -96,7 +96,7 @@ fn container(scene: &Scene, more: &[&str], before: &str, look: impl FnOnce(&Valu
 
 #[test]
 fn a_container_that_lives_and_one_that_is_gone() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     // Open, so that no container of another test gets the number of this one.
     let mut namespace = None;
     let had = container(&scene, &[], "", |record| {
@@ -117,7 +117,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
         other["pid"] = 30_000.into();
         let text = fs::read(scene.lock()).unwrap();
         // Written for a moment only, and back before it counts as lost.
-        let fake = Scene::new();
+        let fake = crate::a_scene();
         put(&fake, &other);
         Seen::of(&fake, "container")
             .says(&["none of them is its PID 30000"])
@@ -142,7 +142,7 @@ fn a_container_that_lives_and_one_that_is_gone() {
 /// As with most container engines: its host name is its own.
 #[test]
 fn a_container_with_a_name_of_its_own() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let had = container(&scene, &["--uts"], "hostname box;", |record| {
         assert_eq!(record["hostname"], "box");
         Seen::of(&scene, "container").says(&["(other_host)", "and its process lives: PID "]);
@@ -160,10 +160,10 @@ fn a_container_with_a_name_of_its_own() {
 /// Seen from inside, a claim of outside is another namespace's, and nobody there can be seen.
 #[test]
 fn from_inside_of_a_container() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     mine(&scene, |_| {});
-    let Some(command) = apart(&scene, &CONTAINER, "exec $BEADLOCK status") else { return };
-    let text = Running::start(command).finish().expect(0, &[]).out;
+    let Some(command) = scene.in_namespaces(&CONTAINER, "exec $BEADLOCK status") else { return };
+    let text = Running::apart(command).end().expect(0, &[]).out;
     for words in [
         "only root outside of every container sees",
         "nobody that we can see",

@@ -5,15 +5,15 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
+use beadlock_testkit::{Running, as_nobody};
 use nix::sys::stat::Mode;
 use serde_json::json;
 
 use super::Seen;
-use crate::support::{Running, Scene, as_nobody};
 
 #[test]
 fn an_empty_file_by_its_age() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let file = fs::File::create(scene.lock()).unwrap();
     // A little ahead, so that a slow machine cannot make it old.
     let age = |seconds| file.set_modified(now() - Duration::from_secs(seconds)).unwrap();
@@ -43,7 +43,7 @@ fn now() -> SystemTime {
 
 #[test]
 fn what_cannot_be_understood() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for (content, situation) in
         [("{\"holder\":", "malformed"), ("[1]", "malformed"), ("{\"holder\":\"x\"}", "invalid")]
     {
@@ -58,7 +58,7 @@ fn what_cannot_be_understood() {
 
 #[test]
 fn what_is_no_lock_file_at_all() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let lock = fs::canonicalize(scene.beads()).unwrap().join(".exclusive-lock");
     let shown = lock.display();
     symlink("/etc/passwd", &lock).unwrap();
@@ -79,9 +79,9 @@ fn what_is_no_lock_file_at_all() {
     let mode = |mode| fs::set_permissions(&lock, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0);
     fs::set_permissions(scene.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = scene.command(&["status", ".beads"]);
+    let mut command = scene.beadlock(&["status", ".beads"]);
     if as_nobody(&mut command) {
-        let text = Running::start(command).finish().expect(0, &[]).out;
+        let text = Running::apart(command).end().expect(0, &[]).out;
         assert!(text.contains("permission denied") && text.contains("next: ls -ld "), "{text}");
     }
 }
@@ -89,7 +89,7 @@ fn what_is_no_lock_file_at_all() {
 /// It is not the lock that is in the way.
 #[test]
 fn a_directory_that_may_not_be_searched_is_named() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::create_dir_all(scene.file("half/.beads")).unwrap();
     let chmod = |path: &std::path::Path, mode| {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
@@ -108,15 +108,15 @@ fn a_directory_that_may_not_be_searched_is_named() {
         (&["check", "half/.beads"], 1),
         (&["hold", "--wait", "1ms", "--any-directory", "half", "--", "true"], 5),
     ] {
-        let mut command = scene.command(args);
+        let mut command = scene.beadlock(args);
         if !as_nobody(&mut command) {
             return;
         }
-        let ended = Running::start(command).finish().expect(code, &["permission denied"]);
+        let ended = Running::apart(command).end().expect(code, &["permission denied"]);
         assert!(ended.err.ends_with(&closed), "{ended:?}");
     }
-    let mut command = scene.command(&["status", "lock:half/x"]);
+    let mut command = scene.beadlock(&["status", "lock:half/x"]);
     assert!(as_nobody(&mut command));
-    let ended = Running::start(command).finish().expect(0, &[]);
+    let ended = Running::apart(command).end().expect(0, &[]);
     assert!(ended.out.ends_with(&format!("next: namei -l {shown}/x   # {closed}")), "{ended:?}");
 }

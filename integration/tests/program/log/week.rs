@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{ME, database};
-use crate::support::Scene;
 
 /// Seconds after 2026-02-01 00:00:00 UTC, as the agent writes them.
 fn stamp(seconds: u64) -> String {
@@ -127,7 +126,7 @@ impl Week {
 
 #[test]
 fn a_recorded_week_is_summed_up() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
     let ended = scene.run(&["log", "--until", &week.end(), "--json"]).expect(0, &[]);
@@ -187,7 +186,7 @@ fn a_recorded_week_is_summed_up() {
 
 #[test]
 fn the_answer_comes_first_and_fits_a_terminal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
     let text = scene.run(&["log", "--until", &week.end()]).expect(0, &[]).out;
@@ -229,7 +228,7 @@ fn the_answer_comes_first_and_fits_a_terminal() {
 
 #[test]
 fn only_what_was_in_the_time_that_is_asked_for() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let week = Week::recorded();
     week.write(&scene.beads());
     let day = scene

@@ -5,30 +5,30 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::Gate;
+use beadlock_testkit::Running;
 
 use super::held;
-use crate::support::{Running, Scene};
 
 /// Who reads the lock, touches it, or links it, takes nothing away.
 #[test]
 fn a_reader_is_never_a_loss() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
     let script = "until test -e go; do \"$BEADLOCK\" check; \"$BEADLOCK\" status; cat .beads/.exclusive-lock; \
                   touch .beads/.exclusive-lock; chmod 600 .beads/.exclusive-lock; ln -f .beads/.exclusive-lock copy; \
                   done > /dev/null 2>&1";
-    let reading = Running::start(scene.shell(script));
+    let reading = Running::apart(scene.shell(script));
     std::thread::sleep(Duration::from_millis(1200));
     fs::write(scene.file("go"), "").unwrap();
-    reading.finish();
-    let ended = running.finish().expect(0, &["released .beads"]);
+    reading.end();
+    let ended = running.end().expect(0, &["released .beads"]);
     assert_eq!(ended.err.lines().count(), 2, "{ended:?}");
 }
 
 /// Somebody with the gate sets the lock aside, looks at it, and puts it back; or dies, and the next one does.
 #[test]
 fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let aside = scene.beads().join(".exclusive-lock.aside");
     let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
     let before = fs::read(scene.lock()).unwrap();
@@ -46,14 +46,14 @@ fn a_lock_that_is_aside_for_a_moment_is_not_lost() {
     fs::rename(scene.lock(), &aside).unwrap();
     std::thread::sleep(Duration::from_millis(250));
     fs::write(scene.file("go"), "").unwrap();
-    let ended = running.finish().expect(0, &["released .beads"]);
+    let ended = running.end().expect(0, &["released .beads"]);
     assert!(!ended.err.contains("warning") && scene.names().is_empty(), "{ended:?}");
 }
 
 /// What only *one* look has missed is not lost either: put back by hand at once.
 #[test]
 fn a_lock_that_was_put_back_at_once_is_not_lost() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
     let mut slow = 0;
     for _ in 0..5 {
@@ -67,36 +67,36 @@ fn a_lock_that_was_put_back_at_once_is_not_lost() {
         slow += usize::from(away > Duration::from_millis(90) || begun.elapsed() > Duration::from_millis(300));
     }
     fs::write(scene.file("go"), "").unwrap();
-    let ended = running.finish();
+    let ended = running.end();
     assert!(ended.code == 0 || slow > 0, "{ended:?}");
 }
 
 /// A directory that was moved away takes the lock along: the claim goes on there, and so does its release.
 #[test]
 fn a_directory_that_was_renamed_is_no_loss() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let running = held(&scene, &[], "echo > ready; until test -e go; do sleep 0.01; done");
     fs::rename(scene.beads(), scene.file("moved")).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     fs::write(scene.file("go"), "").unwrap();
-    running.finish().expect(0, &["released .beads"]);
+    running.end().expect(0, &["released .beads"]);
     assert_eq!(fs::read_dir(scene.file("moved")).unwrap().count(), 0);
 }
 
 #[test]
 fn what_cannot_be_looked_at_is_no_loss() {
     use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     for path in [scene.path(), &scene.beads()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
     let script = "chmod 000 .beads; sleep 1.2; chmod 777 .beads; exit 7";
-    let mut command = scene.command(&["hold", "--", "sh", "-c", script]);
-    if !crate::support::as_nobody(&mut command) {
+    let mut command = scene.beadlock(&["hold", "--", "sh", "-c", script]);
+    if !beadlock_testkit::as_nobody(&mut command) {
         return;
     }
     // A directory of one's own can be shut.
     nix::unistd::chown(&scene.beads(), Some(65534.into()), Some(65534.into())).unwrap();
-    let ended = Running::start(command).finish();
+    let ended = Running::apart(command).end();
     assert_eq!(ended.code, 7, "{ended:?}");
 }

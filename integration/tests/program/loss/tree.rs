@@ -4,14 +4,15 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{has_program, lives, until};
+
 use super::{LOST, held};
 use crate::keeper::on_pty;
-use crate::support::{Scene, has_program, lives, until};
 
 /// Nothing that the command has started is left: not who ignores TERM, nor who has left the group.
 #[test]
 fn what_ignores_the_end_is_killed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let stubborn =
         |name: &str| format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 0.01; done'");
     let (near, far) = (stubborn("near"), stubborn("far"));
@@ -22,7 +23,7 @@ fn what_ignores_the_end_is_killed() {
     let running = held(&scene, &["--kill-after", "300ms"], &script);
     let begun = Instant::now();
     fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &["still running 300ms after it was asked to end, killing: PID ", LOST]);
+    running.end().expect(9, &["still running 300ms after it was asked to end, killing: PID ", LOST]);
     assert!(begun.elapsed() >= Duration::from_millis(300));
     for name in ["near", "far", "main"] {
         assert!(!lives(scene.read(name).trim().parse().unwrap()), "{name}");
@@ -31,18 +32,18 @@ fn what_ignores_the_end_is_killed() {
 
 #[test]
 fn a_grandchild_does_not_outlive_a_command_that_obeys() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "setsid sh -c 'trap \"\" TERM; echo $$ > far; while :; do sleep 0.01; done' & \
                   trap 'exit 0' TERM; until test -s far; do sleep 0.01; done; echo > ready; while :; do sleep 0.01; done";
     let running = held(&scene, &["--kill-after", "200ms"], script);
     fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &["the command has ended; waiting for PID ", "killing: PID ", LOST]);
+    running.end().expect(9, &["the command has ended; waiting for PID ", "killing: PID ", LOST]);
     assert!(!lives(scene.read("far").trim().parse().unwrap()));
 }
 
 #[test]
 fn on_a_terminal_the_whole_tree_is_ended_too() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "\"$BEADLOCK\" hold --kill-after 200ms -- sh -c 'sleep 300 & echo $! > below; echo > ready; wait'; \
                   echo $? > code";
     let (mut child, _terminal) = on_pty(&scene, script);
@@ -76,12 +77,12 @@ fn a_chain_of_processes_does_not_outrun_the_end() {
     if !has_program("python3") {
         return;
     }
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     fs::write(scene.file("chain.py"), CHAIN).unwrap();
     let running = held(&scene, &["--kill-after", "200ms"], "exec python3 chain.py");
     until("the chain runs", || !scene.read("beat").is_empty());
     fs::remove_file(scene.lock()).unwrap();
-    running.finish().expect(9, &[LOST]);
+    running.end().expect(9, &[LOST]);
     let last = scene.read("beat");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(scene.read("beat"), last, "it goes on after the end");

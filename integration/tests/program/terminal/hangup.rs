@@ -1,24 +1,25 @@
 //! The terminal goes away under a claim.
 
+use beadlock_testkit::{lives, process_is_gone, this_host, until};
+
 use super::{BEADLOCK, Terminal, pid_in};
-use crate::support::{Scene, lives, reap, this_host, until};
 
 #[test]
 fn a_hangup_ends_command_and_lock() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in("\"$BEADLOCK\" hold -- sh -c 'echo $PPID > us; echo $$ > pid; exec sleep 300'\n");
     let (us, command) = (pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid"));
     assert!(scene.lock().exists());
     terminal.hang_up();
-    reap(us);
+    process_is_gone(us);
     assert!(!lives(command));
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
 #[test]
 fn the_sessions_leader_alone_hears_it_and_passes_it_on() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "trap 'echo >> heard; exit 5' HUP; echo $$ > pid; while :; do sleep 0.01; done";
     let terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "--", "sh", "-c", script]);
     let command = pid_in(&terminal, &scene, "pid");
@@ -32,14 +33,14 @@ fn the_sessions_leader_alone_hears_it_and_passes_it_on() {
 #[test]
 fn a_hangup_ends_a_wait() {
     for command in ["hold --wait 1h -- touch ran", "acquire --wait 1h", "wait --wait 1h"] {
-        let scene = Scene::new();
-        scene.write_lock("live", i64::from(std::process::id()), &this_host());
+        let scene = crate::a_scene();
+        scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
         let mut terminal = Terminal::shell(&scene);
         terminal.type_in(&format!("sh -c 'echo $$ > us; exec \"$BEADLOCK\" {command}'\n"));
         let us = pid_in(&terminal, &scene, "us");
         terminal.until("it waits", || terminal.seen().contains("waiting"));
         terminal.hang_up();
-        reap(us);
+        process_is_gone(us);
         assert!(!scene.file("ran").exists());
         assert_eq!(scene.names(), [".exclusive-lock"]);
     }
@@ -47,7 +48,7 @@ fn a_hangup_ends_a_wait() {
 
 #[test]
 fn with_nohup_both_go_on() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in(
         "nohup \"$BEADLOCK\" hold -- sh -c 'echo $PPID > us; echo $$ > pid; \
@@ -59,7 +60,7 @@ fn with_nohup_both_go_on() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(lives(us) && lives(command) && scene.lock().exists());
     std::fs::write(scene.file("end"), "").unwrap();
-    reap(us);
+    process_is_gone(us);
     until("it says so", || scene.read("said").contains("released"));
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }

@@ -1,12 +1,12 @@
 //! Ctrl-C: the command has it already, and so it is not passed on; who dies of it dies as it would alone.
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Ended, Scene, has_program, lives, process_is_gone, this_host};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::screen::rows;
 use super::{BEADLOCK, Terminal, pid_in, program};
-use crate::support::{Ended, Scene, has_program, lives, reap, this_host};
 
 /// Runs a hold with these words, and types Ctrl-C once `ready` is there.
 fn interrupted(scene: &Scene, words: &[&str]) -> Ended {
@@ -18,7 +18,7 @@ fn interrupted(scene: &Scene, words: &[&str]) -> Ended {
 
 #[test]
 fn ctrl_c_ends_both_by_sigint() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sleep", "300"]);
     terminal.until_runs(&scene, "sleep");
     terminal.type_in("\x03");
@@ -29,7 +29,7 @@ fn ctrl_c_ends_both_by_sigint() {
 
 #[test]
 fn ctrl_c_is_heard_once_and_a_command_that_survives_it_decides() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "trap 'echo got >> log' INT; echo > ready; until test -e log; do sleep 0.01; done; \
                   sleep 0.3; test -e .beads/.exclusive-lock && echo > locked; cut -d ' ' -f 5 /proc/$$/stat /proc/$PPID/stat > group; exit 5";
     let ended = interrupted(&scene, &["--", "sh", "-c", script]);
@@ -44,7 +44,7 @@ fn ctrl_c_is_heard_once_and_a_command_that_survives_it_decides() {
 
 #[test]
 fn ctrl_c_reaches_a_command_that_has_left_our_group() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "trap 'exit 5' INT; echo > ready; while :; do sleep 0.01; done";
     let ended = interrupted(&scene, &["--", "setsid", "sh", "-c", script]);
     assert_eq!((ended.code, ended.signal), (5, None), "{ended:?}");
@@ -53,7 +53,7 @@ fn ctrl_c_reaches_a_command_that_has_left_our_group() {
 
 /// Ctrl-C, on a command that ends with 0 and leaves a process behind that has not heard it.
 fn tidied_up(kill_after: &str, script: &str) -> (Scene, i32) {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = format!(
         "setsid sleep 300 & echo $! > below; until grep -q sleep /proc/$!/comm; do :; done; {script}; echo > ready; until test -e end; do sleep 0.01; done; exit 0"
     );
@@ -75,13 +75,13 @@ fn who_lives_on_after_a_ctrl_c_was_not_ended_by_it() {
     let (_scene, below) = tidied_up("100ms", "trap 'sleep 0.5; echo > end' INT");
     assert!(lives(below));
     kill(Pid::from_raw(below), Signal::SIGKILL).unwrap();
-    reap(below);
+    process_is_gone(below);
 }
 
 /// What a script does after a hold in it was interrupted, once `command` is the program of this name: nothing, or
 /// `after` is there.
 fn script_goes_on(shell: &str, command: &str, program: &str) -> bool {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = format!("\"$BEADLOCK\" hold -q -- {command}; echo > after");
     let mut terminal = Terminal::start(&scene, &[shell, "-c", &script]);
     terminal.until_runs(&scene, program);
@@ -105,7 +105,7 @@ fn a_script_around_it_stops() {
 
 #[test]
 fn ctrl_backslash_ends_both_and_the_lock() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "ulimit -c 0; echo > ready; sleep 300";
     let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
     terminal.until("the command runs", || scene.file("ready").exists());
@@ -119,8 +119,8 @@ fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
     for command in
         [&["hold", "--wait", "1h", "--", "true"][..], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]]
     {
-        let scene = Scene::new();
-        scene.write_lock("live", i64::from(std::process::id()), &this_host());
+        let scene = crate::a_scene();
+        scene.write_shell_lock("live", i64::from(std::process::id()), &this_host());
         let script = "stty rows 24 cols 80; exec \"$BEADLOCK\" \"$@\"";
         let mut terminal = Terminal::start(&scene, &[&["sh", "-c", script, "sh"], command].concat());
         terminal.until("it waits", || terminal.seen().contains("waiting"));
@@ -135,7 +135,7 @@ fn ctrl_c_ends_a_wait_and_takes_its_line_away() {
 
 #[test]
 fn ctrl_c_is_a_cycles_to_deal_with_too() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "trap 'echo got >> log' INT; echo > ready; until test -e log; do sleep 0.01; done; \
                   echo > on; until test -e end; do sleep 0.01; done; exit 5";
     let mut terminal = Terminal::start(&scene, &[BEADLOCK, "cycle", "--", "sh", "-c", script]);

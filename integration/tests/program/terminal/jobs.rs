@@ -4,9 +4,9 @@
 use std::fs;
 
 use beadlock_checker::Gate;
+use beadlock_testkit::{Scene, has_program};
 
 use super::{BEADLOCK, Terminal, pid_in, program, state};
-use crate::support::{Scene, has_program};
 
 /// Says who runs it and who it is, and ends with 5 when it may. It starts nothing: a shell that waits for the start of
 /// what is stopped is not stopped itself.
@@ -35,7 +35,7 @@ fn at_the_prompt(terminal: &mut Terminal, scene: &Scene) {
 
 #[test]
 fn an_interactive_command_reads_the_terminal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script = "stty -echo < /dev/tty; echo > ready; read -r line < /dev/tty; stty echo; echo \"$line\" > line; exit 5";
     let mut terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
     terminal.until("it asks", || scene.file("ready").exists());
@@ -48,7 +48,7 @@ fn an_interactive_command_reads_the_terminal() {
 
 /// A hold with an interactive shell as its command, in an interactive shell.
 fn shell_under_hold(inner: &str) {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in(&format!("\"$BEADLOCK\" hold -q -- {inner}\n"));
     terminal.until("the lock stands", || scene.lock().exists());
@@ -92,7 +92,7 @@ fn an_interactive_shell_that_suspends_itself_gives_the_terminal_back() {
     if !has_program("bash") {
         return;
     }
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::start(&scene, &["bash", "--norc", "-i"]);
     terminal.type_in("\"$BEADLOCK\" hold -q -- bash --norc -i\n");
     terminal.until("the lock stands", || scene.lock().exists());
@@ -112,7 +112,7 @@ fn an_interactive_shell_that_suspends_itself_gives_the_terminal_back() {
 
 #[test]
 fn an_interactive_shell_that_is_stopped_gives_the_terminal_back() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in("\"$BEADLOCK\" hold -q -- sh -i\n");
     terminal.until("the lock stands", || scene.lock().exists());
@@ -130,7 +130,7 @@ fn an_interactive_shell_that_is_stopped_gives_the_terminal_back() {
 
 #[test]
 fn ctrl_z_stops_both_and_fg_and_bg_continue_both() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in(&format!("\"$BEADLOCK\" hold -q -- sh -c '{WORK}'\n"));
     let both = [pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid")];
@@ -157,7 +157,7 @@ fn a_command_that_stops_itself_gives_the_terminal_back() {
         "\"$BEADLOCK\" hold -q -- sh -c 'kill -STOP $$; echo > went_on; exit 5'",
         "true | \"$BEADLOCK\" hold -q -- sh -c 'kill -STOP $$; echo > went_on; exit 5'",
     ] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let mut terminal = Terminal::shell(&scene);
         terminal.type_in(&format!("{line}\n"));
         terminal.until("the lock stands", || scene.lock().exists());
@@ -171,7 +171,7 @@ fn a_command_that_stops_itself_gives_the_terminal_back() {
 
 #[test]
 fn a_command_that_stops_itself_instead_of_ending_is_killed() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     let script =
         "trap \"kill -STOP \\$\\$\" TERM; echo $PPID > us; echo $$ > pid; while :; do sleep 0.01; done";
@@ -188,7 +188,7 @@ fn a_command_that_stops_itself_instead_of_ending_is_killed() {
 
 #[test]
 fn a_script_around_a_command_that_stops_itself_is_not_stopped() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     // The script has no job control: nobody would make us go on.
     terminal.type_in("sh -c '\"$BEADLOCK\" hold -q -- sh -c \"echo \\$PPID > us; echo \\$\\$ > pid; kill -STOP \\$\\$; exit 5\"; echo $? > code'\n");
@@ -203,7 +203,7 @@ fn a_script_around_a_command_that_stops_itself_is_not_stopped() {
 
 #[test]
 fn a_pager_after_it_reads_the_terminal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     let pager = "(cat > paged; echo > ready; read -r key < /dev/tty; echo \"$key\" > key)";
     terminal.type_in(&format!("\"$BEADLOCK\" hold -q -- seq 3 | {pager}; echo $? > code\n"));
@@ -219,7 +219,7 @@ fn a_pager_after_it_reads_the_terminal() {
 
 #[test]
 fn in_the_background_it_writes_to_the_terminal() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in(&format!("\"$BEADLOCK\" hold -- sh -c 'echo from the back''ground; {WORK}' &\n"));
     terminal.until("its output", || terminal.seen().contains("from the background"));
@@ -235,7 +235,7 @@ fn in_the_background_it_stops_where_it_may_not_write_or_read() {
         ("stty tostop", "echo $PPID > us; echo $$ > pid; echo text; echo > went_on; exit 5"),
         ("true", "echo $PPID > us; echo $$ > pid; read -r line < /dev/tty; echo > went_on; exit 5"),
     ] {
-        let scene = Scene::new();
+        let scene = crate::a_scene();
         let mut terminal = Terminal::shell(&scene);
         terminal.type_in(&format!("{before}; \"$BEADLOCK\" hold -q -- sh -c '{script}' &\n"));
         let both = [pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid")];
@@ -253,7 +253,7 @@ fn in_the_background_it_stops_where_it_may_not_write_or_read() {
 
 #[test]
 fn a_window_that_changes_its_size_is_the_commands_to_hear() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let script =
         "trap 'stty size > size' WINCH; echo > ready; until test -s size; do sleep 0.01; done; exit 5";
     let terminal = Terminal::start(&scene, &[BEADLOCK, "hold", "-q", "--", "sh", "-c", script]);
@@ -265,7 +265,7 @@ fn a_window_that_changes_its_size_is_the_commands_to_hear() {
 
 #[test]
 fn a_cycle_that_is_stopped_keeps_the_gate() {
-    let scene = Scene::new();
+    let scene = crate::a_scene();
     let mut terminal = Terminal::shell(&scene);
     terminal.type_in(&format!("\"$BEADLOCK\" cycle -- sh -c '{WORK}'\n"));
     let both = [pid_in(&terminal, &scene, "us"), pid_in(&terminal, &scene, "pid")];

@@ -3,16 +3,17 @@
 
 use std::fs;
 
+use beadlock_testkit::{Scene, this_host};
+
 use super::screen::rows;
 use super::{BEADLOCK, Terminal, pid_in, state};
-use crate::support::{Scene, this_host};
 
 const WAITS: [&[&str]; 3] =
     [&["hold", "--wait", "1h", "--", "true"], &["acquire", "--wait", "1h"], &["wait", "--wait", "1h"]];
 
 fn held_scene() -> Scene {
-    let scene = Scene::new();
-    scene.write_lock("some long name of a release job", i64::from(std::process::id()), &this_host());
+    let scene = crate::a_scene();
+    scene.write_shell_lock("some long name of a release job", i64::from(std::process::id()), &this_host());
     scene
 }
 

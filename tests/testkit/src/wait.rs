@@ -22,6 +22,12 @@ pub fn wait_until(bound: Duration, what: &str, mut seen: impl FnMut() -> bool) -
     }
 }
 
+/// [`wait_until`] with [`PATIENCE`].
+#[track_caller]
+pub fn until(what: &str, seen: impl FnMut() -> bool) {
+    wait_until(PATIENCE, what, seen);
+}
+
 /// The least that a round took, of at most five until one takes less than `limit`. A machine that stands still for a moment
 /// spoils one round; a fault spoils all of them.
 pub fn fastest(limit: Duration, mut round: impl FnMut() -> Duration) -> Duration {

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::skip::{NO_SHARED, find_shared, is_ci};
+use beadlock_testkit::skip::{NO_SHARED, find_shared, is_ci};
 
 /// How a test has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ pub use answer::Answer;
 
 use super::named::{Named, folder};
 use super::sources::look_for;
-use crate::process::Running;
-use crate::skip::{checkout, in_path};
+use beadlock_testkit::Running;
+use beadlock_testkit::skip::{checkout, in_path};
 
 /// Longer than any test; one that hangs ends the whole run, with its command line.
 const BOUND: Duration = Duration::from_secs(600);

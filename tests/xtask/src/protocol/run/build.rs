@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::protocol::named::{Named, Target, folder};
-use crate::skip::checkout;
+use beadlock_testkit::skip::checkout;
 
 /// The binary of each target that a test names.
 pub fn tests(named: &[&Named]) -> Result<BTreeMap<(&'static str, Target), PathBuf>, String> {

@@ -2,40 +2,28 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
-use crate::process::{Running, heed_signals, run, sweep};
-use crate::{binaries, skip, this_host, wait_until, write_program};
+use crate::process::{heed_signals, sweep};
+use crate::record::{lock_text, shell_lock_text};
+use crate::{Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
 pub struct Scene {
     top: TempDir,
+    stage: Stage,
 }
 
-/// How a program ended: its exit code (128 and the signal, as a shell says it) and its words.
-#[derive(Debug)]
-pub struct Ended {
-    /// The exit code.
-    pub code: i32,
-    /// stdout.
-    pub out: String,
-    /// stderr.
-    pub err: String,
-}
-
-impl From<Output> for Ended {
-    fn from(output: Output) -> Self {
-        use std::os::unix::process::ExitStatusExt;
-        let killed = || output.status.signal().map_or(-1, |signal| 128 + signal);
-        Self {
-            code: output.status.code().unwrap_or_else(killed),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
+/// Which programs a scene starts, and how.
+enum Stage {
+    /// Both of the build, with the PATH of the test and a HOME.
+    Both,
+    /// This one `beadlock`, in a session of its own and with a PATH and nothing else, so that it has no terminal and no home
+    /// wherever the tests run.
+    Alone(PathBuf),
 }
 
 impl Default for Scene {
@@ -52,12 +40,28 @@ impl Scene {
 
     /// A fresh one in this directory: on the file system there.
     pub fn below(dir: &Path) -> Self {
-        heed_signals();
-        let top = tempfile::Builder::new().prefix("beadlock-test-").tempdir_in(dir);
-        let top = top.expect("a temporary directory");
-        let scene = Self { top };
-        fs::create_dir(scene.beads()).expect("create .beads");
+        let scene = Self::staged(dir, Stage::Both);
         fs::write(scene.beads().join("issues.jsonl"), "{\"id\":\"bd-1\"}\n").expect("write issues.jsonl");
+        scene
+    }
+
+    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock`. It is started in a session of its own, and
+    /// orphans become the test's children.
+    pub fn of(beadlock: &str) -> Self {
+        become_subreaper();
+        Self::staged(&std::env::temp_dir(), Stage::Alone(beadlock.into()))
+    }
+
+    fn staged(dir: &Path, stage: Stage) -> Self {
+        heed_signals();
+        let prefix = match stage {
+            Stage::Both => "beadlock-test-",
+            // Short: lines for a narrow terminal have this path in them.
+            Stage::Alone(_) => ".tmp",
+        };
+        let top = tempfile::Builder::new().prefix(prefix).tempdir_in(dir);
+        let scene = Self { top: top.expect("a temporary directory"), stage };
+        fs::create_dir(scene.beads()).expect("create .beads");
         scene
     }
 
@@ -69,6 +73,23 @@ impl Scene {
     /// The database's directory.
     pub fn beads(&self) -> PathBuf {
         self.path().join(".beads")
+    }
+
+    /// A file of the scene's directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// What is in it; nothing where it is absent.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// The PID that a script writes into the file `name`, with a line break, once it is there.
+    #[track_caller]
+    pub fn pid_in(&self, name: &str) -> i32 {
+        until(name, || self.read(name).ends_with('\n'));
+        self.read(name).trim().parse().expect("a PID")
     }
 
     /// The lock file.
@@ -120,24 +141,51 @@ impl Scene {
         self.write_lock(lock_text(holder, crate::dead_pid().into(), &this_host()));
     }
 
+    /// Writes a lock as the shell recipe of the beads document does.
+    pub fn write_shell_lock(&self, holder: &str, pid: i64, hostname: &str) {
+        self.write_lock(shell_lock_text(holder, pid, hostname));
+    }
+
     /// What the environment of everything started here has, and nothing else.
     pub(crate) fn marker(&self) -> String {
         format!("{MARK}={}", self.path().display())
     }
 
-    /// Any program, in the scene's directory, from an environment with nothing but PATH, HOME and the mark by
-    /// which the scene finds what it started.
+    /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by which
+    /// the scene finds what it started.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new(program.as_ref());
-        command.env_clear().current_dir(self.path()).stdin(Stdio::null());
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
-        command.env("HOME", self.path()).env(MARK, self.path());
+        let mut command;
+        match &self.stage {
+            Stage::Both => {
+                command = self.bare_command(program.as_ref());
+                command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+                command.env("HOME", self.path());
+            }
+            Stage::Alone(beadlock) => {
+                command = self.bare_command(Path::new("setsid"));
+                command.arg(program.as_ref()).env("PATH", "/usr/bin:/bin").env("BEADLOCK", beadlock);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+        }
         command
+    }
+
+    fn bare_command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().current_dir(self.path()).stdin(Stdio::null()).env(MARK, self.path());
+        command
+    }
+
+    fn beadlock_path(&self) -> PathBuf {
+        match &self.stage {
+            Stage::Both => binaries::beadlock(),
+            Stage::Alone(beadlock) => beadlock.clone(),
+        }
     }
 
     /// `beadlock ARGS`.
     pub fn beadlock(&self, args: &[&str]) -> Command {
-        let mut command = self.command(binaries::beadlock());
+        let mut command = self.command(self.beadlock_path());
         command.args(args);
         command
     }
@@ -171,7 +219,11 @@ impl Scene {
     /// Runs `beadlock ARGS` to its end.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ended {
-        run(self.beadlock(args)).into()
+        let command = self.beadlock(args);
+        match &self.stage {
+            Stage::Both => run(command).into(),
+            Stage::Alone(_) => Running::apart(command).end(),
+        }
     }
 
     /// Starts `beadlock ARGS`.
@@ -203,13 +255,13 @@ impl Scene {
     /// Waits until there is a lock.
     #[track_caller]
     pub fn wait_for_lock(&self) {
-        wait_until(crate::wait::PATIENCE, "a lock", || self.lock().exists());
+        until("a lock", || self.lock().exists());
     }
 
     /// Waits until the agent's log is as wished.
     #[track_caller]
     pub fn wait_for_log(&self, what: &str, mut seen: impl FnMut(&str) -> bool) {
-        wait_until(crate::wait::PATIENCE, &format!("{what} in daemon.log"), || seen(&self.log()));
+        until(&format!("{what} in daemon.log"), || seen(&self.log()));
     }
 
     /// Makes the scene and the programs in it usable by every user, and returns the programs' directory there:
@@ -255,7 +307,7 @@ impl Scene {
             if !skip::may_be_root() {
                 command.arg("--map-root-user");
             }
-            command.args(namespaces).args(["sh", "-c", script]).env("BEADLOCK", binaries::beadlock());
+            command.args(namespaces).args(["sh", "-c", script]).env("BEADLOCK", self.beadlock_path());
             command
         };
         let probe = Ended::from(run(command("true")));
@@ -267,19 +319,11 @@ impl Scene {
     }
 }
 
-const MARK: &str = "BEADLOCK_TEST_SCENE";
+/// The variable by which a scene finds what was started in it.
+pub const MARK: &str = "BEADLOCK_TEST_SCENE";
 
 impl Drop for Scene {
     fn drop(&mut self) {
         sweep(&self.marker());
     }
-}
-
-/// A lock file with the five fields and nothing else, started at the top of this second.
-pub fn lock_text(holder: &str, pid: i64, hostname: &str) -> String {
-    let started = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let record = serde_json::json!({
-        "holder": holder, "pid": pid, "hostname": hostname, "started_at": started, "version": "1.0.0",
-    });
-    format!("{record:#}\n")
 }

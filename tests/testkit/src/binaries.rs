@@ -23,7 +23,7 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 /// The directory where all of them have been built, by `scripts/test.sh` or by the test that starts this one.
-pub(crate) const BUILT: &str = "BEADLOCK_TEST_BUILT";
+pub const BUILT: &str = "BEADLOCK_TEST_BUILT";
 
 /// The directory of the two programs.
 pub fn directory() -> &'static Path {

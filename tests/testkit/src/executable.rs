@@ -8,8 +8,6 @@
 //!
 //! Only a process that starts nothing may therefore write such a file. [`write_program`] leaves it to `install`.
 //! Programs that are read and not executed, as in `sh script`, may be written with `std::fs::write`.
-//!
-//! The tests of the other crates have this file as a module of their own, by `#[path]`.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -6,8 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::Running;
-use crate::{Ended, Scene, binaries, skip};
+use crate::{Ended, Running, Scene, binaries, skip};
 
 const SHARD: &str = "BEADLOCK_TEST_SHARD";
 const NAMESPACES: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -60,7 +59,7 @@ pub fn shards(name: &str, of: usize, variable: (&str, String), bound: Duration) 
     let started: Vec<Running> = (0..of).map(start).collect();
     let ended = started.into_iter().map(|shard| {
         let ended = Ended::from(shard.finish(bound));
-        let Ended { code, out, err } = &ended;
+        let Ended { code, out, err, .. } = &ended;
         assert!(*code == 0 && out.contains("1 passed"), "{name}: {code}\n{out}\n{err}");
         ended
     });

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use beadlock_tests::protocol::run::{Answer, run};
-use beadlock_tests::protocol::{Named, Page, pages};
+use crate::protocol::run::{Answer, run};
+use crate::protocol::{Named, Page, pages};
 
-fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+/// Prints it for these pages, for all where none is named. Fails when a row has not been shown.
+pub fn protocols(wanted: &[String]) -> ExitCode {
     let pages = match pages() {
         Ok(pages) => pages,
         Err(wrong) => return fail(&wrong.join("\n")),

@@ -17,7 +17,7 @@ pub use table::{Page, Row};
 
 /// Where the pages are.
 pub fn directory() -> PathBuf {
-    crate::skip::checkout().join("docs/protocols")
+    beadlock_testkit::skip::checkout().join("docs/protocols")
 }
 
 /// Every page, by name; or what is wrong with them, a line each.

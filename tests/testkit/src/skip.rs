@@ -6,6 +6,7 @@
 
 use std::env;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,14 +23,14 @@ pub fn shared() -> Option<PathBuf> {
 }
 
 /// [`shared`] without a word.
-pub(crate) fn find_shared() -> Option<PathBuf> {
+pub fn find_shared() -> Option<PathBuf> {
     let named = env::var_os("BEADLOCK_SHARED").filter(|value| !value.is_empty()).map(PathBuf::from);
     Some(named.unwrap_or_else(|| checkout().join("../shared"))).filter(|found| found.is_dir())
 }
 
 /// The checkout's top directory.
 pub fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// Where a program is; where it is absent the test skips.
@@ -44,6 +45,25 @@ pub fn tool(name: &str) -> Option<PathBuf> {
         lacking(name);
     }
     found
+}
+
+/// True where a program is; where it is absent the test skips.
+///
+/// # Panics
+///
+/// When it is absent and `CI` is set.
+#[track_caller]
+pub fn has_program(name: &str) -> bool {
+    tool(name).is_some()
+}
+
+/// Runs it as nobody; false, after a line that says so, where this is not root.
+pub fn as_nobody(command: &mut Command) -> bool {
+    let is_root = root();
+    if is_root {
+        command.uid(65534).gid(65534);
+    }
+    is_root
 }
 
 /// A Python that has this module: the first in PATH, or Debian's; where neither has it the test skips.
@@ -92,7 +112,7 @@ fn lacking(what: &str) {
 }
 
 /// True where a missing program is a failure.
-pub(crate) fn is_ci() -> bool {
+pub fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
@@ -102,7 +122,7 @@ fn test() -> String {
 }
 
 /// Where a program is.
-pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
+pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }

@@ -1,0 +1,40 @@
+//! What every test needs, of whatever crate.
+//!
+//! A test gets a [`Scene`]: a temporary directory with a `.beads` in it, programs started there from an empty environment,
+//! and the promise that nothing it started outlives it. It waits for what can be seen ([`until`], [`wait_until`]) and never
+//! for time alone. What a machine lacks is said in one line and skipped ([`skip`](mod@skip)); where `CI` is set it fails
+//! instead.
+//!
+//! The testkit knows no crate that it tests, so each of them can have it as a dev-dependency.
+
+pub mod alone;
+pub mod binaries;
+pub mod dice;
+pub mod ended;
+pub mod executable;
+pub mod over;
+pub mod part;
+pub mod process;
+pub mod pulse;
+pub mod record;
+pub mod running;
+pub mod scene;
+pub mod skip;
+pub mod spread;
+pub mod wait;
+
+pub use dice::Dice;
+pub use ended::Ended;
+pub use executable::write_program;
+pub use over::OverAtLast;
+pub use part::part;
+pub use process::{
+    become_subreaper, children, dead_pid, is_inside, lives, process_is_gone, reap, reap_all, runs, this_host,
+};
+pub use pulse::Pulse;
+pub use record::{lock_text, shell_lock_text};
+pub use running::{Running, run};
+pub use scene::Scene;
+pub use skip::{as_nobody, has_program, may_be_root, root, shared, tool};
+pub use spread::Spread;
+pub use wait::{PATIENCE, fastest, until, wait_until};
