@@ -10,9 +10,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::audit::{Audit, Author, Entry, Event};
-use beadlock_checker::database::Database;
-use beadlock_checker::{Place, Removed, Skip, facts};
+use beadlock_checker::internal::audit::{Audit, Author, Entry, Event};
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::{Place, Removed, Skip};
+use beadlock_checker::internal::facts;
 
 use crate::log::{self, own};
 

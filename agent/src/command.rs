@@ -10,9 +10,9 @@ use std::time::Duration;
 use std::{fs, iter};
 
 use beadlock_checker::GateLoss;
-use beadlock_checker::log_line::Event;
-use beadlock_checker::process::{self, Stat};
-use beadlock_checker::runner::{Ended, Order};
+use beadlock_checker::internal::log_line::Event;
+use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::runner::{Ended, Order};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::log::{Line, own};
 use crate::notify;
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::duration::shown;
 
 /// Output without a newline is cut into lines of about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;

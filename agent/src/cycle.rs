@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::address::Address;
-use beadlock_checker::database::Database;
-use beadlock_checker::{Cycle, Decision, Entered, Gate, Zombie, redirect, runner, system_words};
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::{Cycle, Decision, Entered};
+use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 

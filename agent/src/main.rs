@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use beadlock_checker::runner;
+use beadlock_checker::internal::runner;
 
 fn main() -> ExitCode {
     let args = std::env::args_os();

@@ -34,8 +34,10 @@ pub struct Options {
     /// Let a stale lock stand that is judged by its age.
     pub keep_stale: bool,
     /// How old a lock that is judged by its age may become.
+    #[doc(hidden)]
     pub limits: memory::Limits,
     /// What earlier looks at a lock that is judged by its age have shown.
+    #[doc(hidden)]
     pub refreshes: RefreshWatch,
 }
 
@@ -156,6 +158,7 @@ fn no_gate(names: &Names, record: Option<Box<Record>>, error: &Error) -> Decisio
     Decision::Skip(Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record })
 }
 
+#[doc(hidden)]
 impl From<Settled> for Decision {
     fn from(settled: Settled) -> Self {
         match settled {
@@ -216,6 +219,7 @@ impl Cycle {
 
     /// The same in a directory that was looked up before: its path is not asked again. One that could not be opened is
     /// answered as [`Cycle::enter_with`] answers it.
+    #[doc(hidden)]
     pub fn enter_opened(opened: Result<OpenDirectory, Error>, options: &Options) -> Entered {
         let options = Options { dry_run: false, ..*options };
         let (dir, unread, above, path) = match opened {
@@ -266,6 +270,7 @@ impl Cycle {
     }
 
     /// The gate; none where there can be none.
+    #[doc(hidden)]
     pub fn gate(&self) -> Option<&Gate> {
         self.gate.as_ref().ok()
     }
@@ -277,6 +282,7 @@ impl Cycle {
 
     /// The directory above the database, open for look-ups: where the work is to be done. There is none where the database
     /// was entered by its path, or may not be searched.
+    #[doc(hidden)]
     pub fn above(&self) -> Option<BorrowedFd<'_>> {
         self.above.as_ref().map(AsFd::as_fd)
     }

@@ -8,7 +8,7 @@ use crate::facts::hex;
 ///
 /// ```
 /// let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// assert_eq!(beadlock_checker::digest::sha256(b""), empty);
+/// assert_eq!(beadlock_checker::internal::digest::sha256(b""), empty);
 /// ```
 pub fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))

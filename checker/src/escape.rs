@@ -10,7 +10,7 @@ const SHOWN: usize = 200;
 /// `name` with control characters, line separators and bidi marks escaped, cut at 200 characters.
 ///
 /// ```
-/// assert_eq!(beadlock_checker::escape::escaped("a\nb\u{1b}[2J").to_string(), r"a\nb\u{1b}[2J");
+/// assert_eq!(beadlock_checker::internal::escape::escaped("a\nb\u{1b}[2J").to_string(), r"a\nb\u{1b}[2J");
 /// ```
 pub fn escaped(name: &str) -> Escaped<'_> {
     Escaped { name, limit: SHOWN }

@@ -144,6 +144,13 @@ pub fn boottime() -> Duration {
     now.map(Duration::from).unwrap_or_default()
 }
 
+/// Whether the process that a record names is to be taken for alive, as Go's `IsProcessAlive`: false only
+/// when `host` is this host's name, ignoring ASCII case, and the system says ESRCH.
+pub fn is_process_alive(pid: i64, host: &str) -> bool {
+    let ours = hostname().is_some_and(|name| name.eq_ignore_ascii_case(host));
+    !(ours && process::probe(pid) == Liveness::Gone)
+}
+
 /// Which evidence to gather.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {

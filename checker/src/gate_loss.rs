@@ -47,11 +47,13 @@ impl GateLoss {
     }
 
     /// Reads the word.
+    #[doc(hidden)]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Replaced, Self::Vanished].into_iter().find(|loss| loss.as_str() == word)
     }
 
     /// What happened to the directory, the likely cause, and what to type to prevent it.
+    #[doc(hidden)]
     pub fn cause(self, dir: &Path) -> GateLossCause<'_> {
         GateLossCause { loss: self, dir }
     }
@@ -186,7 +188,7 @@ impl Watching {
 #[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
 mod tests {
     use super::*;
-    use crate::Gate;
+    use crate::gate::Gate;
     use std::fs;
 
     fn is_readable_within(watch: &GateWatch, limit: Duration) -> bool {

@@ -301,7 +301,7 @@ fn device_of_mount(fd: &OwnedFd) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Gate;
+    use crate::gate::Gate;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
 

@@ -29,63 +29,50 @@
 //!   shut when the process of the cycle is killed, until the fork has ended too.
 //! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
 
-pub mod address;
-pub mod audit;
-pub mod beside;
+mod address;
+mod audit;
+mod beside;
 mod check;
-pub mod closed;
-pub mod database;
-pub mod dialect;
-pub mod digest;
-pub mod duration;
+mod closed;
+mod database;
+mod dialect;
+mod digest;
+mod duration;
 mod error;
-pub mod escape;
-pub mod facts;
+mod escape;
+mod facts;
 mod filesystem;
 mod gate;
 mod gate_loss;
 mod gates;
-pub mod git;
-pub mod log_line;
+mod git;
+#[doc(hidden)]
+pub mod internal;
+mod log_line;
 mod look;
-pub mod mounts;
+mod mounts;
 mod namespace;
-pub mod obstacle;
+mod obstacle;
 mod on_disk;
 mod opened;
-pub mod outputs;
+mod outputs;
 mod place;
-pub mod process;
+mod process;
 mod read;
-pub mod redirect;
+mod redirect;
 mod refresh;
-pub mod runner;
-pub mod shell;
-pub mod sys;
-pub mod take;
-pub mod target;
-pub mod trust;
+mod runner;
+mod shell;
+mod sys;
+mod take;
+mod target;
+mod trust;
 mod verdict;
 mod zombie;
 
 pub use check::{Cycle, Entered, Options, check, should_skip_database};
-pub use error::{Error, Result, words as system_words};
-pub use filesystem::{FileSystem, Reach, shared_file_system};
-pub use gate::{Gate, PassedOn};
-pub use gate_loss::{GateLoss, GateLossCause, GateWatch};
-pub use gates::{GateHolder, Gates, Role, flock_of};
-pub use look::{Look, first_bytes, look, look_all, raw};
-pub use namespace::{Member, Namespaces};
-pub use on_disk::{FileKind, OnDisk};
-pub use opened::OpenDirectory;
-pub use place::{Names, Place};
-pub use refresh::RefreshWatch;
+pub use dialect::{Record, StartedAt};
+pub use error::Error;
+pub use gate_loss::GateLoss;
+pub use place::Place;
 pub use verdict::{Decision, Proceed, Reason, Removed, Skip, Verdict, Watched};
-pub use zombie::Zombie;
-
-/// Whether the process that a record names is to be taken for alive, as Go's `IsProcessAlive`: false only
-/// when `hostname` is this host's name, ignoring ASCII case, and the system says ESRCH.
-pub fn is_process_alive(pid: i64, hostname: &str) -> bool {
-    let ours = facts::hostname().is_some_and(|name| name.eq_ignore_ascii_case(hostname));
-    !(ours && process::probe(pid) == facts::Liveness::Gone)
-}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use crate::Options;
+use crate::check::Options;
 use crate::dialect::beads::Content;
 use crate::dialect::{Dialect, Record, Rejected, memory, tower};
 use crate::digest::sha256;

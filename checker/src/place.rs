@@ -29,6 +29,7 @@ impl Place {
     }
 
     /// The lock called `name` in the lock directory `dir`.
+    #[doc(hidden)]
     pub fn tower(dir: impl Into<PathBuf>, name: &LockName) -> Self {
         Self { dir: dir.into(), names: Names::tower(name) }
     }
@@ -59,11 +60,13 @@ impl Place {
     }
 
     /// The rules that the lock goes by.
+    #[doc(hidden)]
     pub fn dialect(&self) -> Dialect {
         self.names.dialect
     }
 
     /// What the lock and its side file are called.
+    #[doc(hidden)]
     pub fn names(&self) -> &Names {
         &self.names
     }

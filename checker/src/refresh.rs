@@ -18,7 +18,8 @@ const FARTHEST: Duration = REFRESH;
 ///
 /// ```
 /// # let dir = std::env::temp_dir();
-/// use beadlock_checker::{Options, Place, RefreshWatch, look};
+/// use beadlock_checker::{Options, Place};
+/// use beadlock_checker::internal::{RefreshWatch, look};
 ///
 /// let (place, mut options) = (Place::memory(&dir), Options::default());
 /// let seen = look(&place, &options);

@@ -47,7 +47,9 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, close, setsid};
 
 use crate::error::words;
-use crate::{Gate, GateLoss, GateWatch, process, sys};
+use crate::gate::Gate;
+use crate::gate_loss::{GateLoss, GateWatch};
+use crate::{process, sys};
 use waiting::{Happened, has_gate, wait_for, wait_for_reader};
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.

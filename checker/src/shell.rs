@@ -59,7 +59,7 @@ impl Part<'_> {
 /// words say why there is no command.
 ///
 /// ```
-/// use beadlock_checker::shell::{Part, to_type};
+/// use beadlock_checker::internal::shell::{Part, to_type};
 /// let dir = std::path::Path::new("/srv/it's");
 /// assert_eq!(to_type("git -C {} pull", &[Part::Path(dir)]), r"git -C '/srv/it'\''s' pull");
 /// ```

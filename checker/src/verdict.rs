@@ -211,6 +211,7 @@ pub enum Skip {
 impl Skip {
     /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
     /// that could not be checked.
+    #[doc(hidden)]
     pub fn answer(&self) -> Option<tower::Answer> {
         match self {
             Self::Locked(record, _) => record.as_tower().map(tower::Answer::blocked),

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use allocation_counter::{AllocationInfo, measure};
-use beadlock_checker::dialect::beads::{Mark, Record};
+use beadlock_checker::internal::dialect::beads::{Mark, Record};
 use beadlock_checker::{Reason, should_skip_database};
 
 /// What the second check allocates: the first reads what holds for the whole life of a process.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use beadlock_checker::audit::{Audit, Author, Entry, Event};
+use beadlock_checker::internal::audit::{Audit, Author, Entry, Event};
 use nix::sys::stat::{Mode, umask};
 
 const TRAIL: &str = "BEADLOCK_TEST_TRAIL";

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::dialect::beads::{Mark, Record, Rejected, StartedAt};
-use beadlock_checker::escape::escaped;
+use beadlock_checker::internal::dialect::beads::{Mark, Record, Rejected, StartedAt};
+use beadlock_checker::internal::escape::escaped;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)

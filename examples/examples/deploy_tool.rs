@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use beadlock::framework::CommandLock;
-use beadlock_checker::duration;
+use beadlock_checker::internal::duration;
 use clap::Parser;
 use serde_json::json;
 

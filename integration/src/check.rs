@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::{Decision, Gates, Options, Reason, Skip, check, look};
+use beadlock_checker::{Decision, Options, Reason, Skip, check};
+use beadlock_checker::internal::{Gates, look};
 use clap::Args;
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
 
 use crate::error::{Code, Error};
 use crate::target::Found;

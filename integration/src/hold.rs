@@ -4,11 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::audit::Outcome;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::random_id;
-use beadlock_checker::take::Held;
-use beadlock_checker::{shared_file_system, system_words};
+use beadlock_checker::internal::audit::Outcome;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{shared_file_system, system_words};
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::claiming::Claiming;

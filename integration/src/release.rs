@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::take::{Adopted, Held, Site};
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::take::{Adopted, Held, Site};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -229,7 +229,7 @@ fn find(target: &Found, id: &str, environment: &Environment, patience: Duration)
 mod tests {
     use super::*;
     use crate::claim::guard::Hold;
-    use beadlock_checker::Gate;
+    use beadlock_checker::internal::Gate;
 
     #[test]
     fn a_gate_that_stays_shut_keeps_only_ones_own_lock() {

@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::address::Address;
-use beadlock_checker::dialect::memory::Limits;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::{Gates, Options, Verdict, look, raw};
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::dialect::memory::Limits;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::{Options, Verdict};
+use beadlock_checker::internal::{Gates, look, raw};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 

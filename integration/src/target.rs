@@ -7,11 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::database::{Database, Environment as Around, NoDatabase};
-use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::target::Target;
-use beadlock_checker::{Place, redirect};
+use beadlock_checker::internal::database::{Database, Environment as Around, NoDatabase};
+use beadlock_checker::internal::dialect::tower::LockName;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::target::Target;
+use beadlock_checker::Place;
+use beadlock_checker::internal::redirect;
 
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;
@@ -361,9 +362,9 @@ mod tests {
         for name in ["plain", "a b", "beads:a:b", "it's"] {
             fs::create_dir(top.path().join(name)).unwrap();
         }
-        let around = beadlock_checker::database::Environment {
+        let around = beadlock_checker::internal::database::Environment {
             cwd: top.path().to_owned(),
-            ..beadlock_checker::database::Environment::default()
+            ..beadlock_checker::internal::database::Environment::default()
         };
         let typed =
             |name: &str| Found::of_database(Database::named(Path::new(name), &around).unwrap()).typed();

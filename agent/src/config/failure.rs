@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use beadlock_checker::database::NoDatabase;
+use beadlock_checker::internal::database::NoDatabase;
 
 /// Why there are no settings: one line, and for a mistake in the file the line with it. `Display` is both.
 #[derive(Debug, PartialEq, Eq)]

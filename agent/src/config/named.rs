@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use beadlock_checker::database::{Database, Directories, Environment, NoDatabase, Suggest};
-use beadlock_checker::mounts::Mounts;
-use beadlock_checker::redirect;
+use beadlock_checker::internal::database::{Database, Directories, Environment, NoDatabase, Suggest};
+use beadlock_checker::internal::mounts::Mounts;
+use beadlock_checker::internal::redirect;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::cli::Typed;

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::address::Address;
-use beadlock_checker::database::Directories;
-use beadlock_checker::duration;
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::database::Directories;
+use beadlock_checker::internal::duration;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 
 use super::failure::Failure;

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::address::Address;
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::escape::escaped_path;
 use clap::ValueEnum;
 use serde::ser::{Error, Serializer};
 

@@ -97,7 +97,7 @@ fn cycles_that_take_a_lock_away_leave_out_the_ticks_that_they_slept_through() {
 }
 
 fn locked() -> Decision {
-    let record = beadlock_checker::dialect::beads::Record::new("vc-executor", "1").unwrap();
+    let record = beadlock_checker::internal::dialect::beads::Record::new("vc-executor", "1").unwrap();
     Decision::Skip(Skip::Locked(Box::new(record.into()), Reason::PidAlive))
 }
 

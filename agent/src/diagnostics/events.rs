@@ -22,7 +22,7 @@ pub(crate) fn decided(decision: &Decision, took: Duration) {
         decision = if decision.is_skip() { "skip" } else { "proceed" },
         reason = decision.reason().as_str(),
         holder = record().map(|record| shown(record.holder())),
-        pid = record().map(beadlock_checker::dialect::Record::pid),
+        pid = record().map(beadlock_checker::internal::dialect::Record::pid),
         host = record().map(|record| shown(record.hostname())),
         since = record().and_then(|record| record.started_at()).map(|since| since.to_string()),
         ?took,

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::escape::is_harmless;
-use beadlock_checker::facts;
+use beadlock_checker::internal::escape::is_harmless;
+use beadlock_checker::internal::facts;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing_appender::non_blocking::ErrorCounter;

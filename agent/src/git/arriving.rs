@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::REDIRECT;
-use beadlock_checker::shell::to_type;
+use beadlock_checker::internal::database::REDIRECT;
+use beadlock_checker::internal::shell::to_type;
 
 use super::branch::Move;
 use super::entries::{self, Entry};

@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use beadlock_checker::log_line::Event;
+use beadlock_checker::internal::log_line::Event;
 
 use super::branch::{Move, move_branch, short};
 use super::changes::Changes;

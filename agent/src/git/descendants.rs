@@ -1,7 +1,7 @@
 //! A program and all that it has started: a git whose time is over leaves its transport and its hooks behind, and for
 //! them there is no group, because all of a sync is one.
 
-use beadlock_checker::process::{self, Stat};
+use beadlock_checker::internal::process::{self, Stat};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::shell::{Part, to_type};
 
 use super::stop::Stop;
 

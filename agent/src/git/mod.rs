@@ -49,7 +49,7 @@ mod word;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use beadlock_checker::log_line::Event;
+use beadlock_checker::internal::log_line::Event;
 
 use self::names::Names;
 pub use self::order::ARGUMENT;

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::{REDIRECT, is_own_name};
-use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::internal::database::{REDIRECT, is_own_name};
+use beadlock_checker::internal::shell::{Part, to_type};
 
 use super::order::Order;
 use super::repository::Repository;

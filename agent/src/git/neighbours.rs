@@ -6,9 +6,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::log_line::Event;
-use beadlock_checker::{Cycle, Entered, Gate, PassedOn};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::log_line::Event;
+use beadlock_checker::{Cycle, Entered};
+use beadlock_checker::internal::{Gate, PassedOn};
 
 use super::repository::Repository;
 use super::stop::Stop;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::runner;
+use beadlock_checker::internal::runner;
 
 use super::stop::Stop;
 use crate::owner::Owners;

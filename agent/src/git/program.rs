@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::escape::escaped;
-use beadlock_checker::git::MISLEADING;
-use beadlock_checker::{sys, system_words};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::git::MISLEADING;
+use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use beadlock_checker::log_line::Event;
+use beadlock_checker::internal::log_line::Event;
 
 use super::branch::{Move, short};
 use super::hooks;

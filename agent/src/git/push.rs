@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::log_line::Event;
+use beadlock_checker::internal::log_line::Event;
 
 use super::branch::short;
 use super::program::Git;

@@ -1,7 +1,7 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
 //! alone. A conflict is found before anything has changed.
 
-use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::internal::shell::{Part, to_type};
 
 use super::branch::short;
 use super::program::{Git, nul_separated};

@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::log_line::Event;
-use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::internal::log_line::Event;
+use beadlock_checker::internal::shell::{Part, to_type};
 
 use super::branch::{Move, move_branch, short};
 use super::changes::Changes;

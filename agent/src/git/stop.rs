@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::shell::Part;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::shell::Part;
+use beadlock_checker::internal::system_words;
 
 /// Why a sync does nothing more.
 #[derive(Debug, PartialEq)]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::log_line::Event;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::log_line::Event;
 use tokio::time::Instant;
 
 use super::order::Network;

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use beadlock_checker::escape::escaped;
-use beadlock_checker::log_line::Event;
-use beadlock_checker::shell::{Part, to_type};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::log_line::Event;
+use beadlock_checker::internal::shell::{Part, to_type};
 
 use super::program::Git;
 use super::repository::{Head, Repository};

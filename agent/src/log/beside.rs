@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::mounts::Mounts;
+use beadlock_checker::internal::mounts::Mounts;
 
 use super::file::LogFile;
 use super::rotate::Limits;

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use beadlock_checker::Reason;
-use beadlock_checker::dialect::Record;
-use beadlock_checker::escape::is_harmless;
-use beadlock_checker::log_line::{Event, Level};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::escape::is_harmless;
+use beadlock_checker::internal::log_line::{Event, Level};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -147,7 +147,7 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::dialect::beads;
+    use beadlock_checker::internal::dialect::beads;
 
     const HOSTILE: &str =
         "x\r\n[2026-01-01 00:00:00] Sync cycle complete\u{2028}\u{202e}\u{1b}[1A\u{9b}\ty\u{e0041}";

@@ -30,8 +30,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::facts;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::facts;
 
 use message::{Message, To};
 use served::Served;

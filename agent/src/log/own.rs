@@ -9,14 +9,15 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::address::Address;
-use beadlock_checker::database::Database;
-use beadlock_checker::dialect::Record;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::log_line::{Event, MARK, ORIGINAL_START};
-use beadlock_checker::shell::{Part, to_type};
-use beadlock_checker::{Decision, Reason, Zombie};
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
+use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_checker::{Decision, Reason};
+use beadlock_checker::internal::Zombie;
 
 use super::line::Line;
 use super::this_agent;

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::address::Address;
-use beadlock_checker::shell::{Part, to_type};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::shell::{Part, to_type};
+use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use beadlock_checker::{Reason, facts};
+use beadlock_checker::Reason;
+use beadlock_checker::internal::facts;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;

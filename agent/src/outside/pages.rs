@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use beadlock_checker::dialect::beads::StartedAt;
-use beadlock_checker::facts;
+use beadlock_checker::internal::dialect::beads::StartedAt;
+use beadlock_checker::internal::facts;
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use beadlock_checker::Decision;
-use beadlock_checker::dialect::beads::StartedAt;
+use beadlock_checker::internal::dialect::beads::StartedAt;
 use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -141,7 +141,7 @@ impl Status {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
-            host: beadlock_checker::facts::hostname().map(|name| name.to_string()),
+            host: beadlock_checker::internal::facts::hostname().map(|name| name.to_string()),
             since: shown(since),
             ending: snapshot.is_ending,
             served: all - not_served,

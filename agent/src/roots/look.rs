@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use beadlock_checker::database::{Database, Environment, NoDatabase, REDIRECT};
-use beadlock_checker::mounts::Mounts;
-use beadlock_checker::redirect::{self, Lead};
-use beadlock_checker::{facts, system_words};
+use beadlock_checker::internal::database::{Database, Environment, NoDatabase, REDIRECT};
+use beadlock_checker::internal::mounts::Mounts;
+use beadlock_checker::internal::redirect::{self, Lead};
+use beadlock_checker::internal::{facts, system_words};
 
 use super::Ground;
 use super::walk::{Told, Walk};

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use beadlock_checker::mounts::Mounts;
-use beadlock_checker::redirect::Lead;
-use beadlock_checker::{FileSystem, Reach};
+use beadlock_checker::internal::mounts::Mounts;
+use beadlock_checker::internal::redirect::Lead;
+use beadlock_checker::internal::{FileSystem, Reach};
 
 use super::look::Found;
 

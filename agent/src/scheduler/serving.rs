@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::database::Database;
+use beadlock_checker::internal::database::Database;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Span, debug, info};

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::is_own_name;
+use beadlock_checker::internal::database::is_own_name;
 
 /// The name whose disappearance starts a cycle.
 pub(super) const LOCK: &str = ".exclusive-lock";

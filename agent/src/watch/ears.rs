@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::database::is_own_name;
+use beadlock_checker::internal::database::is_own_name;
 use nix::errno::Errno;
 
 use super::desk::{Asked, Desk};

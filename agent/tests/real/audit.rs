@@ -94,7 +94,7 @@ fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
 #[test]
 fn a_busy_gate_that_ends_the_only_cycle_is_a_line() {
     let scene = Scene::new();
-    let _gate = beadlock_checker::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let _gate = beadlock_checker::internal::Gate::try_take(&scene.dir).unwrap().unwrap();
     assert_eq!(scene.once(&["--audit", "audit.jsonl"]).0, 4);
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");

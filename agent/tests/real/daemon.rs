@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::scene::{Holder, Scene, count_in, read, wait_until};
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use nix::sys::signal::Signal;
 
 const STARTING: &str = "Starting sync cycle...";

@@ -253,7 +253,7 @@ fn no_name_from_a_file_forges_a_line_or_moves_a_cursor() {
     let forged = "2026-01-01T00:00:00.000000Z ERROR forged";
     let dir = scene.database(&format!("x\n{forged}\r\u{1b}[2J\u{202e}\u{9b}\"}}: y"));
     let holder = Holder::alive();
-    let host = beadlock_checker::facts::hostname().unwrap();
+    let host = beadlock_checker::internal::facts::hostname().unwrap();
     let name = format!("h\\n{forged}\\u001b[1m\\u202e{}", "é".repeat(1_000));
     let pid = holder.pid();
     let lock = format!(
@@ -266,7 +266,7 @@ fn no_name_from_a_file_forges_a_line_or_moves_a_cursor() {
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("holder=\"h\\n2026-"), "{stderr}");
     assert!(!levels(&stderr).contains(&"ERROR"), "{stderr}");
-    let is_harmless = |c| c == '\n' || beadlock_checker::escape::is_harmless(c);
+    let is_harmless = |c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c);
     assert!(stderr.chars().all(is_harmless), "{stderr:?}");
     assert!(stderr.lines().all(|line| line.chars().count() < 1_000), "names are cut: {stderr}");
 }

@@ -51,7 +51,7 @@ fn json_says_what_text_says_and_whose_lock_it_is() {
     }
     assert_eq!((&lines[9]["holder"], &lines[9]["pid"]), (&"a\u{202e}b".into(), &holder.pid().into()), "raw");
     assert!(log.contains(r#""holder":"a\u202eb""#), "and no terminal is turned around by it: {log}");
-    let host = beadlock_checker::facts::hostname().unwrap();
+    let host = beadlock_checker::internal::facts::hostname().unwrap();
     assert_eq!(lines[9]["host"], *host);
     for (line, event) in lines.iter().zip(&told) {
         let is_of_all = event.contains("agent_") || event.contains("header");

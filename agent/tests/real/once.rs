@@ -58,7 +58,7 @@ fn a_held_database_is_4() {
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
     let log = scene.log();
     assert_eq!(log[2], "Skipping database (locked by vc-executor)");
-    let host = beadlock_checker::facts::hostname().unwrap();
+    let host = beadlock_checker::internal::facts::hostname().unwrap();
     assert_eq!(
         log[3],
         format!("Held since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive)", holder.pid())
@@ -70,7 +70,7 @@ fn a_held_database_is_4() {
 #[test]
 fn a_busy_gate_is_4() {
     let scene = Scene::new();
-    let _gate = beadlock_checker::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let _gate = beadlock_checker::internal::Gate::try_take(&scene.dir).unwrap().unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
     assert_eq!(scene.log()[2], "Skipping database (a sync cycle or a claim is in progress)");
     assert!(!scene.file("ran").exists());

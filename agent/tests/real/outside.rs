@@ -376,7 +376,7 @@ fn a_long_streak_is_warned_about_once_and_a_reload_keeps_the_address() {
     let before = skips();
     wait_until("more skips", || skips() >= before + 10);
     assert_eq!((warned(), value(&scene, "skip_warnings_total")), (1, Some(1.0)));
-    let host = beadlock_checker::facts::hostname().unwrap();
+    let host = beadlock_checker::internal::facts::hostname().unwrap();
     let words = format!(
         ": locked by vc since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive); beadlock status {} says what to do",
         holder.pid(),

@@ -26,7 +26,7 @@ fn line(named: &Path, to: &Path, before: &Path) -> String {
 
 /// A lock of a process that lives, in this directory.
 fn claim(dir: &Path) {
-    let host = beadlock_checker::facts::hostname().unwrap();
+    let host = beadlock_checker::internal::facts::hostname().unwrap();
     let pid = std::process::id();
     let text =
         format!(r#"{{"holder":"vc","pid":{pid},"hostname":"{host}","started_at":"2026-01-02T03:04:05Z"}}"#);

@@ -173,7 +173,7 @@ fn a_shorter_interval_holds_at_once_and_watches_stay() {
         "Configuration reloaded: 2 databases, 1 new, 0 gone, 0 changed",
     );
     wait_until("the cycle of one that is new again", || cycles(&other) == 2);
-    wait_until("the gate", || beadlock_checker::Gate::try_take(&other).unwrap().is_some());
+    wait_until("the gate", || beadlock_checker::internal::Gate::try_take(&other).unwrap().is_some());
     fs::write(other.join("issues.jsonl"), "y").unwrap();
     wait_until("a cycle for the change", || cycles(&other) == 3);
     assert_eq!(cycles(&scene.dir), 2);

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::scene::{Scene, has_ended, read, wait_until};
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 
 /// Writes its PID to `command`, and works until it is told to end.
 const WORK: &str = "echo $$ > command; trap 'echo asked > asked; exit 0' TERM; while :; do sleep 0.02; done";
@@ -77,7 +77,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     };
     link("one");
     // The runner alone: the agent resolves the paths of its databases.
-    let mut runner = scene.agent(&[beadlock_checker::runner::ARGUMENT, "1", "60000"]);
+    let mut runner = scene.agent(&[beadlock_checker::internal::runner::ARGUMENT, "1", "60000"]);
     let gate = fs::File::open(scene.file("link/.beads")).unwrap();
     // It works where it was started: in the directory above the database.
     runner.current_dir(scene.file("one"));

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, has_ended, wait_until};
-use beadlock_checker::runner::ARGUMENT;
-use beadlock_checker::sys::{Flock, flock};
+use beadlock_checker::internal::runner::ARGUMENT;
+use beadlock_checker::internal::sys::{Flock, flock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

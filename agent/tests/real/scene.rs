@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::{Gate, process};
+use beadlock_checker::internal::{Gate, process};
 use beadlock_testkit::process::heed_signals;
 pub use beadlock_testkit::until as wait_until;
 use beadlock_testkit::{PATIENCE, dead_pid, lives, this_host};

@@ -24,7 +24,7 @@ const HOLDER_LIMIT: usize = 128;
 /// form is [`Record::to_json`].
 ///
 /// ```
-/// use beadlock_checker::dialect::beads::Record;
+/// use beadlock_checker::internal::dialect::beads::Record;
 /// let bytes = br#"{"holder":"ci","pid":7,"hostname":"box","started_at":"2026-02-01T10:11:12Z"}"#;
 /// let record = Record::parse(bytes).unwrap();
 /// assert_eq!((record.holder.as_str(), record.pid), ("ci", 7));

@@ -12,7 +12,7 @@ pub mod tower;
 
 use serde::Serialize;
 
-use crate::Options;
+use crate::check::Options;
 use crate::facts::Facts;
 use crate::verdict::Verdict;
 pub use rejected::Rejected;
@@ -52,15 +52,19 @@ impl Dialect {
 #[serde(untagged)]
 pub enum Record {
     /// Of a beads database, or of `lock:PATH`.
+    #[doc(hidden)]
     Beads(beads::Record),
     /// Of a named lock.
+    #[doc(hidden)]
     Tower(tower::Record),
     /// Of a directory with a lock that is judged by its age.
+    #[doc(hidden)]
     Memory(memory::Record),
 }
 
 impl Record {
     /// Whose rules it goes by.
+    #[doc(hidden)]
     pub fn dialect(&self) -> Dialect {
         match self {
             Self::Beads(_) => Dialect::Beads,
@@ -116,6 +120,7 @@ impl Record {
     }
 
     /// What beadlock adds to a record that has a place for it.
+    #[doc(hidden)]
     pub fn mark(&self) -> Option<&beads::Mark> {
         match self {
             Self::Beads(record) => record.beadlock.as_ref(),
@@ -125,6 +130,7 @@ impl Record {
     }
 
     /// The record of a beads database or of `lock:PATH`.
+    #[doc(hidden)]
     pub fn as_beads(&self) -> Option<&beads::Record> {
         match self {
             Self::Beads(record) => Some(record),
@@ -133,6 +139,7 @@ impl Record {
     }
 
     /// The record of a named lock.
+    #[doc(hidden)]
     pub fn as_tower(&self) -> Option<&tower::Record> {
         match self {
             Self::Tower(record) => Some(record),
@@ -141,6 +148,7 @@ impl Record {
     }
 
     /// The record of a lock that is judged by its age.
+    #[doc(hidden)]
     pub fn as_memory(&self) -> Option<&memory::Record> {
         match self {
             Self::Memory(record) => Some(record),
@@ -158,6 +166,7 @@ impl Record {
     }
 
     /// What it amounts to. Of the options each dialect heeds its own.
+    #[doc(hidden)]
     pub fn judge(&self, facts: &Facts, options: &Options) -> Verdict {
         match self {
             Self::Beads(record) => beads::judge(record, facts, options.reap_proven_dead),
@@ -170,30 +179,35 @@ impl Record {
     }
 }
 
+#[doc(hidden)]
 impl From<beads::Record> for Record {
     fn from(record: beads::Record) -> Self {
         Self::Beads(record)
     }
 }
 
+#[doc(hidden)]
 impl From<&beads::Record> for Record {
     fn from(record: &beads::Record) -> Self {
         Self::Beads(record.clone())
     }
 }
 
+#[doc(hidden)]
 impl From<tower::Record> for Record {
     fn from(record: tower::Record) -> Self {
         Self::Tower(record)
     }
 }
 
+#[doc(hidden)]
 impl From<&tower::Record> for Record {
     fn from(record: &tower::Record) -> Self {
         Self::Tower(record.clone())
     }
 }
 
+#[doc(hidden)]
 impl From<memory::Record> for Record {
     fn from(record: memory::Record) -> Self {
         Self::Memory(record)

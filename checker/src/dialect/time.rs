@@ -2,6 +2,7 @@
 //! check is switched off), and the instant that comes of it.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
@@ -16,7 +17,7 @@ const YEAR_9999: DateTime = date(9999, 12, 31).at(23, 59, 59, 999_999_999);
 /// An instant as a record has it: the time since the Unix epoch. It may lie a day outside the years 0 to 9999,
 /// because the offset is the writer's; `Display` stays inside (RFC 3339, UTC, with what fraction there is).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StartedAt(pub SignedDuration);
+pub struct StartedAt(#[doc(hidden)] pub SignedDuration);
 
 impl StartedAt {
     /// Go's zero time, `0001-01-01T00:00:00Z`: a record with it has no time.
@@ -28,7 +29,17 @@ impl StartedAt {
         Self(SignedDuration::from_secs(seconds).saturating_add(fraction))
     }
 
+    /// The same as the standard library has it; `None` outside what it can show.
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        let since = self.0.unsigned_abs();
+        match self.0.is_negative() {
+            true => SystemTime::UNIX_EPOCH.checked_sub(since),
+            false => SystemTime::UNIX_EPOCH.checked_add(since),
+        }
+    }
+
     /// How long ago that was at `now`; negative when it is yet to come.
+    #[doc(hidden)]
     pub fn age(self, now: Self) -> SignedDuration {
         now.0.saturating_sub(self.0)
     }
@@ -211,6 +222,15 @@ mod tests {
         assert_eq!(StartedAt::from_unix(5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(5, 0));
         assert_eq!(StartedAt::from_unix(-5, 900_000_000).in_whole_seconds(), StartedAt::from_unix(-5, 0));
         assert_eq!(StartedAt::from_unix(-5, 0).in_whole_seconds(), StartedAt::from_unix(-5, 0));
+    }
+
+    #[test]
+    fn the_standard_library_has_the_same_instant() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(StartedAt::from_unix(1, 5).to_system_time(), Some(epoch + second + second / 200_000_000));
+        assert_eq!(StartedAt::from_unix(-1, 0).to_system_time(), Some(epoch - second));
+        assert!(StartedAt::NEVER.to_system_time() < Some(epoch));
     }
 
     #[test]

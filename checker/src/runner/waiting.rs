@@ -10,7 +10,7 @@ use nix::sys::stat::{SFlag, fstat};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use crate::GateWatch;
+use crate::gate_loss::GateWatch;
 use crate::sys;
 
 /// The runner's stdin is a directory where there is a gate.

@@ -20,7 +20,7 @@ use super::recover::Recovered;
 use super::release::{LEASE_PATIENCE, PATIENCE};
 use super::rename::Moved;
 use super::{GRACE, Site, Step};
-use crate::Options;
+use crate::check::Options;
 use crate::error::{Error, Result};
 use crate::facts::{Depth, now};
 use crate::look::{Judged, Look, look};

@@ -18,7 +18,7 @@ use super::held::{Held, Whereabouts};
 use super::lease::{Leased, watch};
 use super::recover::Recovered;
 use super::{Site, Step};
-use crate::Options;
+use crate::check::Options;
 use crate::dialect::{Record, Rewrite, StartedAt};
 use crate::error::{Error, Result};
 use crate::facts;

@@ -10,7 +10,7 @@ use nix::sys::stat::{Mode, SFlag, fstat};
 
 use super::recover::Recovered;
 use super::{Release, Site, Step, open_searchable};
-use crate::Options;
+use crate::check::Options;
 use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::filesystem;

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
-use crate::Options;
+use crate::check::Options;
 use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
@@ -129,7 +129,7 @@ pub(crate) fn failed_to(remove: bool, names: &Names, why: &str) -> String {
 
 impl<'a> Site<'a> {
     /// Where the gate is held. Of the options, `dry_run` is not heeded: what changes nothing is
-    /// [`check`](crate::check) and [`look`](crate::look).
+    /// [`check`](crate::check) and [`look`](crate::look::look).
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let hook: fn(Step) = no_hook;
         Self {

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::take::{Broken, Licence, Means, Seen, Step};
+use beadlock_checker::internal::take::{Broken, Licence, Means, Seen, Step};
 use beadlock_checker::{Options, Place, Reason, Watched};
 
 use crate::scene::{

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::sys::{drop_lease, lease_unbroken, take_lease};
+use beadlock_checker::internal::sys::{drop_lease, lease_unbroken, take_lease};
 use nix::errno::Errno;
 
 use crate::scene::Database;

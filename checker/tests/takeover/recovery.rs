@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use beadlock_checker::take::{Means, Settled, Step};
+use beadlock_checker::internal::take::{Means, Settled, Step};
 use beadlock_checker::{Options, Place, Reason, Skip, check, should_skip_database};
 
 use crate::scene::{Database, MEANS, dead, live, locked_by, site};

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use beadlock_checker::Gate;
-use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::take::{Means, Release, Settled};
+use beadlock_checker::internal::Gate;
+use beadlock_checker::internal::dialect::beads::Record;
+use beadlock_checker::internal::take::{Means, Release, Settled};
 
 use crate::scene::{
     Database, MEANS, REMOVAL, Writer, claim_naively, claimed, crash_at, dead, has_crashed, live, locked_by,

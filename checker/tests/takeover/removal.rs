@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::take::{Means, Settled};
+use beadlock_checker::internal::take::{Means, Settled};
 use beadlock_checker::{Reason, Removed, Skip, Watched};
 
 use crate::scene::{

@@ -4,12 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use beadlock_checker::dialect::memory::Limits;
-use beadlock_checker::dialect::tower::{LockName, Record, StartedAt};
-use beadlock_checker::take::{Attempt, Held, Means, Settled, Site, Step};
-use beadlock_checker::{
-    Decision, Gate, Options, Place, Reason, RefreshWatch, Skip, Verdict, check, facts, look,
-};
+use beadlock_checker::internal::dialect::memory::Limits;
+use beadlock_checker::internal::dialect::tower::{LockName, Record, StartedAt};
+use beadlock_checker::internal::take::{Attempt, Held, Means, Settled, Site, Step};
+use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
+use beadlock_checker::internal::{Gate, RefreshWatch, facts, look};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
@@ -117,7 +116,7 @@ fn a_lock_is_written_whole_and_for_its_user_alone() {
         let mode = fs::metadata(locks.path()).unwrap().permissions().mode();
         assert_eq!((mode & 0o7777, locks.names()), (0o600, vec!["app-prod.lock".to_owned()]), "{means:?}");
         assert!(matches!(check(&locks.place, &Options::default()), Decision::Skip(Skip::Locked(..))));
-        assert!(matches!(held.release(Some(&locks.gate())), Ok(beadlock_checker::take::Release::Released)));
+        assert!(matches!(held.release(Some(&locks.gate())), Ok(beadlock_checker::internal::take::Release::Released)));
         assert!(locks.names().is_empty());
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+use beadlock_checker::internal::system_words;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::Subject;

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use beadlock_checker::beside::close_the_rest;
-use beadlock_checker::dialect::file::Mode;
+use beadlock_checker::internal::beside::close_the_rest;
+use beadlock_checker::internal::dialect::file::Mode;
 
 use super::{Kept, Subject, get_away, keep};
 use crate::claim::keeping::Guard;

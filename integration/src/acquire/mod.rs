@@ -16,13 +16,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::duration::{self, shown};
-use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::{Liveness, random_id};
-use beadlock_checker::process;
-use beadlock_checker::sys::stdout_was_closed;
-use beadlock_checker::system_words;
-use beadlock_checker::take::Held;
+use beadlock_checker::internal::duration::{self, shown};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::{Liveness, random_id};
+use beadlock_checker::internal::process;
+use beadlock_checker::internal::sys::stdout_was_closed;
+use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::take::Held;
 use clap::Args;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};

@@ -1,10 +1,11 @@
 //! A claim that the process of this `acquire` has made already. It would wait for itself.
 
-use beadlock_checker::dialect::beads;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::facts::Facts;
-use beadlock_checker::{Look, Options, Verdict, look};
+use beadlock_checker::internal::dialect::beads;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::facts::Facts;
+use beadlock_checker::{Options, Verdict};
+use beadlock_checker::internal::{Look, look};
 
 use crate::error::{Code, Error, Holder};
 use crate::target::Found;

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use beadlock_checker::facts::Liveness;
-use beadlock_checker::process::{self, Stat};
+use beadlock_checker::internal::facts::Liveness;
+use beadlock_checker::internal::process::{self, Stat};
 use nix::unistd::getppid;
 
 use crate::claim::command;

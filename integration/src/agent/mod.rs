@@ -3,7 +3,7 @@
 mod client;
 mod report;
 
-use beadlock_checker::address::Address;
+use beadlock_checker::internal::address::Address;
 use serde_json::Value;
 
 use crate::error::{Code, End, Error, Exit};

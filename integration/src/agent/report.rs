@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,9 +1,10 @@
 //! Which lock is meant, and the words when another one is there.
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::take::Licence;
-use beadlock_checker::{Look, Reason, Verdict, Zombie};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::take::Licence;
+use beadlock_checker::{Reason, Verdict};
+use beadlock_checker::internal::{Look, Zombie};
 
 use super::Typed;
 use crate::error::{Code, Error, Exit};

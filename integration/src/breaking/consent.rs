@@ -1,8 +1,8 @@
 //! Whether a file that cannot be understood may go: it may be somebody's data. On a terminal that is asked; where nobody can be
 //! asked, only a lock goes.
 
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{FileKind, Look, first_bytes};
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::{FileKind, Look, first_bytes};
 
 use super::ask;
 use crate::claim::attendant::{Attendant, Stopped};

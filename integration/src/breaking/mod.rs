@@ -17,7 +17,7 @@ mod steps;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beadlock_checker::escape::is_harmless;
+use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
 use serde_json::Value;
 

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::audit::Event;
-use beadlock_checker::dialect::beads::StartedAt;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::obstacle::Obstacle;
-use beadlock_checker::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::{FileKind, Gate, Look, OnDisk, Options, Reason, Verdict, facts, look, process};
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::dialect::beads::StartedAt;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::obstacle::Obstacle;
+use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
+use beadlock_checker::{Options, Reason, Verdict};
+use beadlock_checker::internal::{FileKind, Gate, Look, OnDisk, facts, look, process};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};

@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::{escaped, is_harmless};
-use beadlock_checker::sys::{Spawn, Waiting, fork_waiting};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::{escaped, is_harmless};
+use beadlock_checker::internal::sys::{Spawn, Waiting, fork_waiting};
+use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};

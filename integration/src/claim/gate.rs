@@ -10,7 +10,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::{Error as CheckerError, Gate};
+use beadlock_checker::Error as CheckerError;
+use beadlock_checker::internal::Gate;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
@@ -102,8 +103,8 @@ impl Helper {
 
 /// The gate did not open in time; `advice` is what to do beside seeing to whoever has it.
 fn timed_out(dir: &Path, drain: Duration, advice: &str) -> Error {
-    let path = beadlock_checker::escape::escaped_path(dir);
-    let limit = beadlock_checker::duration::shown(drain);
+    let path = beadlock_checker::internal::escape::escaped_path(dir);
+    let limit = beadlock_checker::internal::duration::shown(drain);
     let message = format!(
         "{path} is busy: the gate did not open within {limit}; it is held by {}; {advice}, or see to \
          that process",

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::database::Database;
-use beadlock_checker::facts::random_id;
-use beadlock_checker::sys::process_id;
-use beadlock_checker::take::{Held, Release};
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::sys::process_id;
+use beadlock_checker::internal::take::{Held, Release};
 
 use super::asking::Asking;
 use super::attendant::{Attendant, Stopped, Unattended};

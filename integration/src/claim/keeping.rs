@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Record, memory};
-use beadlock_checker::take::Held;
-use beadlock_checker::{GateWatch, shared_file_system};
+use beadlock_checker::internal::dialect::{Record, memory};
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{GateWatch, shared_file_system};
 
 use super::lease::FAILURES_IN_A_ROW;
 use super::lease::HearHeartbeats;

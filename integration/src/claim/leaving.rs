@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use beadlock_checker::audit::Outcome;
-use beadlock_checker::dialect::Record;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::take::{Held, Release, Whereabouts};
+use beadlock_checker::internal::audit::Outcome;
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::take::{Held, Release, Whereabouts};
 
 use super::attendant::Attendant;
 use super::guard::release;

@@ -9,10 +9,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::GateLoss;
-use beadlock_checker::dialect::Record;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::take::{Held, Whereabouts};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::take::{Held, Whereabouts};
 use nix::sys::inotify::AddWatchFlags;
 
 use super::event::Watcher;
@@ -302,9 +302,10 @@ impl Eye {
 mod tests {
     use super::*;
     use crate::claim::event::wait_for;
-    use beadlock_checker::dialect::beads;
-    use beadlock_checker::take::{Attempt, Site};
-    use beadlock_checker::{Gate, Options};
+    use beadlock_checker::internal::dialect::beads;
+    use beadlock_checker::internal::take::{Attempt, Site};
+    use beadlock_checker::Options;
+    use beadlock_checker::internal::Gate;
     use std::fs;
     use std::time::Instant;
 

@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::sleep;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::take::{Adopted, Held};
-use beadlock_checker::{Gate, Options, Verdict, look};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::take::{Adopted, Held};
+use beadlock_checker::{Options, Verdict};
+use beadlock_checker::internal::{Gate, look};
 
 use super::loss::CONFIRM;
 use crate::error::{Code, Error};
@@ -153,7 +154,7 @@ fn is_directory(path: &Path, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::dialect::tower::LockName;
+    use beadlock_checker::internal::dialect::tower::LockName;
 
     fn database() -> Found {
         Found::of_lock(Path::new("/run/x"), Path::new("/")).unwrap()

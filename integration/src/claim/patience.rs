@@ -6,13 +6,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::closed;
-use beadlock_checker::dialect::tower::{self, Answer};
-use beadlock_checker::dialect::{Record, lock, memory};
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::obstacle::Obstacle;
-use beadlock_checker::{Look, Options, Reason, Skip, Verdict, Zombie, facts, look};
+use beadlock_checker::internal::closed;
+use beadlock_checker::internal::dialect::tower::{self, Answer};
+use beadlock_checker::internal::dialect::{Record, lock, memory};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::obstacle::Obstacle;
+use beadlock_checker::{Options, Reason, Skip, Verdict};
+use beadlock_checker::internal::{Look, Zombie, facts, look};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Record, Rejected, beads};
+use beadlock_checker::internal::dialect::{Record, Rejected, beads};
 
 use super::loss::Loss;
 use crate::error::{Code, Error};

@@ -6,9 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::outputs::Taken;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::outputs::Taken;
+use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::StartedAt;
-use beadlock_checker::{OnDisk, facts};
+use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_checker::internal::{OnDisk, facts};
 
 use crate::settings::wait::Deadline;
 
@@ -60,7 +60,7 @@ impl Settling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use beadlock_checker::FileKind;
+    use beadlock_checker::internal::FileKind;
 
     const NOW: i64 = 1_800_000_000;
 

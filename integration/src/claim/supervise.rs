@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::process::{self, Stat};
-use beadlock_checker::sys::Starting;
+use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::sys::Starting;
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
@@ -23,7 +23,7 @@ use crate::error::{End, Exit};
 use crate::output::talk::Talk;
 use crate::settings::OnLoss;
 use crate::settings::wait::Deadline;
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::duration::shown;
 
 /// How often the tree is looked at again while its end is waited for. The net only: whoever is the last of it is our
 /// child by then, and so its end reaches us as SIGCHLD.

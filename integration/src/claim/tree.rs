@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::fs;
 
-use beadlock_checker::process::{self, Stat, is_dead_zombie, proc_is_ours};
-use beadlock_checker::sys::{ChildEnd, ended_child};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
+use beadlock_checker::internal::sys::{ChildEnd, ended_child};
+use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};

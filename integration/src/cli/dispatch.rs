@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::run::{gate_keeper, watchdog};
-use beadlock_checker::sys;
+use beadlock_checker::internal::sys;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use beadlock_checker::target::Scheme;
+use beadlock_checker::internal::target::Scheme;
 use clap::CommandFactory;
 
 use super::Cli;

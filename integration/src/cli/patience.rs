@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::duration;
+use beadlock_checker::internal::duration;
 
 use super::Command;
 use crate::protocol;

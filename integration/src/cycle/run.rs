@@ -6,11 +6,12 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::run::gate_keeper::{GateKeeper, Work};
-use beadlock_checker::audit::Event;
-use beadlock_checker::database::{Directories, Suggest};
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::sys::Waiting;
-use beadlock_checker::{Cycle, Decision, Entered, Gate, GateLoss, GateWatch, Options, Reason, Verdict, look};
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::database::{Directories, Suggest};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::sys::Waiting;
+use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
+use beadlock_checker::internal::{Gate, GateWatch, look};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -113,7 +114,7 @@ impl Skipped {
     /// As `check` has it.
     fn json(self) -> Value {
         let before = look(&self.target.place, &Options::default());
-        let limits = beadlock_checker::dialect::memory::Limits::default();
+        let limits = beadlock_checker::internal::dialect::memory::Limits::default();
         Checked { target: self.target, before, decision: self.decision, limits }.json(false)
     }
 }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::facts::{Ids, Liveness, hostname, random_id};
-use beadlock_checker::process;
+use beadlock_checker::internal::facts::{Ids, Liveness, hostname, random_id};
+use beadlock_checker::internal::process;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};

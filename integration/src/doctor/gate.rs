@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::sys::{Flock, flock};
+use beadlock_checker::internal::sys::{Flock, flock};
 
 use super::bench::{Bench, GATE};
 use super::second::{Answer, LIMIT, Order, Second};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use beadlock_checker::escape::escaped;
-use beadlock_checker::{FileSystem, Reach, system_words};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{FileSystem, Reach, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::sys::{drop_lease, lease_unbroken, take_lease};
+use beadlock_checker::internal::sys::{drop_lease, lease_unbroken, take_lease};
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::{Ids, hostname};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::{Ids, hostname};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 
 use super::trial::{Failure, Outcome};

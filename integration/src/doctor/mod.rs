@@ -40,8 +40,8 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
 use clap::Args;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::sys::pidfd_open;
+use beadlock_checker::internal::sys::pidfd_open;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::bench::{Bench, FILE};

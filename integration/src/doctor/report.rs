@@ -1,6 +1,6 @@
 //! What the doctor has to say: for people, a line for each trial and each promise, and in JSON.
 
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::internal::escape::escaped_path;
 use serde_json::{Value, json};
 
 use super::guarantee::{Guarantees, Holds};

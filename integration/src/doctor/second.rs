@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::sys::{Flock, flock};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::sys::{Flock, flock};
+use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::duration::shown;
 use nix::sys::stat::{FileStat, fstat};
 
 use super::bench::{Bench, FILE};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 
 use super::words;

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock_checker::dialect::tower::Answer;
+use beadlock_checker::internal::dialect::tower::Answer;
 use serde_json::Value;
 
 use super::retry;

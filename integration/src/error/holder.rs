@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Record, StartedAt};
-use beadlock_checker::{Gate, GateHolder};
+use beadlock_checker::internal::dialect::{Record, StartedAt};
+use beadlock_checker::internal::{Gate, GateHolder};
 
 use crate::words;
 

@@ -1,8 +1,9 @@
 //! A target, and what a daemon does about it: what `check` shows.
 
-use beadlock_checker::dialect::memory::Limits;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Look, Options, Skip, Verdict, Watched, look};
+use beadlock_checker::internal::dialect::memory::Limits;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
+use beadlock_checker::internal::{Look, look};
 use serde_json::{Value, json};
 
 use super::next;

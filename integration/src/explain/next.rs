@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beadlock_checker::closed;
-use beadlock_checker::dialect::Dialect;
-use beadlock_checker::dialect::memory::UNREFRESHED;
-use beadlock_checker::duration::shown;
-use beadlock_checker::obstacle::Obstacle;
-use beadlock_checker::{FileKind, Reason, Zombie};
+use beadlock_checker::internal::closed;
+use beadlock_checker::internal::dialect::Dialect;
+use beadlock_checker::internal::dialect::memory::UNREFRESHED;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::obstacle::Obstacle;
+use beadlock_checker::Reason;
+use beadlock_checker::internal::{FileKind, Zombie};
 
 use crate::explain::situation::{Here, Inside, Situation};
 use crate::explain::witnesses::Witnesses;

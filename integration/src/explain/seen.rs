@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Dialect, tower};
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::{Decision, Look, Proceed, Skip, Verdict, facts};
+use beadlock_checker::internal::dialect::{Dialect, tower};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::{Decision, Proceed, Skip, Verdict};
+use beadlock_checker::internal::{Look, facts};
 use serde_json::{Value, json};
 
 use super::next;

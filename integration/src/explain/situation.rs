@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::{Record, StartedAt, beads, memory};
-use beadlock_checker::facts::{Facts, Liveness};
-use beadlock_checker::obstacle::Obstacle;
-use beadlock_checker::{FileKind, Look, Member, Reason, Verdict};
+use beadlock_checker::internal::dialect::{Record, StartedAt, beads, memory};
+use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::obstacle::Obstacle;
+use beadlock_checker::{Reason, Verdict};
+use beadlock_checker::internal::{FileKind, Look, Member};
 
 use crate::claim::settling::WRITING;
 use crate::no_lock::LIMIT;

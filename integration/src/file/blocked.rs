@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use beadlock_checker::dialect::file::Mode;
+use beadlock_checker::internal::dialect::file::Mode;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::Gates;
+use beadlock_checker::internal::Gates;
 use serde_json::{Value, json};
 
 use super::look::Look;

@@ -1,7 +1,7 @@
 //! The end of a claim on a file, and what is said of it and written down.
 
-use beadlock_checker::audit::{Event, Outcome};
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::audit::{Event, Outcome};
+use beadlock_checker::internal::duration::shown;
 use serde_json::{Value, json};
 
 use super::lock::FileLock;

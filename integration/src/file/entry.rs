@@ -12,9 +12,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::dialect::file::LockId;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::dialect::file::LockId;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};

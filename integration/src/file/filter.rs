@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::run::watchdog::{self, Ward, Watchdog};
-use beadlock_checker::duration::shown;
-use beadlock_checker::facts::random_id;
-use beadlock_checker::sys::Waiting;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::sys::Waiting;
+use beadlock_checker::internal::system_words;
 use nix::sys::signal::Signal;
 
 use super::json::{Check, Spilled};

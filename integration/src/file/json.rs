@@ -7,8 +7,8 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::file::{LockId, Mode};
-use beadlock_checker::sys::process_id;
+use beadlock_checker::internal::dialect::file::{LockId, Mode};
+use beadlock_checker::internal::sys::process_id;
 
 use super::blocked::{Blocked, Got, What};
 use super::locking::Locking;

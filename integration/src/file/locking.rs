@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beadlock_checker::dialect::file::{Mode, WAIT};
+use beadlock_checker::internal::dialect::file::{Mode, WAIT};
 
 use super::lock::{FileLock, take};
 use super::target::FileTarget;

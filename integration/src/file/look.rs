@@ -1,8 +1,9 @@
 //! Whether somebody has a file locked, and who: what `check`, `status`, `list` and `break` say of one. Nothing is changed, and no
 //! lock file is made.
 
-use beadlock_checker::dialect::file::{LockId, Mode, held};
-use beadlock_checker::{GateHolder, Gates, Reason, Verdict, flock_of};
+use beadlock_checker::internal::dialect::file::{LockId, Mode, held};
+use beadlock_checker::{Reason, Verdict};
+use beadlock_checker::internal::{GateHolder, Gates, flock_of};
 use serde_json::{Value, json};
 
 use super::open::{LockFile, Patience, failed};

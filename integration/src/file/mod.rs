@@ -97,7 +97,7 @@ mod watch;
 mod write;
 
 pub use append::{Appended, Torn};
-pub use beadlock_checker::dialect::file::{LockId, Mode};
+pub use beadlock_checker::internal::dialect::file::{LockId, Mode};
 pub use json::Format;
 pub use lock::FileLock;
 pub(crate) use lock::take;

@@ -3,9 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-use beadlock_checker::dialect::file::{LockId, Mode};
-use beadlock_checker::flock_of;
-use beadlock_checker::process::Stat;
+use beadlock_checker::internal::dialect::file::{LockId, Mode};
+use beadlock_checker::internal::flock_of;
+use beadlock_checker::internal::process::Stat;
 use nix::unistd::getppid;
 
 use super::open::Inode;

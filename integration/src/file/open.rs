@@ -7,11 +7,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::closed;
-use beadlock_checker::dialect::file::Mode;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::sys::{Flock, flock, process_id};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::closed;
+use beadlock_checker::internal::dialect::file::Mode;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::sys::{Flock, flock, process_id};
+use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use beadlock_checker::dialect::file::Mode;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::internal::dialect::file::Mode;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Serialize;
 use serde_json::Value;
 

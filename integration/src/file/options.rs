@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::error::Error;
-use beadlock_checker::dialect::file::Mode;
+use beadlock_checker::internal::dialect::file::Mode;
 
 /// Where `--help` puts them.
 pub const HEADING: &str = "Files (file:PATH)";

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use beadlock_checker::sys::process_id;
+use beadlock_checker::internal::sys::process_id;
 
 /// Something of this process, empty at first and in each fork.
 #[derive(Debug)]

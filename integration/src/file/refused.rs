@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::run::watchdog;
-use beadlock_checker::dialect::file;
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::{GateHolder, Gates};
+use beadlock_checker::internal::dialect::file;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{GateHolder, Gates};
 
 use super::KEEPER;
 use super::target::FileTarget;

@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use beadlock_checker::Gates;
-use beadlock_checker::dialect::file::LockId;
-use beadlock_checker::process::command_line;
-use beadlock_checker::sys::pidfd_open;
-use beadlock_checker::{escape::escaped, system_words};
+use beadlock_checker::internal::Gates;
+use beadlock_checker::internal::dialect::file::LockId;
+use beadlock_checker::internal::process::command_line;
+use beadlock_checker::internal::sys::pidfd_open;
+use beadlock_checker::internal::{escape::escaped, system_words};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,7 +1,7 @@
 //! What is said and written down of a lock that is taken.
 
-use beadlock_checker::audit::Event;
-use beadlock_checker::shared_file_system;
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::shared_file_system;
 
 use super::ending;
 use super::lock::FileLock;

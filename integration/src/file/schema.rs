@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 use jsonschema::Validator;
 use serde_json::Value;
 

@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::closed;
-use beadlock_checker::dialect::file::{lock_of, locked_by};
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
-use beadlock_checker::target::Target;
+use beadlock_checker::internal::closed;
+use beadlock_checker::internal::dialect::file::{lock_of, locked_by};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::target::Target;
 use nix::sys::stat::{SFlag, lstat};
 
 use crate::error::{Code, Error};

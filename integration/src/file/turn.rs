@@ -5,7 +5,7 @@ use std::io;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use beadlock_checker::sys::{Flock, process_id, range_lock};
+use beadlock_checker::internal::sys::{Flock, process_id, range_lock};
 
 use super::open::{LockFile, Patience, failed};
 use super::refused;
@@ -68,7 +68,7 @@ mod tests {
     use std::fs::{self, File};
     use std::path::Path;
 
-    use beadlock_checker::sys::process_id;
+    use beadlock_checker::internal::sys::process_id;
 
     use super::*;
 

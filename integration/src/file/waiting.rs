@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use beadlock_checker::dialect::file::{Mode, WAIT};
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::dialect::file::{Mode, WAIT};
+use beadlock_checker::internal::duration::shown;
 use serde_json::{Value, json};
 
 use super::open::LockFile;

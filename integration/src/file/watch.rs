@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::dialect::file::LockId;
+use beadlock_checker::internal::dialect::file::LockId;
 use nix::sys::inotify::AddWatchFlags;
 
 use super::lock::FileLock;

@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::internal::escape::escaped_path;
 
 use super::backups::{self, Kept};
 use super::entry::{Beside, Entry};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use beadlock_checker::facts::boottime;
-use beadlock_checker::process::{self, Stat};
-use beadlock_checker::sys::ended_child;
+use beadlock_checker::internal::facts::boottime;
+use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::sys::ended_child;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::Signal;

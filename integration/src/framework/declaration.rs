@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::dialect::beads::holder_name_is_fit;
-use beadlock_checker::escape::escaped;
+use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
+use beadlock_checker::internal::escape::escaped;
 
 use super::dir::Directory;
 use super::guard::CommandGuard;

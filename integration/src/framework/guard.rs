@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::take::Release;
+use beadlock_checker::internal::take::Release;
 
 use super::locks;
 use super::running::Running;

@@ -4,9 +4,9 @@ use std::future::{Future, pending};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::take::Release;
-use beadlock_checker::{sys, system_words};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::take::Release;
+use beadlock_checker::internal::{sys, system_words};
 use serde::Serialize;
 
 use super::declaration::CommandLock;

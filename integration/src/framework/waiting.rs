@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use beadlock_checker::sys::process_id;
+use beadlock_checker::internal::sys::process_id;
 
 use super::declaration::CommandLock;
 use super::guard::CommandGuard;

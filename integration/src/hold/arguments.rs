@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beadlock_checker::duration;
+use beadlock_checker::internal::duration;
 use clap::Args;
 
 use crate::protocol;

@@ -6,9 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
 use crate::run::watchdog::{self, Ward, Watchdog};
-use beadlock_checker::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::facts::random_id;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::system_words;
 
 use super::Finished;
 use crate::claim::attendant::{Attendant, Attending, Stopped};

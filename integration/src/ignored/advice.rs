@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use beadlock_checker::escape::{escaped_path, is_harmless};
+use beadlock_checker::internal::escape::{escaped_path, is_harmless};
 
 use super::patterns::{GITIGNORE, Links, read};
-use beadlock_checker::shell::{self, Part};
+use beadlock_checker::internal::shell::{self, Part};
 
 /// The name that needs no anchor: it is nowhere else another file's.
 const BEADS: &[u8] = b".exclusive-lock";

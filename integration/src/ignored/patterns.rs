@@ -7,8 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use nix::fcntl::OFlag;

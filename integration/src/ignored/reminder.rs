@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::dialect::Dialect;
+use beadlock_checker::internal::dialect::Dialect;
 
 use super::Advice;
 use super::patterns::Patterns;

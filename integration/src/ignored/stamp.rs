@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::dialect::StartedAt;
-use beadlock_checker::facts;
+use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_checker::internal::facts;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use beadlock_checker::Gates;
-use beadlock_checker::dialect::file::locked_by;
+use beadlock_checker::internal::Gates;
+use beadlock_checker::internal::dialect::file::locked_by;
 
 use super::Root;
 use super::walk::Walk;

@@ -22,11 +22,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::database::{self, Database};
-use beadlock_checker::dialect::{Record, memory};
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::target::Target;
-use beadlock_checker::{Names, Options, Place, Verdict, look_all, system_words};
+use beadlock_checker::internal::database::{self, Database};
+use beadlock_checker::internal::dialect::{Record, memory};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::target::Target;
+use beadlock_checker::{Options, Place, Verdict};
+use beadlock_checker::internal::{Names, look_all, system_words};
 use clap::Args;
 
 use crate::error::{Code, Error, Exit};

@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::dialect::tower::LockName;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 
 use crate::error::Error;
 use crate::output::talk::Talk;

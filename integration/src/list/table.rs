@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::{Verdict, facts};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::Verdict;
+use beadlock_checker::internal::facts;
 
 use crate::explain::seen::Seen;
 use crate::explain::witnesses::counted;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::database::is_own_name;
-use beadlock_checker::dialect::file::locked_by;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::database::is_own_name;
+use beadlock_checker::internal::dialect::file::locked_by;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{Root, has_vanished, is_lock_name, is_name_of_directory_lock, not_read};

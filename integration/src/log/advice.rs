@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use beadlock_checker::escape::is_harmless;
-use beadlock_checker::obstacle::Obstacle;
+use beadlock_checker::internal::escape::is_harmless;
+use beadlock_checker::internal::obstacle::Obstacle;
 
 use super::agents::Run;
 use super::answer::Around;

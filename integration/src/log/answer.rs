@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
 
 use super::advice::{Advice, Next, meaning};
 use super::agents::Agents;

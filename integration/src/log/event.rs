@@ -1,7 +1,7 @@
 //! What a message means: the agent's own lines, and those of the original daemon, to the letter.
 
 use super::line::Writer;
-use beadlock_checker::log_line::{self, MARK, ORIGINAL_START};
+use beadlock_checker::internal::log_line::{self, MARK, ORIGINAL_START};
 
 /// What one line of a log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

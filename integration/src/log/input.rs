@@ -13,8 +13,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::error::{Code, Error};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use beadlock_checker::log_line::{Event, ORIGINAL_START};
+use beadlock_checker::internal::log_line::{Event, ORIGINAL_START};
 
 use super::slog::{self, Structured};
 use super::time::{At, Clock, Zone};

@@ -26,9 +26,9 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::Database;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::facts;
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::facts;
 use clap::Args;
 
 use crate::error::{Code, Error, Exit};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use beadlock_checker::log_line::MARK;
+use beadlock_checker::internal::log_line::MARK;
 
 use super::agents::Agents;
 use super::event::Event;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::{escaped, escaped_path};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 
 use super::agents::RunEnd;
 use super::answer::{Answer, plural};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use beadlock_checker::{duration, facts};
+use beadlock_checker::internal::{duration, facts};
 use jiff::civil::{DateTime, date, time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};

@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use beadlock_checker::dialect::{Record, memory};
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::facts::hostname;
-use beadlock_checker::{Options, Verdict, look, system_words};
+use beadlock_checker::internal::dialect::{Record, memory};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::facts::hostname;
+use beadlock_checker::{Options, Verdict};
+use beadlock_checker::internal::{look, system_words};
 
 use crate::claim::protocol::MakeRecord;
 use crate::error::{Code, Error};

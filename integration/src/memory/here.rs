@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use beadlock_checker::{Options, look};
+use beadlock_checker::Options;
+use beadlock_checker::internal::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::event::wait_for;

@@ -37,7 +37,7 @@ mod lock;
 pub(crate) mod options;
 pub(crate) mod status;
 
-pub use beadlock_checker::dialect::memory::{Limits, Record};
+pub use beadlock_checker::internal::dialect::memory::{Limits, Record};
 
 pub use lock::{Guard, MemoryLock, Stale, WAIT};
 pub use status::Status;

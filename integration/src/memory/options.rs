@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::memory::{Limits, UNKNOWN};
-use beadlock_checker::duration;
-use beadlock_checker::escape::is_harmless;
+use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
+use beadlock_checker::internal::duration;
+use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
 
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! The status of the lock of a directory as its document has it, key by key.
 
-use beadlock_checker::Look;
-use beadlock_checker::dialect::memory::{self, Limits, Record};
+use beadlock_checker::internal::Look;
+use beadlock_checker::internal::dialect::memory::{self, Limits, Record};
 use serde::Serialize;
 
 /// The document's status object. Serialized it has its keys in its order.

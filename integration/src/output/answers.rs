@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use beadlock_checker::system_words;
+use beadlock_checker::internal::system_words;
 use serde_json::Value;
 
 use crate::error::{End, Error, Exit};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::facts::random_id;
+use beadlock_checker::internal::facts::random_id;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::outputs::Taken;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::outputs::Taken;
 
 use crate::error::Error;
 

@@ -6,10 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::audit::{Audit, Author, Entry, Event, Outcome};
-use beadlock_checker::dialect::Record;
-use beadlock_checker::take::Held;
-use beadlock_checker::{Options, Place, Removed, look};
+use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::{Options, Place, Removed};
+use beadlock_checker::internal::look;
 
 use crate::error::{Code, Error};
 use crate::output::envelope::Request;

@@ -1,6 +1,6 @@
 //! The gate keeper: the small process beside `beadlock cycle` that holds the same open gate (docs/design.md#the-gate).
 //!
-//! It is the running binary itself, started again with a hidden first argument, as the [`runner`](beadlock_checker::runner) is.
+//! It is the running binary itself, started again with a hidden first argument, as the [`runner`](beadlock_checker::internal::runner) is.
 //! But it runs nothing: the command stays the child of whoever started it, with its terminal and its streams. The
 //! gate keeper only waits, so that the gate stays shut for as long as the command works, also when its parent was killed.
 //! It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
@@ -36,10 +36,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::killpg;
 use nix::unistd::{Pid, getppid};
 
-use beadlock_checker::beside::{self, has_said_so, this_program};
-use beadlock_checker::facts::Liveness;
-use beadlock_checker::process::{self, Stat};
-use beadlock_checker::{Gate, sys};
+use beadlock_checker::internal::beside::{self, has_said_so, this_program};
+use beadlock_checker::internal::facts::Liveness;
+use beadlock_checker::internal::process::{self, Stat};
+use beadlock_checker::internal::{Gate, sys};
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line. Who has the gate is told by
 /// it as well.

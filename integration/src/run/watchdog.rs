@@ -17,7 +17,7 @@
 //!
 //! Who belongs to the tree: the command's process, its group where it leads one, whoever has the token in
 //! [`VARIABLE`], and what descends from any of them. The token is needed because the tree falls apart with its
-//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](beadlock_checker::sys::Spawn)), and
+//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](beadlock_checker::internal::sys::Spawn)), and
 //! what it leaves behind is a child of the system's first process then. All of it gets TERM, then CONT for who stands
 //! still; what is left after the grace gets KILL, until two looks in a row find nobody.
 //!
@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, dup2_stderr};
 
-use beadlock_checker::beside::{self, has_said_so, this_program};
-use beadlock_checker::process::{self, Stat};
+use beadlock_checker::internal::beside::{self, has_said_so, this_program};
+use beadlock_checker::internal::process::{self, Stat};
 use pulse::{Came, Heard};
 use standstill::Standstill;
 

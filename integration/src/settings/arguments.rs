@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use beadlock_checker::database::Directories;
-use beadlock_checker::duration;
+use beadlock_checker::internal::database::Directories;
+use beadlock_checker::internal::duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 

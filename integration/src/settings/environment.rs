@@ -77,8 +77,8 @@ impl Environment {
     }
 
     /// What says which database is meant.
-    pub fn of_database(&self) -> beadlock_checker::database::Environment {
-        beadlock_checker::database::Environment {
+    pub fn of_database(&self) -> beadlock_checker::internal::database::Environment {
+        beadlock_checker::internal::database::Environment {
             target: self.get("BEADLOCK_TARGET").map(unquoted),
             beads_dir: self.get("BEADS_DIR").map(OsString::from),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
@@ -104,7 +104,7 @@ impl Environment {
 pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
     let quotes = [&b"\"$(printf '"[..], b"$'", b"'"];
     let inner = quotes.iter().find_map(|quote| text.as_bytes().strip_prefix(*quote));
-    if inner.and_then(beadlock_checker::target::Scheme::split).is_some() {
+    if inner.and_then(beadlock_checker::internal::target::Scheme::split).is_some() {
         unquoted(text).into()
     } else {
         text.into()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::duration::shown;
+use beadlock_checker::internal::duration::shown;
 
 /// Whether a claim waits for the holder of a lock. `Display` ends up in the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use beadlock_checker::database::{Directories, Suggest};
+use beadlock_checker::internal::database::{Directories, Suggest};
 
 use super::{Found, Kind};
 use crate::error::Error;

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::mounts::Mounts;
-use beadlock_checker::target::Target;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::mounts::Mounts;
+use beadlock_checker::internal::target::Target;
 
 use super::{WAIT_FOR_MEMORY, lock_dir};
 use crate::error::Error;

@@ -18,9 +18,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::escape::{escaped, escaped_path};
-use beadlock_checker::system_words;
+use beadlock_checker::internal::dialect::tower::LockName;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 use nix::fcntl::OFlag;
 
 use super::mode::Mode;

@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 
-use beadlock_checker::database::{Directories, Suggest};
-use beadlock_checker::dialect::Record;
-use beadlock_checker::dialect::tower::LockName;
-use beadlock_checker::facts;
+use beadlock_checker::internal::database::{Directories, Suggest};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::dialect::tower::LockName;
+use beadlock_checker::internal::facts;
 
 use super::fields::{Fields, Locking, Wanted};
 use super::options::{Typed, refuse_for};

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::run::watchdog::{self, Ward, Watchdog};
-use beadlock_checker::facts::random_id;
-use beadlock_checker::runner::for_shell;
-use beadlock_checker::system_words;
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::runner::for_shell;
+use beadlock_checker::internal::system_words;
 
 use super::fields::failure_step;
 use crate::claim::keeping::Keeping;

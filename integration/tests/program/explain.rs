@@ -7,7 +7,7 @@ mod unreadable;
 use std::fs;
 use std::process::Command;
 
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use beadlock_testkit::{Running, Scene, as_nobody, children, lives, process_is_gone, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn mine(scene: &Scene, change: impl Fn(&mut Value)) -> Value {
     let me = std::process::id().cast_signed();
     let mut record = record(scene);
     record["pid"] = me.into();
-    let stat = beadlock_checker::process::Stat::read(me).unwrap();
+    let stat = beadlock_checker::internal::process::Stat::read(me).unwrap();
     record["beadlock"]["start_ticks"] = stat.start_ticks.into();
     change(&mut record);
     put(scene, &record);

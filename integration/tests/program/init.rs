@@ -182,7 +182,7 @@ fn a_cycle_does_the_same() {
     until("no orphan is left, dead or alive", || scene.file("clean").exists());
     kill(init(&container), Signal::SIGTERM).unwrap();
     container.end().expect(143, &[]);
-    drop(beadlock_checker::Gate::try_take(&scene.beads()).unwrap().expect("the gate is open"));
+    drop(beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().expect("the gate is open"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use beadlock_testkit::{Ended, Running, Scene, has_program, shell_lock_text, until};
 use nix::sys::signal::Signal;
 

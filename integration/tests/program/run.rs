@@ -162,7 +162,7 @@ fn the_digest_of_somebody_elses_lock_is_no_outer_claim() {
 #[test]
 fn killed_before_the_start_the_command_never_runs() {
     let scene = crate::a_scene();
-    let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
     let running = Running::apart(scene.beadlock(&["hold", "--", "touch", "ran"]));
     until("it waits for the gate", || running.err().contains("waiting for the gate"));
     let [child] = children(running.pid())[..] else { panic!("one child") };
@@ -294,7 +294,7 @@ fn a_release_that_waits_for_the_gate_says_so_and_hears_a_signal() {
     let script = "until test -e go; do sleep 0.01; done; exit 7";
     let running = Running::apart(scene.beadlock(&["hold", "--", "sh", "-c", script]));
     until("it is claimed", || running.err().contains("claimed"));
-    let gate = beadlock_checker::Gate::try_take(&scene.beads()).unwrap().unwrap();
+    let gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
     fs::write(scene.file("go"), "").unwrap();
     let dir = fs::canonicalize(scene.beads()).unwrap();
     let words = format!("waiting for the gate of {} ", dir.display());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use beadlock_testkit::{Running, children, dead_pid, runs, this_host, until};
 use serde_json::Value;
 

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use beadlock_checker::dialect::tower::{LockName, StartedAt};
-use beadlock_checker::{Look, Options, Place, facts, look};
+use beadlock_checker::internal::dialect::tower::{LockName, StartedAt};
+use beadlock_checker::{Options, Place};
+use beadlock_checker::internal::{Look, facts, look};
 use beadlock_testkit::{Ended, Running, Scene, until};
 use serde_json::Value;
 

@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::facts::hostname;
-use beadlock_checker::sys::{Flock, flock};
+use beadlock_checker::internal::dialect::beads::Record;
+use beadlock_checker::internal::facts::hostname;
+use beadlock_checker::internal::sys::{Flock, flock};
 use beadlock_checker::{Cycle, Entered, should_skip_database};
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat};
 use nix::sys::signal::kill;

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use beadlock_checker::dialect::beads::Record;
+use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::should_skip_database;
 
 use super::calls::enter_and_leave;

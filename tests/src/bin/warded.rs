@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use beadlock::run::watchdog::{self, Ward, Watchdog};
-use beadlock_checker::sys::{Spawn, fork_waiting};
+use beadlock_checker::internal::sys::{Spawn, fork_waiting};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;

@@ -1,5 +1,5 @@
-use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::escape::is_harmless;
+use beadlock_checker::internal::dialect::beads::Record;
+use beadlock_checker::internal::escape::is_harmless;
 use beadlock_checker::{Decision, Reason, Skip};
 use serde_json::Value;
 

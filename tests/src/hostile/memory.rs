@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::dialect::memory::{
+use beadlock_checker::internal::dialect::memory::{
     Limits, Record, Rejected, StartedAt, UNREFRESHED, judge, rewrite, timed_out,
 };
-use beadlock_checker::dialect::{Record as AnyRecord, Rewrite};
-use beadlock_checker::facts::{Facts, Ids, Liveness};
+use beadlock_checker::internal::dialect::{Record as AnyRecord, Rewrite};
+use beadlock_checker::internal::facts::{Facts, Ids, Liveness};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;

@@ -1,5 +1,5 @@
-use beadlock_checker::dialect::Rewrite;
-use beadlock_checker::dialect::tower::{Record, Rejected, StartedAt, judge, rewrite, silence};
+use beadlock_checker::internal::dialect::Rewrite;
+use beadlock_checker::internal::dialect::tower::{Record, Rejected, StartedAt, judge, rewrite, silence};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;

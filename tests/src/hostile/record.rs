@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::{Record, Rejected, judge};
-use beadlock_checker::facts::{Facts, Ids, Liveness};
+use beadlock_checker::internal::dialect::beads::{Record, Rejected, judge};
+use beadlock_checker::internal::facts::{Facts, Ids, Liveness};
 use beadlock_checker::{Decision, Reason, Skip, Verdict};
 
 use super::is_fit_to_be_said;

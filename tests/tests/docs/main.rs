@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use beadlock_tests::skip::checkout;
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, become_subreaper, binaries, run, tool, wait_until};

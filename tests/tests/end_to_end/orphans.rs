@@ -30,7 +30,7 @@ fn number(scene: &Scene, name: &str) -> Pid {
 
 /// Neither gone nor a zombie.
 fn lives(pid: Pid) -> bool {
-    beadlock_checker::process::Stat::read(pid.as_raw()).is_some_and(|stat| !stat.is_zombie())
+    beadlock_checker::internal::process::Stat::read(pid.as_raw()).is_some_and(|stat| !stat.is_zombie())
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn without_its_warden_the_kernel_tells_the_command() {
     let script =
         "trap 'echo > asked; exit' TERM; echo $PPID > owner; echo > ready; while :; do sleep 0.02; done";
     let owner = warded(&scene, "own", NO_END, script);
-    let stats = beadlock_checker::process::all();
-    let is_warden = |stat: &&beadlock_checker::process::Stat| {
-        let line = beadlock_checker::process::command_line(stat.pid).unwrap_or_default();
+    let stats = beadlock_checker::internal::process::all();
+    let is_warden = |stat: &&beadlock_checker::internal::process::Stat| {
+        let line = beadlock_checker::internal::process::command_line(stat.pid).unwrap_or_default();
         stat.ppid == owner.pid() && line.contains(beadlock::run::watchdog::ARGUMENT)
     };
     let warden = stats.iter().find(is_warden).expect("a warden").pid;

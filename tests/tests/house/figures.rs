@@ -7,6 +7,7 @@ use std::process::Command;
 
 use beadlock_tests::skip::checkout;
 
+use super::face::documented;
 use super::graph::{circles, pairs};
 use super::rooms::HOUSES;
 use super::source::{Crate, code};
@@ -45,7 +46,8 @@ pub fn print() {
         row("  files of a room that import each other in a circle", &inside.join(", "));
     }
     let files = committed();
-    row("documented modules of the checker", &documented_modules().to_string());
+    let page = documented();
+    row("documented names of the checker, on one page", &format!("{}: {}", page.len(), page.join(", ")));
     row("comments that cite pages outside the repository", &citations(&files).to_string());
     row("test harnesses with their own Scene", &list(&scenes(&files)));
     row("places that know all log lines", &list(&places_with_log_lines(&files)));
@@ -68,14 +70,6 @@ fn committed() -> Vec<(PathBuf, String)> {
     let is_text = |name: &&str| Path::new(name).extension().is_some_and(|kind| kind == "rs" || kind == "md");
     let read = |name: &str| Some((PathBuf::from(name), fs::read_to_string(checkout().join(name)).ok()?));
     names.split('\0').filter(is_text).filter_map(read).collect()
-}
-
-/// The modules that docs.rs would list.
-fn documented_modules() -> usize {
-    let text = fs::read_to_string(checkout().join("checker/src/lib.rs")).unwrap();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let is_documented = |at: usize| at == 0 || !lines[at - 1].contains("doc(hidden)");
-    (0..lines.len()).filter(|at| lines[*at].starts_with("pub mod ") && is_documented(*at)).count()
 }
 
 /// Lines that send the reader to a page that the repository does not have.

@@ -3,6 +3,7 @@
 //!
 //! `make house` prints the figures.
 
+mod face;
 mod figures;
 mod graph;
 mod rooms;

@@ -20,6 +20,7 @@ const CHECKER: House = House {
     name: "checker",
     order: &[
         &["lib"],
+        &["internal"],
         &["check"],
         &["take", "target"],
         &["database", "look", "outputs", "runner"],

@@ -1,10 +1,10 @@
 use super::*;
 use crate::command::End;
 use crate::database::Streak;
-use beadlock_checker::audit::{Audit, Author, Entry, Event as AuditEvent};
-use beadlock_checker::database::Environment;
-use beadlock_checker::dialect::beads;
-use beadlock_checker::runner::Ended;
+use beadlock_checker::internal::audit::{Audit, Author, Entry, Event as AuditEvent};
+use beadlock_checker::internal::database::Environment;
+use beadlock_checker::internal::dialect::beads;
+use beadlock_checker::internal::runner::Ended;
 use beadlock_checker::{Proceed, Removed, Skip, Watched};
 use tokio::time::Instant;
 

@@ -35,7 +35,7 @@ const REQUEST_ID_LIMIT: usize = 128;
 /// The lock file's content, as read: plain data, no I/O.
 ///
 /// ```
-/// use beadlock_checker::dialect::tower::Record;
+/// use beadlock_checker::internal::dialect::tower::Record;
 /// let bytes = br#"{"lock_version":"v1","lock_name":"app-prod","request_id":"req_1","actor":"ci","intent":"deploy",
 ///     "intent_version":"1.2.0","host_id":"box","pid":7,"created_at":"2026-02-01T10:11:12Z",
 ///     "last_heartbeat_at":"2026-02-01T10:11:42Z","ttl_seconds":900}"#;

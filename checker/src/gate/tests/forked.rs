@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use crate::Gate;
+use crate::gate::Gate;
 use crate::sys::in_a_fork;
 use crate::{Cycle, Entered};
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::take::{Broken, Licence, Means, Step};
+use beadlock_checker::internal::take::{Broken, Licence, Means, Step};
 use beadlock_checker::{Reason, Verdict, Watched};
 
 use super::{BREAKING, kept, seen};

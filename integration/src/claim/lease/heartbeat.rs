@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::facts::{self, boottime};
-use beadlock_checker::take::{Heartbeat, Held};
+use beadlock_checker::internal::facts::{self, boottime};
+use beadlock_checker::internal::take::{Heartbeat, Held};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::memory;
+use beadlock_checker::internal::dialect::memory;
 
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);

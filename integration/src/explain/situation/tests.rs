@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use beadlock_checker::OnDisk;
-use beadlock_checker::dialect::beads::{Content, Mark, Record, judge};
-use beadlock_checker::facts::{Ids, Proof};
+use beadlock_checker::internal::OnDisk;
+use beadlock_checker::internal::dialect::beads::{Content, Mark, Record, judge};
+use beadlock_checker::internal::facts::{Ids, Proof};
 
 use super::*;
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use beadlock_checker::process::Stat;
-use beadlock_checker::{GateHolder, Gates, Role};
+use beadlock_checker::internal::process::Stat;
+use beadlock_checker::internal::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
 use crate::words::{self, Part, to_type};

@@ -1,6 +1,6 @@
 //! The `witnesses` of the JSON contract.
 
-use beadlock_checker::facts::Liveness;
+use beadlock_checker::internal::facts::Liveness;
 use serde_json::{Value, json};
 
 use super::Witnesses;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use beadlock_checker::dialect::beads::Record;
-use beadlock_checker::dialect::{memory, tower};
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::{Facts, Liveness};
-use beadlock_checker::{FileKind, OnDisk};
+use beadlock_checker::internal::dialect::beads::Record;
+use beadlock_checker::internal::dialect::{memory, tower};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::{FileKind, OnDisk};
 
 use super::Witnesses;
 use super::json::sameness;

@@ -9,10 +9,10 @@ mod why;
 
 use std::cell::OnceCell;
 
-use beadlock_checker::dialect::beads::{Record, StartedAt};
-use beadlock_checker::dialect::{memory, tower};
-use beadlock_checker::facts::{self, Facts, Liveness};
-use beadlock_checker::{Gates, Look, Member, Namespaces, Zombie, process};
+use beadlock_checker::internal::dialect::beads::{Record, StartedAt};
+use beadlock_checker::internal::dialect::{memory, tower};
+use beadlock_checker::internal::facts::{self, Facts, Liveness};
+use beadlock_checker::internal::{Gates, Look, Member, Namespaces, Zombie, process};
 use gate::Shut;
 pub use lines::{counted, kind_words};
 

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use beadlock_checker::dialect::{memory, tower};
-use beadlock_checker::duration::shown;
-use beadlock_checker::escape::escaped;
-use beadlock_checker::facts::Liveness;
+use beadlock_checker::internal::dialect::{memory, tower};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::Liveness;
 
 use super::Witnesses;
 use super::lines::kind_words;
@@ -215,7 +215,7 @@ impl Witnesses<'_> {
         let what = "it was claimed in a container of this machine";
         match inside {
             Inside::Process(here) => {
-                let command = beadlock_checker::process::command_line(here).unwrap_or_default();
+                let command = beadlock_checker::internal::process::command_line(here).unwrap_or_default();
                 format!("{what}, and its process lives: {} here", crate::words::process_name(here, &command))
             }
             Inside::Others(_) => format!("{what}, which lives; nobody that we can see there is PID {pid}"),

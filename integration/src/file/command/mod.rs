@@ -9,11 +9,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::audit::Event;
-use beadlock_checker::dialect::file::{Mode, WAIT};
-use beadlock_checker::duration;
-use beadlock_checker::escape::escaped_path;
-use beadlock_checker::target::Target;
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::dialect::file::{Mode, WAIT};
+use beadlock_checker::internal::duration;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::target::Target;
 use clap::Args;
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beadlock_checker::dialect::file::LockId;
-use beadlock_checker::duration;
-use beadlock_checker::escape::escaped_path;
+use beadlock_checker::internal::dialect::file::LockId;
+use beadlock_checker::internal::duration;
+use beadlock_checker::internal::escape::escaped_path;
 use clap::Args;
 use serde_json::Value;
 

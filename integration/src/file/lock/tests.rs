@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Code;
-use beadlock_checker::dialect::file;
+use beadlock_checker::internal::dialect::file;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;

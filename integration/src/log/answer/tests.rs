@@ -1,6 +1,6 @@
 //! What each end of a log amounts to.
 
-use beadlock_checker::escape::is_harmless;
+use beadlock_checker::internal::escape::is_harmless;
 
 use super::super::stream::{Stream, Window};
 use super::*;

@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::audit::{Lines, Outcome, cut};
-use beadlock_checker::dialect::tower::{Record, StartedAt};
-use beadlock_checker::digest::sha256;
-use beadlock_checker::{facts, system_words};
+use beadlock_checker::internal::audit::{Lines, Outcome, cut};
+use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
+use beadlock_checker::internal::digest::sha256;
+use beadlock_checker::internal::{facts, system_words};
 use nix::errno::Errno;
 use serde::Serialize;
 

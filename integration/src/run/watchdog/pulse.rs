@@ -11,7 +11,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::read;
 
-use beadlock_checker::facts::boottime;
+use beadlock_checker::internal::facts::boottime;
 
 use crate::claim::lease::HearHeartbeats;
 

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::beside::{has_said_so_within, say_so, stand_apart, this_program};
-use beadlock_checker::database::{Database, Environment, REDIRECT};
-use beadlock_checker::{Names, shared_file_system};
+use beadlock_checker::internal::beside::{has_said_so_within, say_so, stand_apart, this_program};
+use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
+use beadlock_checker::internal::{Names, shared_file_system};
 use nix::fcntl::OFlag;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::database::REDIRECT;
-use beadlock_checker::mounts::Mounts;
+use beadlock_checker::internal::database::REDIRECT;
+use beadlock_checker::internal::mounts::Mounts;
 
 /// What databases are called.
 pub const BEADS: &str = ".beads";

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::process::{self, Stat, command_line};
+use beadlock_checker::internal::process::{self, Stat, command_line};
 use beadlock_testkit::{Running, lives, process_is_gone, until};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};

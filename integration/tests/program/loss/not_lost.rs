@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use beadlock_checker::Gate;
+use beadlock_checker::internal::Gate;
 use beadlock_testkit::Running;
 
 use super::held;
