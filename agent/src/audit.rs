@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event};
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::{Place, Removed, Skip};
 use beadlock_checker::internal::facts;
+use beadlock_checker::{Place, Removed, Skip};
 
 use crate::log::{self, own};
 

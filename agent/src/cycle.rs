@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
-use beadlock_checker::{Cycle, Decision, Entered};
 use beadlock_checker::internal::{Gate, Zombie, redirect, runner, system_words};
+use beadlock_checker::{Cycle, Decision, Entered};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::{Decision, Reason};
-use beadlock_checker::internal::Zombie;
 use tokio::time::Instant;
 
 use crate::git;

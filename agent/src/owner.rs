@@ -13,11 +13,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use beadlock_checker::Error;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::internal::trust::{Doubt, Sticky, Trusted};
-use beadlock_checker::Error;
 use beadlock_checker::internal::{OpenDirectory, system_words};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};

@@ -16,6 +16,9 @@ use nix::sys::prctl::set_name;
 use nix::sys::signal::SigSet;
 use nix::unistd::{chdir, close, dup2_stdout, setsid};
 
+/// The hidden first argument of the runner of a cycle's command.
+pub const RUNNER: &str = "__run-cycle";
+
 /// The first argument of the process that shares the gate of a cycle whose command it does not run. Its next arguments are who
 /// started it, the command's process and when that began, and `group` where that leads one.
 pub const GATE_KEEPER: &str = "__guard-cycle";

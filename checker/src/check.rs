@@ -6,46 +6,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::dialect::{Record, memory};
+use crate::decision::{Decision, Proceed, Skip};
+use crate::dialect::Record;
 use crate::error::Error;
-use crate::facts::Depth;
 use crate::gate::Gate;
 use crate::gate_loss::GateLoss;
 use crate::look::Judged;
 use crate::opened::OpenDirectory;
+use crate::options::Options;
 use crate::place::{Names, Place};
 use crate::read::{self, Sight};
-use crate::refresh::RefreshWatch;
 use crate::take::{Settled, Site, failed_to};
-use crate::verdict::{Decision, Proceed, Reason, Skip};
+use crate::verdict::Reason;
 
 /// For how long a check that must change a lock file waits for the gate.
 const GATE_PATIENCE: Duration = Duration::from_millis(50);
-
-/// What a check may do beyond the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
-    /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
-    pub reap_proven_dead: bool,
-    /// Remove nothing; say what would be removed.
-    pub dry_run: bool,
-    /// Let a claim take a stale lock of a dialect whose stale locks stay until somebody says otherwise.
-    pub force_lock: bool,
-    /// Let a stale lock stand that is judged by its age.
-    pub keep_stale: bool,
-    /// How old a lock that is judged by its age may become.
-    #[doc(hidden)]
-    pub limits: memory::Limits,
-    /// What earlier looks at a lock that is judged by its age have shown.
-    #[doc(hidden)]
-    pub refreshes: RefreshWatch,
-}
-
-impl Options {
-    pub(crate) fn depth(self) -> Depth {
-        if self.reap_proven_dead { Depth::Proof } else { Depth::Protocol }
-    }
-}
 
 /// Whether a daemon must leave the database in `dir` alone now. Removes a stale lock, as the protocol says.
 ///

@@ -1,17 +1,18 @@
 //! Which database is meant: by name, by the environment, or the nearest `.beads` up the tree (docs/design.md#targets).
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::closed;
+use crate::directory;
 use crate::error::words;
 use crate::escape::escaped_path;
+use crate::lead::Lead;
+pub use crate::lead::REDIRECT;
+pub use crate::no_database::NoDatabase;
 use crate::read::{self, Sight};
-use crate::redirect::Lead;
 use crate::shell::{Part, to_type};
 use crate::target::Target;
 
@@ -21,8 +22,6 @@ pub use likeness::{Directories, Suggest};
 
 /// What the directory of a database is called.
 const BEADS: &str = ".beads";
-/// The file in it that says that the database is elsewhere.
-pub const REDIRECT: &str = "redirect";
 
 /// What the environment says of it; gathered where the command line is read.
 #[derive(Debug, Clone, Default)]
@@ -53,72 +52,6 @@ pub struct Database {
     inode: (u64, u64),
 }
 
-/// Why there is no database. `Display` says what to type next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoDatabase {
-    kind: Kind,
-    message: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    NotThere,
-    Usage,
-    Io,
-}
-
-impl NoDatabase {
-    fn new(kind: Kind, message: String) -> Self {
-        Self { kind, message }
-    }
-
-    /// `file:PATH` where there is a lock file with a record to be named.
-    pub fn not_for_files(path: &Path) -> Self {
-        let path = escaped_path(path);
-        Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
-    }
-
-    pub(crate) fn io(message: String) -> Self {
-        Self::new(Kind::Io, message)
-    }
-
-    pub(crate) fn usage(message: String) -> Self {
-        Self::new(Kind::Usage, message)
-    }
-
-    /// The same, naming the variable that the target came from.
-    pub fn of_variable(self, name: &str) -> Self {
-        Self { message: format!("${name}: {}", self.message), ..self }
-    }
-
-    /// The same, saying more.
-    fn with(self, more: &str) -> Self {
-        Self { message: self.message + more, ..self }
-    }
-
-    /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
-    pub fn exit_code(&self) -> u8 {
-        if self.kind == Kind::Usage { 2 } else { 1 }
-    }
-
-    /// `NO_TARGET`, `USAGE` or `IO`.
-    pub fn code(&self) -> &'static str {
-        match self.kind {
-            Kind::NotThere => "NO_TARGET",
-            Kind::Usage => "USAGE",
-            Kind::Io => "IO",
-        }
-    }
-}
-
-impl fmt::Display for NoDatabase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for NoDatabase {}
-
 impl Database {
     /// The database in the directory `path`, a redirect followed once.
     ///
@@ -131,12 +64,12 @@ impl Database {
         let at: PathBuf = absolute.components().collect();
         // Looked at before it is followed: a change in between is a change since.
         let lead = Lead::of_link(&at);
-        let dir = directory(&absolute, &shown)?;
+        let dir = directory::of_database(&absolute, &shown)?;
         not_above_one(&dir, path, environment)?;
         let named = dir.clone();
         let lead = lead.and_redirect(&named);
         let dir = redirected(&absolute, dir, environment)?;
-        let meta = fs::metadata(&dir).map_err(|error| unreachable(&dir, &shown, &error))?;
+        let meta = fs::metadata(&dir).map_err(|error| directory::unreachable(&dir, &shown, &error))?;
         Ok(Self {
             inode: (meta.dev(), meta.ino()),
             dir,
@@ -154,13 +87,20 @@ impl Database {
     /// # Errors
     /// As [`Database::named`], and [`Database::to_stay_with`].
     pub fn led_elsewhere(&self) -> Option<Result<Self, NoDatabase>> {
-        if Lead::now(self) == self.lead {
+        if self.lead_now() == self.lead {
             return None;
         }
         // It was accepted as what it is called.
         let environment = Environment { beads_dir: Some(self.at.clone().into()), ..Environment::default() };
         let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
         Some(again.map(|found| Self { given: self.given.clone(), ..found }))
+    }
+
+    /// What leads to its directory now. One call of `lstat`, and one more where the database is reached by a link.
+    pub fn lead_now(&self) -> Lead {
+        // A link that was put there since is not followed by anybody.
+        let link = if self.at == self.named { Lead::default() } else { Lead::of_link(&self.at) };
+        link.and_redirect(&self.named)
     }
 
     /// What led to its directory when it was looked up.
@@ -210,13 +150,10 @@ impl Database {
                     .map(|found| Self { given: escaped_path(&shown), ..found });
             }
         }
-        Err(NoDatabase::new(
-            Kind::NotThere,
-            format!(
-                "no .beads here or above (looked in {} and above); name one: beadlock hold path/.beads -- …",
-                escaped_path(&environment.cwd)
-            ),
-        ))
+        Err(NoDatabase::not_there(format!(
+            "no .beads here or above (looked in {} and above); name one: beadlock hold path/.beads -- …",
+            escaped_path(&environment.cwd)
+        )))
     }
 
     /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a directory that may
@@ -227,7 +164,9 @@ impl Database {
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {
-            Err(error) if is_denied(&error) => Err(unreachable(&redirect, &escaped_path(&redirect), &error)),
+            Err(error) if is_denied(&error) => {
+                Err(directory::unreachable(&redirect, &escaped_path(&redirect), &error))
+            }
             _ => Ok(self),
         }
     }
@@ -243,63 +182,6 @@ impl Database {
     }
 }
 
-/// The directory that a lock file called `shown` lies in, without links.
-pub(crate) fn directory_of_lock(parent: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
-    let wrong = |what: &str| {
-        NoDatabase::new(
-            Kind::NotThere,
-            format!("the directory of lock:{shown} {what}; make it, or name another"),
-        )
-    };
-    let dir = fs::canonicalize(parent).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => wrong("does not exist"),
-        io::ErrorKind::NotADirectory => wrong("is not a directory"),
-        _ => unreachable(parent, shown, &error),
-    })?;
-    match is_directory(&dir) {
-        Ok(true) => Ok(dir),
-        Ok(false) => Err(wrong("is not a directory")),
-        Err(error) => Err(unreachable(&dir, shown, &error)),
-    }
-}
-
-/// The directory `path`, from `cwd` on, without links where it is there: one with a lock of its own need not be.
-pub(crate) fn directory_with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, NoDatabase> {
-    let (absolute, shown) = (cwd.join(path), escaped_path(path));
-    let wrong = || {
-        let message =
-            format!("memory:{shown} is not a directory; name the one that .lock is, or will be, in");
-        NoDatabase::new(Kind::NotThere, message)
-    };
-    match fs::canonicalize(&absolute) {
-        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&dir, &shown, &error))? => Ok(dir),
-        Ok(_) => Err(wrong()),
-        // A directory of the lock's own name would be in everybody's way.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.ends_with(".lock") => Ok(absolute),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Err(wrong())
-        }
-        Err(error) => Err(unreachable(&absolute, &shown, &error)),
-    }
-}
-
-/// The directory at `absolute` without links.
-fn directory(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
-    let dir = fs::canonicalize(absolute).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => NoDatabase::new(
-            Kind::NotThere,
-            format!("{shown} does not exist; name the directory of a beads database, such as path/.beads"),
-        ),
-        io::ErrorKind::NotADirectory => not_a_directory(shown),
-        _ => unreachable(absolute, shown, &error),
-    })?;
-    match is_directory(&dir) {
-        Ok(true) => Ok(dir),
-        Ok(false) => Err(not_a_directory(shown)),
-        Err(error) => Err(unreachable(&dir, shown, &error)),
-    }
-}
-
 /// Whether a database is to be looked for no further up than `dir`. Only where there is nothing, or something else, or
 /// where nobody may even look, it is: who put a link there meant what it leads to.
 fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
@@ -307,7 +189,7 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     let leads_nowhere = |error: io::Error| {
         let message =
             format!("{shown} is a link that leads nowhere ({}); mend it, or name another", words(&error));
-        NoDatabase::new(Kind::Io, message)
+        NoDatabase::io(message)
     };
     match fs::symlink_metadata(dir) {
         Ok(meta) if meta.is_symlink() => Ok(fs::metadata(dir).map_err(leads_nowhere)?.is_dir()),
@@ -316,27 +198,9 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
                 Ok(false)
             }
-            _ => Err(unreachable(dir, &shown, &error)),
+            _ => Err(directory::unreachable(dir, &shown, &error)),
         },
     }
-}
-
-/// False when nothing is there, or something else.
-fn is_directory(path: &Path) -> io::Result<bool> {
-    match fs::metadata(path) {
-        Ok(meta) => Ok(meta.is_dir()),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(false)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn not_a_directory(shown: &str) -> NoDatabase {
-    let message = format!(
-        "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
-    );
-    NoDatabase::new(Kind::NotThere, message)
 }
 
 /// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads` in it.
@@ -355,21 +219,14 @@ fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
     named.is_some_and(|named| fs::canonicalize(environment.cwd.join(named)).is_ok_and(|named| named == dir))
 }
 
-fn unreachable(path: &Path, shown: &str, error: &io::Error) -> NoDatabase {
-    let why = closed::directory_above(path)
-        .unwrap_or_else(|| "check the permissions of the directories above it".to_owned());
-    NoDatabase::new(Kind::Io, format!("cannot reach {shown}: {}; {why}", words(error)))
-}
-
 /// Follows `DIR/redirect` once: its first line that is neither empty nor a comment is a path, relative to the
 /// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd. Where nobody may look into `dir`
 /// nothing in it can be read: neither a redirect nor the lock, and of the lock that is an answer (unreadable).
 fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));
-    let refused = |words: String| {
-        NoDatabase::new(Kind::Io, format!("cannot follow {shown}: {words}; mend or remove it"))
-    };
+    let refused =
+        |words: String| NoDatabase::io(format!("cannot follow {shown}: {words}; mend or remove it"));
     let content = match read::open_path(file.as_path()) {
         Sight::Absent => return Ok(dir),
         Sight::Unreadable(_) if is_shut(&dir) => return Ok(dir),
@@ -380,9 +237,9 @@ fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<P
     let is_path = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let Some(line) = text.lines().map(str::trim).find(is_path) else { return Ok(dir) };
     let above = dir.parent().unwrap_or(&dir);
-    let there = directory(&above.join(line), &escaped_path(Path::new(line)))
+    let there = directory::of_database(&above.join(line), &escaped_path(Path::new(line)))
         .and_then(|there| not_above_one(&there, Path::new(line), environment).map(|()| there));
-    there.map_err(|error| refused(error.message))
+    there.map_err(|error| refused(error.to_string()))
 }
 
 /// Whether it may not be searched, so that what is in it cannot even be looked at.

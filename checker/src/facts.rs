@@ -1,5 +1,4 @@
-//! Facts: all that a judgement may know, gathered here and passed in (docs/design.md#pure-rules). The only clock of the
-//! project.
+//! Gathers the facts that a judgement is passed (docs/design.md#pure-rules). The only clock of the project.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -11,35 +10,8 @@ use std::{fs, io, iter};
 use sha2::{Digest, Sha256};
 
 use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
+pub use crate::dialect::facts::{Facts, Ids, Liveness, Proof};
 use crate::{dialect, filesystem, namespace, process, sys};
-
-/// Whether a process lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Liveness {
-    /// `kill(pid, 0)` succeeded.
-    Alive,
-    /// EPERM: it lives, and belongs to someone else.
-    NotPermitted,
-    /// ESRCH: there is no such process.
-    Gone,
-    /// Any other answer, or a PID that cannot be asked; counts as alive.
-    Unknown,
-    /// Another host's process, or another namespace's.
-    NotAsked,
-}
-
-/// What tells this boot of this machine, and this process's namespaces, from others. Each may be unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ids {
-    /// The machine id, hashed so that a lock file does not give it away.
-    pub machine_id: Option<String>,
-    /// The kernel's boot id.
-    pub boot_id: Option<String>,
-    /// `pid:[N]`.
-    pub pid_ns: Option<String>,
-    /// `time:[N]`.
-    pub time_ns: Option<String>,
-}
 
 impl Ids {
     /// None of them, for who needs none.
@@ -163,36 +135,6 @@ pub enum Depth {
     Proof,
 }
 
-/// All that [`judge`](crate::dialect::Record::judge) may know.
-#[derive(Debug, Clone)]
-pub struct Facts {
-    /// The wall clock.
-    pub now: StartedAt,
-    /// This machine's host name.
-    pub hostname: Option<Arc<str>>,
-    /// This machine, boot and namespaces.
-    pub ids: Arc<Ids>,
-    /// What became of the recorded process.
-    pub liveness: Liveness,
-    /// What proves more; `None` unless asked for.
-    pub proof: Option<Proof>,
-    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier looks are known.
-    pub unrefreshed: Duration,
-}
-
-/// What may prove a death that ESRCH cannot show (`--reap-proven-dead`). Whatever is unreadable is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Proof {
-    /// The lock file is on a file system that only this machine writes.
-    pub local_file_system: bool,
-    /// When the process that has the PID now started, from a `/proc` that is ours.
-    pub start_ticks: Option<u64>,
-    /// The process that has the PID now is a zombie without living threads.
-    pub zombie: bool,
-    /// No process lives in the recorded PID namespace.
-    pub namespace_gone: bool,
-}
-
 impl Facts {
     /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for, and
     /// none of a named lock.
@@ -247,42 +189,6 @@ impl Facts {
             facts.liveness = process::probe(record.pid);
         }
         facts
-    }
-
-    /// The record's host name is this machine's, ignoring ASCII case.
-    pub fn is_same_host(&self, record: &Record) -> bool {
-        self.hostname.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&record.hostname))
-    }
-
-    /// Both know their id of this kind, and they differ.
-    pub(crate) fn differs<'a>(
-        &'a self,
-        record: &'a Record,
-        of_ids: fn(&Ids) -> &Option<String>,
-        of_mark: fn(&Mark) -> &Option<String>,
-    ) -> Option<bool> {
-        let theirs = of_mark(record.beadlock.as_ref()?).as_ref()?;
-        Some(of_ids(&self.ids).as_ref()? != theirs)
-    }
-
-    fn may_ask(&self, record: &Record) -> bool {
-        self.is_same_host(record) && self.other_machine(record) != Some(true) && !self.other_namespace(record)
-    }
-
-    /// Another machine of the same name; `None`: unknown.
-    pub fn other_machine(&self, record: &Record) -> Option<bool> {
-        self.differs(record, |ids| &ids.machine_id, |mark| &mark.machine_id)
-    }
-
-    /// Recorded before this machine's last boot; `None`: unknown.
-    pub fn other_boot(&self, record: &Record) -> Option<bool> {
-        self.differs(record, |ids| &ids.boot_id, |mark| &mark.boot_id)
-    }
-
-    /// A PID of another namespace than ours, on this boot or on one that is not known to be another.
-    pub fn other_namespace(&self, record: &Record) -> bool {
-        self.other_boot(record) != Some(true)
-            && self.differs(record, |ids| &ids.pid_ns, |mark| &mark.pid_ns) == Some(true)
     }
 }
 

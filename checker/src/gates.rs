@@ -13,7 +13,7 @@ use nix::sys::stat;
 
 use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
-use crate::{beside, namespace, runner};
+use crate::{beside, namespace};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl StandIn {
         let mut words = line.split(|byte| *byte == 0).skip(1);
         let first = words.next()?;
         let is_gate_keeper = first == beside::GATE_KEEPER.as_bytes();
-        (is_gate_keeper || first == runner::ARGUMENT.as_bytes()).then_some(())?;
+        (is_gate_keeper || first == beside::RUNNER.as_bytes()).then_some(())?;
         let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
         let daemon = number()?;
         let work = if is_gate_keeper { number() } else { None };

@@ -2,19 +2,20 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::check::Options;
+use crate::decision::Skip;
 use crate::dialect::beads::Content;
 use crate::dialect::{Dialect, Record, Rejected, memory, tower};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
 use crate::namespace;
 use crate::on_disk::OnDisk;
+use crate::options::Options;
 use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
-use crate::refresh::RefreshMark;
-use crate::verdict::{Reason, Skip, Verdict};
+use crate::refresh::{RefreshMark, RefreshWatch};
+use crate::verdict::{Reason, Verdict};
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone)]
@@ -38,10 +39,20 @@ pub struct Look {
     pub on_disk: Option<OnDisk>,
 }
 
+impl RefreshWatch {
+    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew; so does one
+    /// that comes too long after the last.
+    pub fn see(&mut self, look: &Look) {
+        let record = look.record.as_ref().and_then(|record| record.as_memory());
+        let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));
+        self.see_at(mark, Instant::now());
+    }
+}
+
 /// Looks at a lock, with every witness there is. Changes nothing.
 ///
 /// A lock may be aside for a moment while somebody removes another: what `verdict` says of an absent one is
-/// certain only when `side_file` is false, which is why nothing but [`check`](crate::check) decides.
+/// certain only when `side_file` is false, which is why nothing but a check decides.
 pub fn look(place: &Place, options: &Options) -> Look {
     look_with(place, options, Depth::Proof)
 }
@@ -59,7 +70,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
         let Look { record: Some(record), facts: Some(facts), verdict, .. } = look else { continue };
         if let Some(proof) = &mut facts.proof {
             proof.namespace_gone = is_gone;
-            *verdict = record.judge(facts, options);
+            *verdict = record.judge(facts, &options.rules());
         }
     }
     looks
@@ -176,7 +187,7 @@ impl Judged {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
                 facts.unrefreshed = unrefreshed(&record, file, options);
-                let verdict = record.judge(&facts, options);
+                let verdict = record.judge(&facts, &options.rules());
                 let name = || record.id().map_or_else(|| digest_id(bytes), str::to_owned);
                 let id = (depth != Depth::Protocol).then(name);
                 let (detail, content) = (String::new(), None);

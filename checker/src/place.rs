@@ -6,6 +6,8 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+mod of_target;
+
 use crate::dialect::tower::LockName;
 use crate::dialect::{Dialect, Record, Rejected, StartedAt, beads, memory, tower};
 use crate::read::join;

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::facts::Liveness;
+use crate::liveness::Liveness;
 
 /// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
 /// (not 1 to 2^31-1) is never asked: [`Liveness::Unknown`].

@@ -1,56 +1,15 @@
 //! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone. When git tracks
 //! it, everybody with permission to push decides which directory is claimed, checked and synced.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::Path;
 
-use crate::database::{Database, NoDatabase, REDIRECT};
+use crate::database::{Database, NoDatabase};
 use crate::escape::escaped_path;
 use crate::git::{Tracked, tracks};
+pub use crate::lead::Lead;
+use crate::lead::REDIRECT;
 use crate::shell::{Part, to_type};
-
-/// What leads from a database's name to its directory, as it is now. Where two are the same, nothing has changed, and
-/// git need not be asked again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lead {
-    link: Option<Stamp>,
-    redirect: Option<Stamp>,
-}
-
-/// Device, inode, size, and the times of the last change of content and of anything.
-type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
-
-impl Lead {
-    /// What a link in the place of a database is like, before it is followed: `at` is its name as it was typed.
-    pub(crate) fn of_link(at: &Path) -> Self {
-        let link = fs::symlink_metadata(at).ok().filter(Metadata::is_symlink);
-        Self { link: link.as_ref().map(stamp), redirect: None }
-    }
-
-    /// And the redirect in the directory `named`, before that is read.
-    pub(crate) fn and_redirect(self, named: &Path) -> Self {
-        let redirect = fs::symlink_metadata(named.join(REDIRECT)).ok();
-        Self { redirect: redirect.as_ref().map(stamp), ..self }
-    }
-
-    /// Of this database, as it is now. One call of `lstat`, and one more where the database is reached by a link.
-    pub fn now(database: &Database) -> Self {
-        // A link that was put there since is not followed by anybody.
-        let link = if database.at == database.named { Self::default() } else { Self::of_link(&database.at) };
-        link.and_redirect(&database.named)
-    }
-
-    /// Nothing leads anywhere: the database is where its name says.
-    pub fn is_none(&self) -> bool {
-        self.link.is_none() && self.redirect.is_none()
-    }
-}
-
-fn stamp(meta: &Metadata) -> Stamp {
-    let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
-    (meta.dev(), meta.ino(), meta.size(), times.0, times.1)
-}
 
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
 ///

@@ -7,7 +7,6 @@
 use std::time::{Duration, Instant};
 
 use crate::dialect::memory::{REFRESH, Record, StartedAt};
-use crate::look::Look;
 use crate::on_disk::OnDisk;
 
 /// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did too, as in
@@ -55,15 +54,8 @@ impl RefreshWatch {
     /// Nothing has been seen.
     pub const NONE: Self = Self(None);
 
-    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew; so does one
-    /// that comes too long after the last.
-    pub fn see(&mut self, look: &Look) {
-        let record = look.record.as_ref().and_then(|record| record.as_memory());
-        let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));
-        self.see_at(mark, Instant::now());
-    }
-
-    fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
+    /// Takes note of what a look has shown: `None` for no lock that is judged by its age.
+    pub(crate) fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
         self.0 = mark.map(|mark| {
             let since = self.since(mark, now).unwrap_or(now);
             Seen { mark, since, last: now }

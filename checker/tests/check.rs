@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::process::Stat;
-use beadlock_checker::{Cycle, Entered, Options, Place, Reason, check, should_skip_database};
 use beadlock_checker::internal::{Gate, is_process_alive, look};
+use beadlock_checker::{Cycle, Entered, Options, Place, Reason, check, should_skip_database};
 use beadlock_testkit::{this_host, write_program};
 
 fn write_lock(dir: &Path, pid: u32) {

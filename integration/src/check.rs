@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use beadlock_checker::{Decision, Options, Reason, Skip, check};
 use beadlock_checker::internal::{Gates, look};
+use beadlock_checker::{Decision, Options, Reason, Skip, check};
 use clap::Args;
 use serde_json::json;
 

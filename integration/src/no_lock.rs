@@ -1,8 +1,8 @@
 //! A file at `lock:PATH` that is no lock: somebody's data, called what it is. One that is empty may be another tool's lock.
 
+use beadlock_checker::Verdict;
 use beadlock_checker::internal::dialect::beads::Content;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::Verdict;
 use beadlock_checker::internal::{FileKind, Look};
 use std::ffi::OsString;
 use std::path::Path;

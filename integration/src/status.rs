@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::dialect::memory::Limits;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::{Options, Verdict};
 use beadlock_checker::internal::{Gates, look, raw};
+use beadlock_checker::{Options, Verdict};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 

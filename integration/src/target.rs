@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::Place;
 use beadlock_checker::internal::database::{Database, Environment as Around, NoDatabase};
 use beadlock_checker::internal::dialect::tower::LockName;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::target::Target;
-use beadlock_checker::Place;
 use beadlock_checker::internal::redirect;
+use beadlock_checker::internal::target::Target;
 
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;

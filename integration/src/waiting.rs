@@ -4,10 +4,10 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::duration::{self, shown};
 use beadlock_checker::internal::take::Site;
 use beadlock_checker::{Decision, Options, Removed, Skip, check};
-use beadlock_checker::internal::Gate;
 use clap::Args;
 use serde_json::{Value, json};
 

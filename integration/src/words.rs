@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use beadlock_checker::Removed;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::Removed;
 use beadlock_checker::internal::{Gate, GateHolder, Look, facts, process, system_words};
 use nix::errno::Errno;
 

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use beadlock_checker::Place;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::outputs::Taken;
-use beadlock_checker::Place;
 use beadlock_checker::internal::system_words;
 use tokio::sync::mpsc::UnboundedReceiver;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::{Cycle, Entered};
 use beadlock_checker::internal::{Gate, PassedOn};
+use beadlock_checker::{Cycle, Entered};
 
 use super::repository::Repository;
 use super::stop::Stop;

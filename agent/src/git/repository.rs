@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use beadlock_checker::Place;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::facts;
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::Place;
-use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::embedded;

@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::internal::Zombie;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::dialect::Record;
@@ -17,7 +18,6 @@ use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
 use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Reason};
-use beadlock_checker::internal::Zombie;
 
 use super::line::Line;
 use super::this_agent;

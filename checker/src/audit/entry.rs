@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{By, bounded};
+use crate::decision::{Removed, Skip, Watched};
 use crate::dialect::StartedAt;
 use crate::facts;
-use crate::verdict::{Reason, Removed, Skip, Watched};
+use crate::verdict::Reason;
 
 /// The longest line, its line break included.
 const LONGEST: usize = 128 * 1024;

@@ -6,7 +6,8 @@ use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{BEADS, Database, Environment, NoDatabase, REDIRECT, is_beads_dir};
+use super::{BEADS, Database, Environment, NoDatabase, is_beads_dir};
+use crate::lead::REDIRECT;
 use crate::shell::{quoted, quoted_path};
 use crate::target::Target;
 

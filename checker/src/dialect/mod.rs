@@ -1,6 +1,7 @@
 //! Dialects: the rules for one kind of target each, siblings that do no I/O (docs/design.md#pure-rules).
 
 pub mod beads;
+pub mod facts;
 pub mod file;
 mod json;
 pub mod lock;
@@ -12,8 +13,7 @@ pub mod tower;
 
 use serde::Serialize;
 
-use crate::check::Options;
-use crate::facts::Facts;
+use self::facts::Facts;
 use crate::verdict::Verdict;
 pub use rejected::Rejected;
 pub use rewrite::Rewrite;
@@ -45,6 +45,17 @@ impl Dialect {
     pub fn is_judged_by_time(self) -> bool {
         matches!(self, Self::Tower | Self::Memory)
     }
+}
+
+/// What an operator may change of the rules by which a lock is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
+    pub reap_proven_dead: bool,
+    /// Let a stale lock stand that is judged by its age.
+    pub keep_stale: bool,
+    /// How old a lock that is judged by its age may become.
+    pub limits: memory::Limits,
 }
 
 /// The lock file's content, as read, of whatever dialect. Serialized it has the fields as read.
@@ -165,14 +176,14 @@ impl Record {
         }
     }
 
-    /// What it amounts to. Of the options each dialect heeds its own.
+    /// What it amounts to. Each dialect heeds its own of the rules.
     #[doc(hidden)]
-    pub fn judge(&self, facts: &Facts, options: &Options) -> Verdict {
+    pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
         match self {
-            Self::Beads(record) => beads::judge(record, facts, options.reap_proven_dead),
+            Self::Beads(record) => beads::judge(record, facts, rules.reap_proven_dead),
             Self::Tower(record) => tower::judge(record, facts.now),
-            Self::Memory(record) => match memory::judge(record, facts, &options.limits) {
-                Verdict::Stale(reason) if options.keep_stale => Verdict::Held(reason),
+            Self::Memory(record) => match memory::judge(record, facts, &rules.limits) {
+                Verdict::Stale(reason) if rules.keep_stale => Verdict::Held(reason),
                 verdict => verdict,
             },
         }

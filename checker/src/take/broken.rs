@@ -20,14 +20,15 @@ use super::recover::Recovered;
 use super::release::{LEASE_PATIENCE, PATIENCE};
 use super::rename::Moved;
 use super::{GRACE, Site, Step};
-use crate::check::Options;
+use crate::decision::Watched;
 use crate::error::{Error, Result};
 use crate::facts::{Depth, now};
 use crate::look::{Judged, Look, look};
 use crate::obstacle::Obstacle;
+use crate::options::Options;
 use crate::place::Place;
 use crate::read::{self, Inode, LockFile, Sight};
-use crate::verdict::{Verdict, Watched};
+use crate::verdict::Verdict;
 
 /// How often a look is taken again when the lock was changed during it.
 const LOOKS: usize = 32;

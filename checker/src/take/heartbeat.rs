@@ -18,11 +18,11 @@ use super::held::{Held, Whereabouts};
 use super::lease::{Leased, watch};
 use super::recover::Recovered;
 use super::{Site, Step};
-use crate::check::Options;
 use crate::dialect::{Record, Rewrite, StartedAt};
 use crate::error::{Error, Result};
 use crate::facts;
 use crate::gate::Gate;
+use crate::options::Options;
 use crate::read::{self, Inode, LockFile, Sight};
 use crate::sys;
 

@@ -10,11 +10,11 @@ use nix::sys::stat::{Mode, SFlag, fstat};
 
 use super::recover::Recovered;
 use super::{Release, Site, Step, open_searchable};
-use crate::check::Options;
 use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::filesystem;
 use crate::gate::Gate;
+use crate::options::Options;
 use crate::place::Place;
 use crate::read::{self, Inode, LockFile, Sight};
 

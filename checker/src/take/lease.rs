@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
+use crate::decision::Watched;
 use crate::read::LockFile;
-use crate::verdict::Watched;
 use crate::{filesystem, sys};
 
 /// How often a lease is looked at during a grace.

@@ -31,14 +31,15 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
-use crate::check::Options;
+use crate::decision::{Removed, Skip};
 use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::look::{Dead, Judged};
+use crate::options::Options;
 use crate::place::{Names, Place};
 use crate::read::{self, LockFile, Sight};
-use crate::verdict::{Reason, Removed, Skip};
+use crate::verdict::Reason;
 
 use create::Linked;
 use recover::Recovered;
@@ -129,7 +130,7 @@ pub(crate) fn failed_to(remove: bool, names: &Names, why: &str) -> String {
 
 impl<'a> Site<'a> {
     /// Where the gate is held. Of the options, `dry_run` is not heeded: what changes nothing is
-    /// [`check`](crate::check) and [`look`](crate::look::look).
+    /// A check and [`look`](crate::look::look).
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let hook: fn(Step) = no_hook;
         Self {

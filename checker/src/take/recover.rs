@@ -3,10 +3,11 @@
 use super::lease::{Leased, watch};
 use super::remove::Wanted;
 use super::{GRACE, Site, Step};
+use crate::decision::{Decision, Proceed, Removed, Watched};
 use crate::error::Result;
 use crate::look::{Dead, Judged};
 use crate::read::{self, LockFile, Sight};
-use crate::verdict::{Decision, Proceed, Removed, Verdict, Watched};
+use crate::verdict::Verdict;
 
 /// How a recovery ended.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::lease::{Leased, watch};
 use super::rename::{Moved, Renames};
 use super::{GRACE, Site, Step};
+use crate::decision::Watched;
 use crate::error::Result;
 use crate::read::{self, Inode, LockFile};
-use crate::verdict::Watched;
 
 /// Which lock may go.
 pub(super) enum Wanted<'m> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
+use beadlock_checker::internal::facts;
 use beadlock_checker::internal::take::{Attempt, Heartbeat, Held, Means, Step, Whereabouts};
 use beadlock_checker::{Decision, Options, check};
-use beadlock_checker::internal::facts;
 
 use crate::scene::{MEANS, has_crashed};
 use crate::tower::{Locks, record};

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
-use beadlock_checker::internal::Gate;
 use beadlock_testkit::{dead_pid, this_host};
 
 pub const MEANS: [Means; 4] = [

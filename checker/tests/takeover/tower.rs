@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use beadlock_checker::internal::dialect::memory::Limits;
 use beadlock_checker::internal::dialect::tower::{LockName, Record, StartedAt};
 use beadlock_checker::internal::take::{Attempt, Held, Means, Settled, Site, Step};
-use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
 use beadlock_checker::internal::{Gate, RefreshWatch, facts, look};
+use beadlock_checker::{Decision, Options, Place, Reason, Skip, Verdict, check};
 
 use crate::scene::{MEANS, REMOVAL, Writer, crash_at, has_crashed, until_done_or_still};
 
@@ -116,7 +116,10 @@ fn a_lock_is_written_whole_and_for_its_user_alone() {
         let mode = fs::metadata(locks.path()).unwrap().permissions().mode();
         assert_eq!((mode & 0o7777, locks.names()), (0o600, vec!["app-prod.lock".to_owned()]), "{means:?}");
         assert!(matches!(check(&locks.place, &Options::default()), Decision::Skip(Skip::Locked(..))));
-        assert!(matches!(held.release(Some(&locks.gate())), Ok(beadlock_checker::internal::take::Release::Released)));
+        assert!(matches!(
+            held.release(Some(&locks.gate())),
+            Ok(beadlock_checker::internal::take::Release::Released)
+        ));
         assert!(locks.names().is_empty());
     }
 }

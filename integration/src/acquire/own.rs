@@ -4,8 +4,8 @@ use beadlock_checker::internal::dialect::beads;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts::Facts;
-use beadlock_checker::{Options, Verdict};
 use beadlock_checker::internal::{Look, look};
+use beadlock_checker::{Options, Verdict};
 
 use crate::error::{Code, Error, Holder};
 use crate::target::Found;

@@ -3,8 +3,8 @@
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::take::Licence;
-use beadlock_checker::{Reason, Verdict};
 use beadlock_checker::internal::{Look, Zombie};
+use beadlock_checker::{Reason, Verdict};
 
 use super::Typed;
 use crate::error::{Code, Error, Exit};

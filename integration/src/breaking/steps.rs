@@ -9,8 +9,8 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::obstacle::Obstacle;
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::{Options, Reason, Verdict};
 use beadlock_checker::internal::{FileKind, Gate, Look, OnDisk, facts, look, process};
+use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::Error as CheckerError;
 use beadlock_checker::internal::Look;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped_path;
 use nix::sys::signal::Signal;
 
 use super::signals::Signals;

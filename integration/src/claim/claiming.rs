@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::take::{self, Attempt, Held, Site};
 use beadlock_checker::{Options, Removed};
-use beadlock_checker::internal::Gate;
 
 use super::attendant::{Attendant, Stopped};
 use super::gate;

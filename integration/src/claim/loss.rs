@@ -302,10 +302,10 @@ impl Eye {
 mod tests {
     use super::*;
     use crate::claim::event::wait_for;
-    use beadlock_checker::internal::dialect::beads;
-    use beadlock_checker::internal::take::{Attempt, Site};
     use beadlock_checker::Options;
     use beadlock_checker::internal::Gate;
+    use beadlock_checker::internal::dialect::beads;
+    use beadlock_checker::internal::take::{Attempt, Site};
     use std::fs;
     use std::time::Instant;
 

@@ -8,8 +8,8 @@ use std::thread::sleep;
 
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Adopted, Held};
-use beadlock_checker::{Options, Verdict};
 use beadlock_checker::internal::{Gate, look};
+use beadlock_checker::{Options, Verdict};
 
 use super::loss::CONFIRM;
 use crate::error::{Code, Error};

@@ -12,8 +12,8 @@ use beadlock_checker::internal::dialect::{Record, lock, memory};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::{Options, Reason, Skip, Verdict};
 use beadlock_checker::internal::{Look, Zombie, facts, look};
+use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};

@@ -10,8 +10,8 @@ use beadlock_checker::internal::audit::Event;
 use beadlock_checker::internal::database::{Directories, Suggest};
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::sys::Waiting;
-use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
 use beadlock_checker::internal::{Gate, GateWatch, look};
+use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use beadlock_checker::internal::dialect::memory::Limits;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use beadlock_checker::internal::{Look, look};
+use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
 use super::next;

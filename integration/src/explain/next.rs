@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use beadlock_checker::Reason;
 use beadlock_checker::internal::closed;
 use beadlock_checker::internal::dialect::Dialect;
 use beadlock_checker::internal::dialect::memory::UNREFRESHED;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::Reason;
 use beadlock_checker::internal::{FileKind, Zombie};
 
 use crate::explain::situation::{Here, Inside, Situation};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use beadlock_checker::internal::dialect::{Dialect, tower};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use beadlock_checker::internal::{Look, facts};
+use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::{Value, json};
 
 use super::next;

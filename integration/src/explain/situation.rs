@@ -6,8 +6,8 @@ use std::time::Duration;
 use beadlock_checker::internal::dialect::{Record, StartedAt, beads, memory};
 use beadlock_checker::internal::facts::{Facts, Liveness};
 use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::{Reason, Verdict};
 use beadlock_checker::internal::{FileKind, Look, Member};
+use beadlock_checker::{Reason, Verdict};
 
 use crate::claim::settling::WRITING;
 use crate::no_lock::LIMIT;

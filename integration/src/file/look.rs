@@ -2,8 +2,8 @@
 //! lock file is made.
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode, held};
-use beadlock_checker::{Reason, Verdict};
 use beadlock_checker::internal::{GateHolder, Gates, flock_of};
+use beadlock_checker::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::open::{LockFile, Patience, failed};

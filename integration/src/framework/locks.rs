@@ -11,10 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::take::Release;
 use beadlock_checker::Error as CheckerError;
+use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::take::Release;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 

@@ -26,8 +26,8 @@ use beadlock_checker::internal::database::{self, Database};
 use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::target::Target;
-use beadlock_checker::{Options, Place, Verdict};
 use beadlock_checker::internal::{Names, look_all, system_words};
+use beadlock_checker::{Options, Place, Verdict};
 use clap::Args;
 
 use crate::error::{Code, Error, Exit};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use beadlock_checker::Verdict;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::Verdict;
 use beadlock_checker::internal::facts;
 
 use crate::explain::seen::Seen;

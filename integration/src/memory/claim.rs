@@ -5,8 +5,8 @@ use std::fs;
 use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts::hostname;
-use beadlock_checker::{Options, Verdict};
 use beadlock_checker::internal::{look, system_words};
+use beadlock_checker::{Options, Verdict};
 
 use crate::claim::protocol::MakeRecord;
 use crate::error::{Code, Error};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
 use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::look;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::{Options, Verdict};
-use beadlock_checker::internal::look;
 
 use super::claim::{Says, make};
 use super::here::{self, Entered, Keeper, Standing};

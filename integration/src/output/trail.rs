@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
 use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::look;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::{Options, Place, Removed};
-use beadlock_checker::internal::look;
 
 use crate::error::{Code, Error};
 use crate::output::envelope::Request;

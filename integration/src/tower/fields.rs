@@ -6,7 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
-use beadlock_checker::internal::dialect::tower::{DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit};
+use beadlock_checker::internal::dialect::tower::{
+    DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit,
+};
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts;
 use nix::fcntl::OFlag;

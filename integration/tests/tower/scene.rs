@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use beadlock_checker::internal::dialect::tower::{LockName, StartedAt};
-use beadlock_checker::{Options, Place};
 use beadlock_checker::internal::{Look, facts, look};
+use beadlock_checker::{Options, Place};
 use beadlock_testkit::{Ended, Running, Scene, until};
 use serde_json::Value;
 

@@ -12,9 +12,11 @@ use std::path::Path;
 
 use beadlock_checker::internal::dialect::{Record, beads, memory};
 use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::take::{Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step};
-use beadlock_checker::{Decision, Options, Place, Verdict};
+use beadlock_checker::internal::take::{
+    Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
+};
 use beadlock_checker::internal::{Gate, look};
+use beadlock_checker::{Decision, Options, Place, Verdict};
 use beadlock_tests::Kind;
 use beadlock_tests::stepwise::Operation;
 

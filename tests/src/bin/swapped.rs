@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::runner::{self, Ended, Order};
 use beadlock_checker::internal::trust::{Sticky, Trusted};
-use beadlock_checker::{Cycle, Entered, Options};
 use beadlock_checker::internal::{Gate, OpenDirectory};
+use beadlock_checker::{Cycle, Entered, Options};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 /// How often the directories are exchanged, and how long a cycle waits for the next.

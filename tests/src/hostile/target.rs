@@ -1,9 +1,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use beadlock_checker::internal::target::Target;
 use beadlock_checker::Place;
 use beadlock_checker::internal::Names;
+use beadlock_checker::internal::target::Target;
 
 use super::{is_fit_to_be_said, scratch};
 

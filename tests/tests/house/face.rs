@@ -26,7 +26,8 @@ const PAGE: [&str; 17] = [
 ];
 
 /// Where these are.
-const SOURCES: [&str; 7] = ["check", "dialect/mod", "dialect/time", "error", "gate_loss", "place", "verdict"];
+const SOURCES: [&str; 9] =
+    ["check", "decision", "dialect/mod", "dialect/time", "error", "gate_loss", "options", "place", "verdict"];
 
 const HIDDEN: &str = "#[doc(hidden)]";
 
@@ -83,10 +84,12 @@ fn signatures(lines: &[String]) -> Vec<String> {
         let line = lines[at].as_str();
         let begins = line.starts_with("pub ") && !line.starts_with("pub use ") || line.starts_with("impl");
         let mut signature = line.to_owned();
-        while begins
-            && !signature.ends_with(['{', ';', '}'])
-            && !(signature.ends_with(',') && !signature.contains('('))
-        {
+        // A field ends with a comma, an argument does not end its signature.
+        let goes_on = |signature: &str| {
+            let is_field = signature.ends_with(',') && !signature.contains('(');
+            !signature.ends_with(['{', ';', '}']) && !is_field
+        };
+        while begins && goes_on(&signature) {
             at += 1;
             let Some(next) = lines.get(at) else { break };
             signature.push_str(next);

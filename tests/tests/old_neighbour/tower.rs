@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use beadlock_checker::internal::dialect::tower::{LockName, Record, StartedAt};
 use beadlock_checker::internal::take::{Attempt, Site, Step};
-use beadlock_checker::{Options, Place, Skip};
 use beadlock_checker::internal::{Gate, facts};
+use beadlock_checker::{Options, Place, Skip};
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, run, wait_until};
 use nix::sys::signal::Signal;

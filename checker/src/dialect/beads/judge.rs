@@ -7,7 +7,7 @@
 //! a check more careful.
 
 use super::Record;
-use crate::facts::{Facts, Liveness, Proof};
+use crate::dialect::facts::{Facts, Liveness, Proof};
 use crate::verdict::{Reason, Verdict};
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
@@ -70,7 +70,7 @@ mod tests {
 
     use super::super::{Mark, StartedAt};
     use super::*;
-    use crate::facts::Ids;
+    use crate::dialect::facts::Ids;
 
     fn record(hostname: &str, mark: Option<Mark>) -> Record {
         let started_at = StartedAt(jiff::SignedDuration::from_secs(1_761_393_600));

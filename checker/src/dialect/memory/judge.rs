@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use super::{Limits, Record, UNREFRESHED};
 use crate::dialect::beads;
-use crate::facts::{Facts, Liveness};
+use crate::dialect::facts::{Facts, Liveness};
 use crate::verdict::{Reason, Verdict};
 
 /// What makes a lock stale. `Display` are the document's words for it; the host's name in them is untrusted.

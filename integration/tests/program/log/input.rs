@@ -97,7 +97,10 @@ fn no_line_is_too_long_too_wild_or_too_torn() {
     ];
     fs::write(scene.file("x.log"), log.concat()).unwrap();
     let ended = scene.run(&["log", "x.log", "--until", "2026-02-01 10:00:10"]).expect(0, &[]);
-    assert!(ended.out.chars().all(|c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c)), "{ended:?}");
+    assert!(
+        ended.out.chars().all(|c| c == '\n' || beadlock_checker::internal::escape::is_harmless(c)),
+        "{ended:?}"
+    );
     let first = ended.out.lines().next().unwrap();
     assert!(first.ends_with(r"held by a\u{1b}[2J\u{202e}b, 2 cycles skipped"), "{first}");
     let raw = scene.run(&["log", "x.log", "--json"]).expect(0, &[]);
