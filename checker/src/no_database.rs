@@ -1,0 +1,76 @@
+//! Why there is no database, or no place for a lock, where one was named.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::escape::escaped_path;
+
+/// Why there is no database. `Display` says what to type next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoDatabase {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    NotThere,
+    Usage,
+    Io,
+}
+
+impl NoDatabase {
+    fn new(kind: Kind, message: String) -> Self {
+        Self { kind, message }
+    }
+
+    /// `file:PATH` where there is a lock file with a record to be named.
+    pub fn not_for_files(path: &Path) -> Self {
+        let path = escaped_path(path);
+        Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
+    }
+
+    pub(crate) fn not_there(message: String) -> Self {
+        Self::new(Kind::NotThere, message)
+    }
+
+    pub(crate) fn io(message: String) -> Self {
+        Self::new(Kind::Io, message)
+    }
+
+    pub(crate) fn usage(message: String) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// The same, naming the variable that the target came from.
+    pub fn of_variable(self, name: &str) -> Self {
+        Self { message: format!("${name}: {}", self.message), ..self }
+    }
+
+    /// The same, saying more.
+    pub(crate) fn with(self, more: &str) -> Self {
+        Self { message: self.message + more, ..self }
+    }
+
+    /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
+    pub fn exit_code(&self) -> u8 {
+        if self.kind == Kind::Usage { 2 } else { 1 }
+    }
+
+    /// `NO_TARGET`, `USAGE` or `IO`.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            Kind::NotThere => "NO_TARGET",
+            Kind::Usage => "USAGE",
+            Kind::Io => "IO",
+        }
+    }
+}
+
+impl fmt::Display for NoDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NoDatabase {}

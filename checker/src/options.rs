@@ -1,0 +1,35 @@
+//! What a check may do beyond the protocol.
+
+use crate::dialect::{Rules, memory};
+use crate::facts::Depth;
+use crate::refresh::RefreshWatch;
+
+/// What a check may do beyond the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Let the four proofs of docs/design.md#proof-of-death count as death, beside ESRCH.
+    pub reap_proven_dead: bool,
+    /// Remove nothing; say what would be removed.
+    pub dry_run: bool,
+    /// Let a claim take a stale lock of a dialect whose stale locks stay until somebody says otherwise.
+    pub force_lock: bool,
+    /// Let a stale lock stand that is judged by its age.
+    pub keep_stale: bool,
+    /// How old a lock that is judged by its age may become.
+    #[doc(hidden)]
+    pub limits: memory::Limits,
+    /// What earlier looks at a lock that is judged by its age have shown.
+    #[doc(hidden)]
+    pub refreshes: RefreshWatch,
+}
+
+impl Options {
+    pub(crate) fn depth(self) -> Depth {
+        if self.reap_proven_dead { Depth::Proof } else { Depth::Protocol }
+    }
+
+    pub(crate) fn rules(&self) -> Rules {
+        let Self { reap_proven_dead, keep_stale, limits, .. } = *self;
+        Rules { reap_proven_dead, keep_stale, limits }
+    }
+}
