@@ -302,7 +302,10 @@ fn paths(tokens: &[Token], module: &[String]) -> Vec<Vec<String>> {
                     (next, at) = (Some(word), at + 2);
                 }
             }
-            found.push(path);
+            // By itself it is a visibility, or the value of a method.
+            if path.len() > 1 {
+                found.push(path);
+            }
         }
     }
     found.into_iter().filter_map(|path| absolute(&path, module)).filter(|path| !path.is_empty()).collect()
@@ -368,7 +371,7 @@ fn every_kind_of_path_is_seen_and_nothing_else() {
         fn f<'a>(x: &'a str) -> char { crate::called::run(super::above::X, "crate::string", '"'); '{' }
         const R: &str = r#"crate::raw " "#; /* crate::block */
         #[cfg(test)] mod tests { use crate::tested::X; fn g() { if x { } } }
-        fn last() { self::child::Y; self.field }
+        pub(super) fn last() { self::child::Y; self.field }
     "##;
     let module = ["room".to_owned(), "file".to_owned()];
     let found: Vec<String> =
@@ -382,7 +385,6 @@ fn every_kind_of_path_is_seen_and_nothing_else() {
         "called::run",
         "room::above::X",
         "room::file::child::Y",
-        "room::file",
     ];
     assert_eq!(found, expected);
 }
