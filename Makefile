@@ -68,7 +68,7 @@ bench:
 model:
 	$(CARGO) test --locked --package beadlock-model --test model -- --include-ignored --nocapture --test-threads 1
 
-# Prints a table. The order of the rooms itself is in tests/tests/house/rooms.rs.
+# Prints a table. The order of the rooms itself is in tests/docs/house/rooms.rs.
 house:
 	@$(CARGO) test --locked --quiet --package beadlock-tests --test house -- the_house_in_figures --nocapture
 
@@ -82,7 +82,7 @@ stress: tools
 # control, which must fail. About twenty minutes on two cores. `SYSCALL_STRIDE=20 SYSCALL_SEED=…` repeats a part.
 syscalls: export SYSCALL_STRIDE ?= 1
 syscalls: tools
-	$(CARGO) test --locked --package beadlock-tests --test end_to_end every_call -- --nocapture
+	$(CARGO) test --locked --package beadlock-tests --test crash every_call -- --nocapture
 	$(CARGO) test --locked --package beadlock-tests --test file crash:: -- --nocapture --test-threads 1
 
 # Bounded, and each run says its seed: `make soak SOAK_MINUTES=30 SOAK_SEED=…`.

@@ -4,6 +4,7 @@
 pub mod hostile;
 pub mod kind;
 pub mod seed;
+pub mod stepped;
 pub mod stepwise;
 
 pub use beadlock_testkit::*;

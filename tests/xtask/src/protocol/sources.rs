@@ -48,16 +48,17 @@ pub fn has_test(source: &str, name: &str) -> bool {
 
 /// The file that a test binary begins with.
 fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
-    let (one, other) = match target {
-        Target::Lib => (folder.join("src/lib.rs"), folder.join("src/lib.rs")),
-        Target::Test(name) => {
-            (folder.join(format!("tests/{name}.rs")), folder.join(format!("tests/{name}/main.rs")))
-        }
+    let name = match target {
+        Target::Lib => return Ok(folder.join("src/lib.rs")),
+        Target::Test(name) => name,
     };
-    [one, other.clone()]
-        .into_iter()
-        .find(|file| file.is_file())
-        .ok_or(format!("there is no {}", other.display()))
+    // Those that no single crate can promise lie in the directory of their kind.
+    let kinds = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let usual = folder.join("tests");
+    let dirs: Vec<PathBuf> = [usual.clone(), folder.to_path_buf()].into_iter().chain(kinds).collect();
+    let files = |dir: &PathBuf| [dir.join(format!("{name}.rs")), dir.join(name).join("main.rs")];
+    let found = dirs.iter().flat_map(files).find(|file| file.is_file());
+    found.ok_or(format!("there is no {}", usual.join(name).join("main.rs").display()))
 }
 
 /// The file that these modules, one in the other, end in. A module in braces is in the file of the one around it.

@@ -8,7 +8,6 @@ mod every_call;
 mod faults;
 mod orphaned_keeper;
 mod power_cut;
-mod stepped;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
 use beadlock_tests::process::{dead_pid, this_host};
+use beadlock_tests::stepped::{Calls, Stepped, kill_at};
 use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use claimed::{recorded, still_claimed};
-use stepped::{Calls, Stepped, kill_at};
 
 /// Kills that come at a time, for each command.
 const MOMENTS: usize = 40;

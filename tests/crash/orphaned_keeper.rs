@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::stepped::{Calls, Stands, Stepped, kill_and_stop};
+use beadlock_tests::stepped::{Calls, Stands, Stepped, kill_and_stop};
 use super::{Case, DETACH, MEMORY_ACQUIRE, recorded, still_claimed};
 
 /// More changes than a keeper makes at its end.

@@ -4,10 +4,6 @@
 //! In `make test` before each call that changes something, and some of the failures; `make syscalls` takes every call and
 //! every failure.
 
-#[expect(dead_code, reason = "what a keeper does after the kill is for the other test alone")]
-#[path = "../end_to_end/crashes/stepped.rs"]
-mod stepped;
-
 use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
@@ -15,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use beadlock_tests::process::marked_by;
+use beadlock_tests::stepped::{Calls, Stepped, kill_at};
 use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool, wait_until};
 use serde_json::Value;
 
 use crate::support::Files;
-use stepped::{Calls, Stepped, kill_at};
 
 /// Side by side: they mostly wait for a disk.
 const LANES: usize = 4;

@@ -1,7 +1,6 @@
 //! Both programs together, as somebody would use them: the scenes that beadlock exists for, and each row of
 //! its contract by a test of the real binary.
 
-mod crashes;
 mod drain;
 mod exit_codes;
 mod hindered;

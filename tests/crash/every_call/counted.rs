@@ -11,8 +11,8 @@ use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, run, tool, wait_until};
 use nix::sys::signal::{Signal, kill};
 
-use super::super::stepped::{Calls, Counted, Stepped, kill_at};
-use super::super::{Case, Part, script};
+use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
+use crate::{Case, Part, script};
 
 /// Runs in which both must have counted the same at least once: threads wait for each other now and then.
 const COUNTS: usize = 20;

@@ -10,7 +10,7 @@ use beadlock_tests::process::{dead_pid, this_host};
 use beadlock_tests::{Ended, Kind, Running, Scene, run};
 use serde_json::Value;
 
-use crate::crashes::{ACQUIRE, COMMAND, Case, HOLD, acquired_of, release_of, words};
+use crate::{ACQUIRE, COMMAND, Case, HOLD, acquired_of, release_of, words};
 
 const PATH: Kind = Kind::Path;
 
