@@ -29,7 +29,8 @@ export PATH CARGO_TARGET_DIR MATURIN_PEP517_ARGS
 pip install --no-build-isolation --no-deps --force-reinstall ./integration/python
 
 export PYTHONDONTWRITEBYTECODE=1
-# As the other tests build it.
-"${CARGO:-cargo}" build --locked --quiet --workspace --bin beadlock --bin beadlock-agent
+# As the other tests build it; not while they run it.
+[ -n "${BEADLOCK_TEST_BUILT:-}" ] ||
+    "${CARGO:-cargo}" build --locked --quiet --workspace --bin beadlock --bin beadlock-agent
 export BEADLOCK_BIN="$target/debug"
 exec "$environment/bin/python" -m pytest --config-file integration/python/pyproject.toml --quiet "$@"

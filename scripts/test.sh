@@ -1,7 +1,8 @@
 #!/bin/sh
 # Every suite, each to its end even if another one fails, and one summary: what failed, what was skipped, how many passed.
 #
-# With cargo-nextest the Rust tests of all targets are one pool; without it cargo test runs one target after the other.
+# With cargo-nextest the Rust tests of all targets are one pool, and the Python tests, which mostly wait, run beside it;
+# without it cargo test runs one target after the other.
 # SEED repeats the dice of a run, roughly: the kernel's are its own.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -9,7 +10,8 @@ cd "$(dirname "$0")/.." || exit 1
 target=$(scripts/target-dir.sh) || exit 1
 mkdir -p "$target" || exit 1
 log=$(mktemp "$target/test.log.XXXXXX") || exit 1
-trap 'rm -f "$log" "$log.Python"' EXIT
+python=
+trap 'rm -f "$log" "$log.Python"; [ -z "$python" ] || kill "$python" 2>/dev/null' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -34,13 +36,24 @@ if "$cargo" nextest --version >/dev/null 2>&1; then
     suite build "$cargo" build --locked --workspace --bins --examples
     # Built above: else the process of each test would ask cargo.
     export BEADLOCK_TEST_BUILT="$target/debug"
+    suite build "$cargo" nextest run --locked --workspace --no-run
+    scripts/python.sh >"$log.Python" 2>&1 &
+    python=$!
     suite Rust "$cargo" nextest run --locked --workspace
     suite documentation "$cargo" test --locked --workspace --doc --no-fail-fast
+    wait "$python"
+    code=$?
+    python=
+    said_by_python() {
+        cat "$log.Python"
+        return "$1"
+    }
+    suite Python said_by_python "$code"
 else
     said=/dev/null
     suite Rust "$cargo" test --locked --workspace --no-fail-fast
+    suite Python scripts/python.sh
 fi
-suite Python scripts/python.sh
 
 echo "== summary"
 grep -E '^(test .* \.\.\. FAILED|FAILED |ERROR | +(FAIL|TIMEOUT|SIG[A-Z]+|LEAK-FAIL|ABORT) \[|skipped:)' "$log" | sort -u

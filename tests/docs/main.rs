@@ -323,8 +323,11 @@ fn what_was_tried_can_be_tried_again() {
         let name = after("--test");
         let dirs = match name {
             Some(name) => {
-                let dir = checkout().join(package).join("tests");
-                vec![dir.join(format!("{name}.rs")), dir.join(name)]
+                // In the directory of its kind, those that no single crate can promise.
+                let top = checkout().join(package);
+                let kinds = fs::read_dir(&top).expect("list").flatten().map(|entry| entry.path());
+                let dirs = kinds.filter(|path| path.is_dir()).chain([top.clone()]);
+                dirs.flat_map(|dir| [dir.join(format!("{name}.rs")), dir.join(name)]).collect()
             }
             None => vec![checkout().join(package).join("src"), checkout().join(package).join("tests")],
         };

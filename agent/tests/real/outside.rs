@@ -1,4 +1,4 @@
-//! What is seen from outside: `--listen`, and `--skip-warn`. Scraped by a real parser in `tests/tests/end_to_end`.
+//! What is seen from outside: `--listen`, and `--skip-warn`. Scraped by a real parser in `tests/protocol/end_to_end`.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,9 @@ import pytest
 
 BEADLOCK = pathlib.Path(os.environ.get("BEADLOCK_BIN", ""), "beadlock")
 PATIENCE = 30.0
+
+# A shell starts what it leaves in the background with SIGINT ignored, and so would be every program of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def until(what: str, holds: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-//! A tool with a command lock, whose body does what it is told to. Used by `tests/tests/command_lock`.
+//! A tool with a command lock, whose body does what it is told to. Used by `tests/protocol/command_lock`.
 //!
 //! `embedded DIR [--timeout DUR] [--kill-after DUR] [--release-first] [--async one|many] WORK [ARG]`
 //!
@@ -158,7 +158,7 @@ fn shell(script: &str, running: &Running) -> Command {
     command
 }
 
-/// As the commands of `beadlock hold` do (`tests/tests/stress/crowd`): the witness is a lock of its own on `inside`.
+/// As the commands of `beadlock hold` do (`tests/race/stress/crowd`): the witness is a lock of its own on `inside`.
 fn take_part(arg: &str) -> Result<(), Failure> {
     let (id, millis) = arg.split_once(' ').unwrap_or((arg, "0"));
     let millis = millis.parse()?;

@@ -52,13 +52,14 @@ fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
         Target::Lib => return Ok(folder.join("src/lib.rs")),
         Target::Test(name) => name,
     };
-    // Those that no single crate can promise lie in the directory of their kind.
-    let kinds = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let usual = folder.join("tests");
-    let dirs: Vec<PathBuf> = [usual.clone(), folder.to_path_buf()].into_iter().chain(kinds).collect();
-    let files = |dir: &PathBuf| [dir.join(format!("{name}.rs")), dir.join(name).join("main.rs")];
-    let found = dirs.iter().flat_map(files).find(|file| file.is_file());
-    found.ok_or(format!("there is no {}", usual.join(name).join("main.rs").display()))
+    // A package may say where its targets begin.
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    let named = format!("[[test]]\nname = \"{name}\"\npath = \"");
+    let said = manifest.split_once(&named).and_then(|(_, rest)| rest.split('"').next());
+    let usual = folder.join("tests").join(name).join("main.rs");
+    let files = [said.map(|path| folder.join(path)), Some(folder.join(format!("tests/{name}.rs"))), Some(usual.clone())];
+    let found = files.into_iter().flatten().find(|file| file.is_file());
+    found.ok_or(format!("there is no {}", usual.display()))
 }
 
 /// The file that these modules, one in the other, end in. A module in braces is in the file of the one around it.
