@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::alone::{Shard, shard, shards};
 use beadlock_tests::seed::Recipe;
+use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use beadlock_tests::{Ended, Scene, become_subreaper, binaries, reap_all, skip};
 
-use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use super::{
     ACQUIRE, BREAK, CHECK, CHECK_REFUSED, CYCLE, CYCLE_REFUSED, Case, DETACH, HOLD, HOLD_REFUSED, HOLD_STALE,
     MEMORY_ACQUIRE, MEMORY_BREAK, MEMORY_CHECK, MEMORY_HOLD, MEMORY_REFRESH, MEMORY_REFUSED, MEMORY_RELEASE,

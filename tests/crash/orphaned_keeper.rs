@@ -1,13 +1,13 @@
 //! `acquire` is killed before it can say which claim it made; its keeper then ends that claim. The keeper is looked at
 //! before each of its changes: it stands still there, and is let go on or killed.
 
+use beadlock_tests::stepped::{Calls, Stands, Stepped, kill_and_stop};
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Scene, become_subreaper, skip, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use beadlock_tests::stepped::{Calls, Stands, Stepped, kill_and_stop};
 use super::{Case, DETACH, MEMORY_ACQUIRE, recorded, still_claimed};
 
 /// More changes than a keeper makes at its end.

@@ -1,7 +1,7 @@
 //! The beads dialect: the record of `.exclusive-lock`, its rule and its words (docs/design.md#the-beads-rule).
 //!
 //! The record is plain data. Reading it is as lenient as the Go programs that write it are
-//! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and [`judge`] says what it amounts to.
+//! ([`Record::parse`]), writing it has one form ([`Record::to_json`]), and `judge` says what it amounts to.
 
 mod content;
 mod judge;

@@ -7,11 +7,11 @@
 use std::fs;
 
 use beadlock_tests::process::marked_by;
+use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use beadlock_tests::wait::PATIENCE;
 use beadlock_tests::{Ended, Running, Scene, run, tool, wait_until};
 use nix::sys::signal::{Signal, kill};
 
-use beadlock_tests::stepped::{Calls, Counted, Stepped, kill_at};
 use crate::{Case, Part, script};
 
 /// Runs in which both must have counted the same at least once: threads wait for each other now and then.

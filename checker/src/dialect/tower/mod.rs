@@ -2,7 +2,7 @@
 //!
 //! The record is plain data: twelve fields, checked when they are read ([`Record::parse`]), and whatever else another
 //! writer has put beside them. Its [last heartbeat](Record::last_heartbeat_at) alone decides whether it is stale
-//! ([`judge`]); a PID in it is for people.
+//! (`judge`); a PID in it is for people.
 
 mod answer;
 mod heartbeat;

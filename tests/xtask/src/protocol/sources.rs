@@ -57,7 +57,11 @@ fn root(folder: &Path, target: &Target) -> Result<PathBuf, String> {
     let named = format!("[[test]]\nname = \"{name}\"\npath = \"");
     let said = manifest.split_once(&named).and_then(|(_, rest)| rest.split('"').next());
     let usual = folder.join("tests").join(name).join("main.rs");
-    let files = [said.map(|path| folder.join(path)), Some(folder.join(format!("tests/{name}.rs"))), Some(usual.clone())];
+    let files = [
+        said.map(|path| folder.join(path)),
+        Some(folder.join(format!("tests/{name}.rs"))),
+        Some(usual.clone()),
+    ];
     let found = files.into_iter().flatten().find(|file| file.is_file());
     found.ok_or(format!("there is no {}", usual.display()))
 }
