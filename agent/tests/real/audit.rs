@@ -5,10 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use beadlock_testkit::{dead_pid, read, sleeper, until};
 use serde_json::Value;
 
 use crate::agent::{OfAgent, fresh_scene};
-use beadlock_testkit::{dead_pid, read, sleeper, until};
 
 /// The lines of the trail, each of them one JSON object.
 fn trail(path: &Path) -> Vec<Value> {

@@ -8,11 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Ended, PATIENCE, Running, Scene, read, shell_lock_text, sleeper, this_host, until};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
 use crate::agent::{OfAgent, count_in, fresh_scene};
-use beadlock_testkit::{Ended, PATIENCE, Running, Scene, read, shell_lock_text, sleeper, this_host, until};
 
 const LEVELS: [&str; 5] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
 

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{OverAtLast, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::agent::{OfAgent, fresh_scene};
-use beadlock_testkit::{OverAtLast, until};
 
 /// How many clients begin a request.
 const CLIENTS: usize = 200;

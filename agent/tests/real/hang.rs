@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use beadlock_testkit::{Running, Scene, read, skip, sleeper, tool, until};
 use nix::sys::signal::Signal;
 
 use crate::agent::{count_in, fresh_scene, log_of};
-use beadlock_testkit::{Running, Scene, read, skip, sleeper, tool, until};
 
 /// A directory seen through FUSE, for as long as this is there.
 pub struct Mirror {

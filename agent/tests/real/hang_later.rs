@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Running, until};
 use nix::sys::signal::Signal;
 
 use crate::agent::{count_in, fresh_scene, log_of};
 use crate::hang::Mirror;
-use beadlock_testkit::{Running, until};
 
 fn cycles(dir: &Path) -> usize {
     count_in(dir, "Sync cycle complete")

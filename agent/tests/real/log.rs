@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use beadlock_testkit::{PATIENCE, dead_pid, read, sleeper, this_host, until};
 use serde_json::Value;
 
 use crate::agent::{OfAgent, fresh_scene};
-use beadlock_testkit::{PATIENCE, dead_pid, read, sleeper, this_host, until};
 
 const KEYS: [&str; 10] =
     ["time", "level", "db", "event", "message", "holder", "pid", "host", "since", "reason"];

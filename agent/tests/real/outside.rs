@@ -9,11 +9,11 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_testkit::{PATIENCE, Running, Scene, dead_pid, read, sleeper, this_host, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use crate::agent::{OfAgent, count_in, fresh_scene, log_of};
-use beadlock_testkit::{PATIENCE, Running, Scene, dead_pid, read, sleeper, this_host, until};
 
 const SOCKET: &str = "unix:agent.sock";
 

@@ -21,6 +21,7 @@ pub mod running;
 pub mod scene;
 pub mod skip;
 pub mod spread;
+mod stage;
 pub mod wait;
 
 pub use dice::Dice;

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::process::{heed_signals, sweep};
 use crate::record::{lock_text, shell_lock_text};
+use crate::stage::Stage;
 use crate::{Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
@@ -16,17 +17,6 @@ pub struct Scene {
     _top: TempDir,
     path: PathBuf,
     stage: Stage,
-}
-
-/// Which programs a scene starts, and how.
-enum Stage {
-    /// Both of the build, with the PATH of the test and a HOME.
-    Both,
-    /// This one `beadlock`, in a session of its own and with a PATH and nothing else, so that it has no terminal and no home
-    /// wherever the tests run.
-    Alone(PathBuf),
-    /// This one `beadlock-agent`, with a PATH and nothing else, in a directory `repo` whose path has no link in it.
-    Agent(PathBuf),
 }
 
 impl Default for Scene {
@@ -52,27 +42,20 @@ impl Scene {
     /// orphans become the test's children.
     pub fn of(beadlock: &str) -> Self {
         become_subreaper();
-        Self::staged(&std::env::temp_dir(), Stage::Alone(beadlock.into()))
+        Self::staged(&std::env::temp_dir(), Stage::Beadlock(beadlock.into()))
     }
 
-    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock-agent`. There is a directory above it that is
-    /// the scene's too.
+    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock-agent`. It is the directory `repo` in one that
+    /// is the scene's too.
     pub fn of_agent(agent: &str) -> Self {
         Self::staged(&std::env::temp_dir(), Stage::Agent(agent.into()))
     }
 
     fn staged(dir: &Path, stage: Stage) -> Self {
         heed_signals();
-        let prefix = match stage {
-            Stage::Both => "beadlock-test-",
-            // Short: lines for a narrow terminal have this path in them.
-            Stage::Alone(_) | Stage::Agent(_) => ".tmp",
-        };
-        let top = tempfile::Builder::new().prefix(prefix).tempdir_in(dir).expect("a temporary directory");
-        let path = match stage {
-            Stage::Both | Stage::Alone(_) => top.path().to_path_buf(),
-            Stage::Agent(_) => top.path().canonicalize().expect("a path without links").join("repo"),
-        };
+        let top = tempfile::Builder::new().prefix(stage.prefix()).tempdir_in(dir);
+        let top = top.expect("a temporary directory");
+        let path = stage.path(top.path());
         let scene = Self { _top: top, path, stage };
         fs::create_dir_all(scene.beads()).expect("create .beads");
         scene
@@ -192,65 +175,28 @@ impl Scene {
     /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by which
     /// the scene finds what it started.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command;
-        match &self.stage {
-            Stage::Both => {
-                command = self.bare_command(program.as_ref());
-                command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
-                command.env("HOME", self.path());
-            }
-            Stage::Alone(beadlock) => {
-                command = self.bare_command(Path::new("setsid"));
-                command.arg(program.as_ref()).env("PATH", "/usr/bin:/bin").env("BEADLOCK", beadlock);
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-            Stage::Agent(_) => {
-                command = self.bare_command(program.as_ref());
-                command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-        }
+        let mut command = self.stage.command(program.as_ref(), self.path());
+        command.current_dir(self.path()).env(MARK, self.path());
         command
-    }
-
-    fn bare_command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().current_dir(self.path()).stdin(Stdio::null()).env(MARK, self.path());
-        command
-    }
-
-    fn beadlock_path(&self) -> PathBuf {
-        match &self.stage {
-            Stage::Both | Stage::Agent(_) => binaries::beadlock(),
-            Stage::Alone(beadlock) => beadlock.clone(),
-        }
-    }
-
-    fn agent_path(&self) -> PathBuf {
-        match &self.stage {
-            Stage::Both | Stage::Alone(_) => binaries::agent(),
-            Stage::Agent(agent) => agent.clone(),
-        }
     }
 
     /// The program that the scene is for, with these arguments.
     fn program(&self, args: &[&str]) -> Command {
-        match &self.stage {
-            Stage::Both | Stage::Alone(_) => self.beadlock(args),
-            Stage::Agent(_) => self.agent(args),
-        }
+        let mut command = self.command(self.stage.program().1);
+        command.args(args);
+        command
     }
 
     /// `beadlock ARGS`.
     pub fn beadlock(&self, args: &[&str]) -> Command {
-        let mut command = self.command(self.beadlock_path());
+        let mut command = self.command(self.stage.beadlock());
         command.args(args);
         command
     }
 
     /// `beadlock-agent ARGS`.
     pub fn agent(&self, args: &[&str]) -> Command {
-        let mut command = self.command(self.agent_path());
+        let mut command = self.command(self.stage.agent());
         command.args(args);
         command
     }
@@ -280,7 +226,7 @@ impl Scene {
         let command = self.program(args);
         match &self.stage {
             Stage::Both | Stage::Agent(_) => run(command).into(),
-            Stage::Alone(_) => Running::apart(command).end(),
+            Stage::Beadlock(_) => Running::apart(command).end(),
         }
     }
 
@@ -366,10 +312,8 @@ impl Scene {
                 command.arg("--map-root-user");
             }
             command.args(namespaces).args(["sh", "-c", script]);
-            match &self.stage {
-                Stage::Both | Stage::Alone(_) => command.env("BEADLOCK", self.beadlock_path()),
-                Stage::Agent(agent) => command.env("AGENT", agent),
-            };
+            let (variable, program) = self.stage.program();
+            command.env(variable, program);
             command
         };
         let probe = Ended::from(run(command("true")));
