@@ -5,9 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use beadlock_testkit::{dead_pid, read, sleeper, until};
 use serde_json::Value;
 
-use crate::scene::{Holder, Scene, read, wait_until};
+use crate::agent::{OfAgent, fresh_scene};
 
 /// The lines of the trail, each of them one JSON object.
 fn trail(path: &Path) -> Vec<Value> {
@@ -23,18 +24,18 @@ fn trail(path: &Path) -> Vec<Value> {
 
 #[test]
 fn a_streak_is_one_line_and_the_next_streak_another() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
+    let scene = fresh_scene();
+    let holder = sleeper();
     let file = scene.file("audit.jsonl");
-    scene.lock("vc\\nexecutor", holder.pid());
+    scene.claim("vc\nexecutor", holder.pid());
     let agent = scene.start(&["--interval", "50ms", "--exec", "true", "--audit", "audit.jsonl"]);
     let skipped = || scene.count(r"Skipping database (locked by vc\nexecutor)");
-    wait_until("four skips", || skipped() >= 4);
+    until("four skips", || skipped() >= 4);
     scene.unlock();
-    wait_until("a cycle", || scene.count("Sync cycle complete") > 0);
+    until("a cycle", || scene.count("Sync cycle complete") > 0);
     let before = skipped();
-    scene.lock("vc\\nexecutor", holder.pid());
-    wait_until("three more", || skipped() >= before + 3);
+    scene.claim("vc\nexecutor", holder.pid());
+    until("three more", || skipped() >= before + 3);
     assert_eq!(agent.stop(), Some(0));
 
     let lines = trail(&file);
@@ -42,10 +43,10 @@ fn a_streak_is_one_line_and_the_next_streak_another() {
     for line in &lines {
         assert_eq!((&line["event"], &line["reason"]), (&"lock_blocked".into(), &"pid_alive".into()));
         assert_eq!(line["lock_name"], "beads:.beads");
-        assert_eq!(line["lock_path"], scene.lock_file().to_str().unwrap());
+        assert_eq!(line["lock_path"], scene.lock().to_str().unwrap());
         assert_eq!(line["lock"]["holder"], "vc\nexecutor");
         assert_eq!(line["lock"]["pid"], holder.pid());
-        assert_eq!(line["lock"]["started_at"], "2026-01-02T03:04:05Z");
+        assert_eq!(line["lock"]["started_at"], "2025-10-25T12:00:00Z");
         let by = &line["by"];
         assert_eq!((&by["program"], &by["holder"]), (&"beadlock-agent".into(), &Value::Null));
         assert_eq!(by["uid"], nix::unistd::getuid().as_raw());
@@ -60,9 +61,9 @@ fn a_streak_is_one_line_and_the_next_streak_another() {
 
 #[test]
 fn a_stale_lock_that_was_removed_is_one_line_with_what_it_said() {
-    let scene = Scene::new();
-    let pid = Holder::dead_pid();
-    scene.lock("dead", pid);
+    let scene = fresh_scene();
+    let pid = dead_pid();
+    scene.claim("dead", pid);
     assert_eq!(scene.once(&["--audit", "audit.jsonl"]), (0, String::new()));
     assert_eq!(scene.once(&["--audit", "audit.jsonl"]), (0, String::new()), "nothing to remove");
     let lines = trail(&scene.file("audit.jsonl"));
@@ -79,8 +80,8 @@ fn a_stale_lock_that_was_removed_is_one_line_with_what_it_said() {
 
 #[test]
 fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
-    let scene = Scene::new();
-    fs::write(scene.lock_file(), "{").unwrap();
+    let scene = fresh_scene();
+    fs::write(scene.lock(), "{").unwrap();
     assert_eq!(scene.once(&["--audit", "audit.jsonl"]).0, 5);
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -93,8 +94,8 @@ fn a_lock_that_cannot_be_read_has_the_words_instead_of_a_record() {
 
 #[test]
 fn a_busy_gate_that_ends_the_only_cycle_is_a_line() {
-    let scene = Scene::new();
-    let _gate = beadlock_checker::internal::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let scene = fresh_scene();
+    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
     assert_eq!(scene.once(&["--audit", "audit.jsonl"]).0, 4);
     let lines = trail(&scene.file("audit.jsonl"));
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -103,10 +104,9 @@ fn a_busy_gate_that_ends_the_only_cycle_is_a_line() {
 
 #[test]
 fn several_databases_share_one_file_and_the_environment_names_it() {
-    let scene = Scene::new();
-    let other = scene.repo.join("other/.beads");
-    fs::create_dir_all(&other).unwrap();
-    scene.lock("dead", Holder::dead_pid());
+    let scene = fresh_scene();
+    let other = scene.database("other");
+    scene.claim("dead", dead_pid());
     fs::write(other.join(".exclusive-lock"), "").unwrap();
     let run = |variable: &str| {
         let args = ["--once", "--db", ".beads", "--db", "other/.beads"];
@@ -119,7 +119,7 @@ fn several_databases_share_one_file_and_the_environment_names_it() {
         .map(|line| ["event", "lock_name", "lock_path"].map(|field| line[field].as_str().unwrap()))
         .collect();
     seen.sort_unstable();
-    let [here, there] = [scene.lock_file(), other.join(".exclusive-lock")];
+    let [here, there] = [scene.lock(), other.join(".exclusive-lock")];
     assert_eq!(
         seen,
         [
@@ -133,7 +133,7 @@ fn several_databases_share_one_file_and_the_environment_names_it() {
 
 #[test]
 fn an_unfit_file_at_the_start_is_an_error_before_any_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let victim = scene.file("victim");
     fs::write(&victim, "").unwrap();
     symlink(&victim, scene.file("link")).unwrap();
@@ -158,10 +158,10 @@ fn an_unfit_file_at_the_start_is_an_error_before_any_cycle() {
 
 #[test]
 fn a_lock_file_is_neither_a_trail_nor_a_log() {
-    let scene = Scene::new();
-    scene.lock("ann", std::process::id());
-    let lock = read(&scene.lock_file());
-    fs::hard_link(scene.lock_file(), scene.file("hard")).unwrap();
+    let scene = fresh_scene();
+    scene.claim("ann", std::process::id());
+    let lock = scene.lock_text();
+    fs::hard_link(scene.lock(), scene.file("hard")).unwrap();
     symlink(".beads/.exclusive-lock", scene.file("soft")).unwrap();
     let refused = |args: &[&str], variables: &[(&str, &str)], words: &str| {
         let args = [args, &["--once", "--exec", "touch ran"]].concat();
@@ -169,7 +169,7 @@ fn a_lock_file_is_neither_a_trail_nor_a_log() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(words) && said.contains("name another file"), "{args:?}: {said}");
-        assert_eq!((read(&scene.lock_file()), scene.log()), (lock.clone(), vec![]), "{args:?}");
+        assert_eq!((scene.lock_text(), scene.lines()), (lock.clone(), vec![]), "{args:?}");
     };
     for file in [".beads/.exclusive-lock", ".beads/.exclusive-lock.aside", ".exclusive-lock", "hard", "soft"]
     {
@@ -181,33 +181,33 @@ fn a_lock_file_is_neither_a_trail_nor_a_log() {
         scene.write("conf.toml", &text);
         refused(&["--config", "conf.toml"], &[], &format!("/{file} "));
     }
-    assert!(!scene.file("ran").exists() && !scene.dir.join(".exclusive-lock.aside").exists());
+    assert!(!scene.file("ran").exists() && !scene.beads().join(".exclusive-lock.aside").exists());
 }
 
 #[test]
 fn a_file_that_becomes_unfit_is_said_in_the_log_once_and_stops_nothing() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (file, victim) = (scene.file("audit.jsonl"), scene.file("victim"));
     fs::write(&victim, "").unwrap();
     let agent = scene.start(&["--interval", "20ms", "--exec", "true", "--audit", "audit.jsonl"]);
     let complete = || scene.count("Sync cycle complete");
-    wait_until("a first cycle", || complete() > 0);
+    until("a first cycle", || complete() > 0);
     replace(&file, |file| symlink(&victim, file).unwrap());
-    let said = || scene.log().iter().filter(|line| line.contains(" is not in the audit file ")).count();
+    let said = || scene.lines().iter().filter(|line| line.contains(" is not in the audit file ")).count();
     let removed = || scene.count("Removed stale lock (dead), proceeding with sync");
     for round in 1..=3 {
-        scene.lock("dead", Holder::dead_pid());
-        wait_until("a removal", || removed() == round);
+        scene.claim("dead", dead_pid());
+        until("a removal", || removed() == round);
     }
-    wait_until("the complaint", || said() > 0);
+    until("the complaint", || said() > 0);
     let before = complete();
-    wait_until("more cycles", || complete() > before + 2);
+    until("more cycles", || complete() > before + 2);
     replace(&file, |_| {});
-    scene.lock("dead", Holder::dead_pid());
-    wait_until("a line", || file.exists());
+    scene.claim("dead", dead_pid());
+    until("a line", || file.exists());
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(said(), 1, "{:?}", scene.log());
-    let log = scene.log();
+    assert_eq!(said(), 1, "{:?}", scene.lines());
+    let log = scene.lines();
     let line = log.iter().find(|line| line.contains(" is not in the audit file ")).unwrap();
     let words = "it is a symbolic link; name a regular file in a directory that is there; the work goes on without it";
     assert!(line.starts_with("lock_stale_removed of ") && line.ends_with(words), "{line}");
@@ -224,25 +224,25 @@ fn replace(file: &Path, make: impl FnOnce(&Path)) {
 
 #[test]
 fn a_trail_in_the_database_starts_no_cycle() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
-    scene.lock("t", holder.pid());
+    let scene = fresh_scene();
+    let holder = sleeper();
+    scene.claim("t", holder.pid());
     let args = ["--interval", "10m", "--debounce", "10ms", "--audit", ".beads/audit.jsonl"];
     let _agent = scene.start(&args);
     let skips = || scene.count("Skipping database (locked by t)");
-    wait_until("its line", || trail(&scene.dir.join("audit.jsonl")).len() == 1);
+    until("its line", || trail(&scene.beads().join("audit.jsonl")).len() == 1);
     // Nothing is to be seen, for much longer than the debounce.
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(skips(), 1, "{:?}", scene.log());
-    fs::write(scene.dir.join("issues.jsonl"), "{}").unwrap();
-    wait_until("a check for the change", || skips() == 2);
+    assert_eq!(skips(), 1, "{:?}", scene.lines());
+    fs::write(scene.beads().join("issues.jsonl"), "{}").unwrap();
+    until("a check for the change", || skips() == 2);
 }
 
 /// A small file system of its own, full to the last byte: the end of a line does not fit. When there is room again, the
 /// next line begins anew.
 #[test]
 fn a_full_disk_tears_one_line_and_no_other() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::create_dir(scene.file("small")).unwrap();
     let script = r#"
         mount -t tmpfs -o size=8k tmpfs small || exit 77
@@ -257,17 +257,17 @@ fn a_full_disk_tears_one_line_and_no_other() {
         run "$DEAD"
         cp small/audit.jsonl seen
     "#;
-    let Some(output) = scene.with_mounts(script, &[("DEAD", &Holder::dead_pid().to_string())]) else {
+    let Some(output) = scene.with_mounts(script, &[("DEAD", &dead_pid().to_string())]) else {
         return;
     };
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(read(&scene.file("codes")), "0\n0\n0\n", "{stderr}");
-    let text = read(&scene.file("seen"));
+    let stderr = output.err;
+    assert_eq!(scene.read("codes"), "0\n0\n0\n", "{stderr}");
+    let text = scene.read("seen");
     let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
     let whole: Vec<_> = lines.iter().map(|line| serde_json::from_str::<Value>(line).is_ok()).collect();
     assert_eq!(whole, [true, false, true], "{text}");
     assert_eq!(lines[1].len(), 100, "{text}");
-    let log = scene.log();
+    let log = scene.lines();
     let said: Vec<_> = log.iter().filter(|line| line.contains(" is not in the audit file ")).collect();
     assert_eq!(said.len(), 1, "{log:?}");
     assert!(said[0].contains("only 100 of ") && said[0].contains("; make room there; "), "{said:?}");

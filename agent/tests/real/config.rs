@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Stdio;
 
-use crate::scene::{Scene, count_in, read, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene};
+use beadlock_testkit::{Scene, read, until};
 
 /// Exit code, stdout, stderr.
 fn run(scene: &Scene, args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
@@ -15,7 +17,7 @@ fn run(scene: &Scene, args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>
 
 #[test]
 fn each_database_has_its_own_settings() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let other = scene.database("other");
     scene.write(
         "conf.toml",
@@ -23,8 +25,8 @@ fn each_database_has_its_own_settings() {
          [[database]]\ndir = 'other/.beads'\nexec = 'echo own'\ninterval = '50ms'\n",
     );
     let agent = scene.start(&["--config", "conf.toml"]);
-    wait_until("three cycles", || count_in(&other, "own") >= 3);
-    wait_until("a cycle", || scene.count("top") == 1);
+    until("three cycles", || count_in(&other, "own") >= 3);
+    until("a cycle", || scene.count("top") == 1);
     assert_eq!((scene.count("own"), count_in(&other, "top")), (0, 0));
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(scene.count("top"), 1);
@@ -32,18 +34,18 @@ fn each_database_has_its_own_settings() {
 
 #[test]
 fn paths_begin_where_the_file_lies() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let dir = scene.database("conf.d");
     scene.write("conf.d/agent.toml", "log-file = 'all.log'\nexec = 'true'\n[[database]]\ndir = '.beads'\n");
     assert_eq!(scene.once(&["--config", "conf.d/agent.toml"]), (0, String::new()));
     let line = format!("] {}: Sync cycle complete\n", dir.display());
-    assert!(read(&scene.file("conf.d/all.log")).contains(&line));
-    assert!(!dir.join("daemon.log").exists() && !scene.dir.join("daemon.log").exists());
+    assert!(scene.read("conf.d/all.log").contains(&line));
+    assert!(!dir.join("daemon.log").exists() && !scene.beads().join("daemon.log").exists());
 }
 
 #[test]
 fn the_command_line_beats_the_environment_and_both_beat_the_file() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.write("conf.toml", "interval = 1\ndebounce = 1\njobs = 1\nallow-worktree = true\n");
     let (code, printed, stderr) = run(
         &scene,
@@ -59,7 +61,7 @@ fn the_command_line_beats_the_environment_and_both_beat_the_file() {
         ],
     );
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    let audit = format!("audit = \"{}/of-all\"", scene.repo.display());
+    let audit = format!("audit = \"{}/of-all\"", scene.path().display());
     let lines = ["interval = \"3s\"", "debounce = \"2s\"", "jobs = 1", "allow-worktree = false", &audit];
     for line in lines.into_iter().chain(["allow-foreign-owner = false", "any-directory = false"]) {
         assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
@@ -68,15 +70,15 @@ fn the_command_line_beats_the_environment_and_both_beat_the_file() {
 
 #[test]
 fn printing_starts_and_touches_nothing_and_what_is_printed_runs() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let other = scene.database("below/other");
-    let before = |dir| (fs::metadata(dir).unwrap().mtime_nsec(), fs::read_dir(dir).unwrap().count());
-    let seen = (before(&scene.dir), before(&other), before(&scene.repo));
+    let before = |dir: &Path| (fs::metadata(dir).unwrap().mtime_nsec(), fs::read_dir(dir).unwrap().count());
+    let seen = (before(&scene.beads()), before(&other), before(scene.path()));
     let args = ["--print-config", "--exec", "touch ran", "--db", ".beads", "--root", "below"];
     let args = [&args[..], &["--log-file", "all.log", "--audit", "audit.jsonl"]].concat();
     let (code, printed, stderr) = run(&scene, &args, &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!((before(&scene.dir), before(&other), before(&scene.repo)), seen);
+    assert_eq!((before(&scene.beads()), before(&other), before(scene.path())), seen);
     assert!(printed.contains(&format!("# Database found: {}\n", other.display())), "{printed}");
     assert_eq!(printed.matches("[[database]]").count(), 1, "what is found is not named: {printed}");
     scene.write("printed.toml", &printed);
@@ -94,7 +96,7 @@ fn printing_starts_and_touches_nothing_and_what_is_printed_runs() {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_is_started() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     nix::unistd::mkfifo(&scene.file("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     scene.write("typo.toml", "jobs = 1\n\nintervall = 3\n");
     scene.write("nowhere.toml", "[[database]]\ndir = 'nowhere/.beads'\n");
@@ -117,18 +119,18 @@ fn what_is_wrong_is_said_before_anything_is_started() {
             assert!(stderr.contains(words), "{file}: {stderr}");
         }
     }
-    assert!(!scene.dir.join("daemon.log").exists());
+    assert!(!scene.beads().join("daemon.log").exists());
 }
 
 /// It is read here as a user would read it, so that it can be trusted.
 #[test]
 fn the_example_of_the_documentation_is_a_configuration() {
-    let manual = read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md"));
+    let manual = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md"));
     let examples: Vec<&str> =
         manual.split("```toml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert!(!examples.is_empty());
     for example in examples {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let dirs = example.lines().filter_map(|line| line.strip_prefix("dir = \""));
         for dir in dirs.filter_map(|rest| rest.split('"').next()) {
             fs::create_dir_all(scene.file(&format!("etc/{dir}"))).unwrap();
@@ -144,14 +146,13 @@ fn the_example_of_the_documentation_is_a_configuration() {
 /// With every line of it in force.
 #[test]
 fn the_example_beside_the_units_is_a_configuration() {
-    let example =
-        read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/systemd/agent.toml"));
+    let example = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/systemd/agent.toml"));
     let is_setting = |line: &&str| line.starts_with("# ") && line.contains(" = ") && line.contains("  # ");
     let settings: Vec<&str> = example.lines().filter(is_setting).collect();
     assert!(settings.len() >= 10, "the scan sees few: {settings:?}");
     // These two are one setting.
     for left_out in ["# exec = ", "# action = "] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         for dir in ["work", "shop/.beads", "log"] {
             fs::create_dir_all(scene.file(dir)).unwrap();
         }
@@ -160,7 +161,7 @@ fn the_example_beside_the_units_is_a_configuration() {
             false => line.to_owned(),
         };
         let lines: Vec<String> = example.lines().map(in_force).collect();
-        let here = scene.repo.display().to_string();
+        let here = scene.path().display().to_string();
         let text =
             lines.join("\n").replace("/home/ann", &here).replace("/var/log/…", &format!("{here}/log/x"));
         scene.write("agent.toml", &text);

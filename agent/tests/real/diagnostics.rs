@@ -6,13 +6,13 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{Ended, PATIENCE, Running, Scene, read, shell_lock_text, sleeper, this_host, until};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
-use crate::scene::{Agent, Holder, Scene, count_in, read, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene};
 
 const LEVELS: [&str; 5] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
 
@@ -30,14 +30,12 @@ fn levels(stderr: &str) -> Vec<&str> {
 }
 
 /// The agent with its standard error in the file `said`.
-fn start(scene: &Scene, args: &[&str]) -> Agent {
-    let mut agent = scene.agent(args);
-    agent.stderr(File::create(scene.file("said")).unwrap());
-    scene.start_command(agent)
+fn start(scene: &Scene, args: &[&str]) -> Running {
+    Running::on(File::create(scene.file("said")).unwrap(), scene.agent(args))
 }
 
 fn said(scene: &Scene) -> String {
-    read(&scene.file("said"))
+    scene.read("said")
 }
 
 #[test]
@@ -46,49 +44,49 @@ fn each_level_has_its_lines_and_those_above_it() {
         .into_iter()
         .chain([(Some("info"), Some("INFO")), (Some("debug"), Some("DEBUG"))])
     {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let args: Vec<&str> = asked.iter().flat_map(|level| ["--log-level", level]).collect();
         let (code, stderr) = scene.once(&[&["--action", "none"], &args[..]].concat());
         assert_eq!(code, 0, "{stderr}");
         let levels = levels(&stderr);
         let depth = |level: &str| LEVELS.iter().position(|known| *known == level).expect("a level");
         assert_eq!(levels.iter().copied().max_by_key(|level| depth(level)), deepest, "{asked:?}: {stderr}");
-        assert_eq!(scene.log().len(), 5, "the log of the database stays as it is: {:?}", scene.log());
+        assert_eq!(scene.lines().len(), 5, "the log of the database stays as it is: {:?}", scene.lines());
     }
-    let (code, stderr) = Scene::new().once(&["--log-level", "loud"]);
+    let (code, stderr) = fresh_scene().once(&["--log-level", "loud"]);
     let words = "[possible values: off, error, warn, info, debug, trace]";
     assert!(code == 2 && stderr.contains(words), "{code}: {stderr}");
 }
 
 #[test]
 fn a_cycle_says_which_it_is_why_it_runs_and_who_holds_its_lock() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
-    scene.lock("vc", holder.pid());
+    let scene = fresh_scene();
+    let holder = sleeper();
+    scene.claim("vc", holder.pid());
     let agent = start(&scene, &["--interval", "10m", "--exec", "true", "--log-level", "trace"]);
-    let span = |n: u32| format!("DEBUG cycle{{db={:?} action=\"exec\" n={n}}}: ", scene.dir);
+    let span = |n: u32| format!("DEBUG cycle{{db={:?} action=\"exec\" n={n}}}: ", scene.beads());
     let has = |n, words: &str| said(&scene).contains(&format!("{}{words}", span(n)));
-    wait_until("the end of a first cycle", || has(1, "ended outcome=\"skipped\" took="));
+    until("the end of a first cycle", || has(1, "ended outcome=\"skipped\" took="));
     assert!(has(1, "begins why=\"interval\"\n"), "{}", said(&scene));
     let pid = holder.pid();
     let checked = format!("checked decision=\"skip\" reason=\"pid_alive\" holder=\"vc\" pid={pid} host=");
     assert!(has(1, &checked), "{}", said(&scene));
     scene.unlock();
-    wait_until("the end of a second cycle", || has(2, "ended outcome=\"complete\" took="));
+    until("the end of a second cycle", || has(2, "ended outcome=\"complete\" took="));
     assert!(has(2, "begins why=\"lock went away\"\n"), "{}", said(&scene));
     assert!(has(2, "checked decision=\"proceed\" reason=\"no_lock\" took="), "{}", said(&scene));
     assert!(has(2, "work ended end=\"Sync cycle complete\" took="), "{}", said(&scene));
-    let seen = format!("TRACE the watcher has seen db={:?} changed=false lock_gone=true", scene.dir);
+    let seen = format!("TRACE the watcher has seen db={:?} changed=false lock_gone=true", scene.beads());
     assert!(said(&scene).contains(&seen), "{}", said(&scene));
-    fs::write(scene.dir.join("issues.jsonl"), "{}").unwrap();
-    wait_until("a third cycle", || has(3, "begins why=\"change\"\n"));
+    fs::write(scene.beads().join("issues.jsonl"), "{}").unwrap();
+    until("a third cycle", || has(3, "begins why=\"change\"\n"));
     assert_eq!(agent.stop(), Some(0));
     levels(&said(&scene));
 }
 
 #[test]
 fn a_cycle_that_takes_longer_than_its_interval_is_named() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (code, stderr) = scene.once(&["--interval", "10ms", "--exec", "sleep 0.1", "--log-level", "info"]);
     assert_eq!(code, 0);
     let line = stderr.lines().find(|line| line.contains("slow: it took longer than its interval"));
@@ -99,11 +97,9 @@ fn a_cycle_that_takes_longer_than_its_interval_is_named() {
 /// A repository whose remote asks for a password that is in its URL.
 #[test]
 fn the_steps_of_git_have_durations_and_no_secret() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let git = |args: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(args).current_dir(&scene.repo).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        let output = git.env("HOME", &scene.repo).output().unwrap();
+        let output = scene.command("git").args(args).env("HOME", scene.path()).output().unwrap();
         assert!(output.status.success(), "{args:?}: {output:?}");
     };
     git(&["init", "--quiet", "--initial-branch", "main"]);
@@ -113,7 +109,7 @@ fn the_steps_of_git_have_durations_and_no_secret() {
     git(&["config", "branch.main.remote", "origin"]);
     git(&["config", "branch.main.merge", "refs/heads/main"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "first"]);
-    fs::write(scene.dir.join("issues.jsonl"), "{}").unwrap();
+    fs::write(scene.beads().join("issues.jsonl"), "{}").unwrap();
     let (_, stderr) = scene.once(&["--log-level", "trace"]);
     for step in ["rev-parse", "fetch"] {
         let words = format!(": git step=\"{step}\" took=");
@@ -121,7 +117,7 @@ fn the_steps_of_git_have_durations_and_no_secret() {
     }
     assert!(stderr.contains(" action=\"git\" n=1}"), "{stderr}");
     assert!(!stderr.contains("hunter2"), "{stderr}");
-    let log = scene.log();
+    let log = scene.lines();
     assert!(log.iter().any(|line| line.starts_with("Cannot reach ")), "the remote was asked: {log:?}");
     assert!(!log.iter().any(|line| line.contains("step")), "steps are not for the log: {log:?}");
     let quiet = scene.once(&["--log-level", "info"]).1;
@@ -131,12 +127,12 @@ fn the_steps_of_git_have_durations_and_no_secret() {
 #[test]
 fn what_is_on_its_way_is_written_at_the_end() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let agent = scene.start(&["--interval", "5ms", "--action", "none", "--log-level", "trace"]);
-        wait_until("some cycles", || scene.count("Sync cycle complete") >= 20);
+        until("some cycles", || scene.count("Sync cycle complete") >= 20);
         agent.signal(signal);
-        let (code, stderr) = agent.end();
-        assert_eq!(code, Some(0));
+        let Ended { code, err: stderr, .. } = agent.end();
+        assert_eq!(code, 0);
         let (cycles, ended) =
             (scene.count("Sync cycle complete"), stderr.matches(": ended outcome=").count());
         assert_eq!(cycles, ended, "{stderr}");
@@ -150,7 +146,7 @@ fn what_is_on_its_way_is_written_at_the_end() {
 
 #[test]
 fn a_start_that_fails_has_its_lines_before_the_reason() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = scene.agent(&["--listen", &address, "--log-level", "info"]).output().unwrap();
@@ -183,27 +179,26 @@ fn stuck(is_socket: bool) -> (OwnedFd, OwnedFd) {
 const MANY: usize = 50;
 const DATABASES: usize = 40;
 
-fn many_cycles(scene: &Scene, stderr: OwnedFd, level: &str) -> (Duration, Agent) {
+fn many_cycles(scene: &Scene, stderr: OwnedFd, level: &str) -> (Duration, Running) {
     let mut agent =
         scene.agent(&["--interval", "5ms", "--action", "none", "--log-level", level, "--db", ".beads"]);
     for number in 1..DATABASES {
         agent.arg("--db").arg(scene.database(&number.to_string()));
     }
-    agent.stderr(stderr);
     let begun = Instant::now();
-    let agent = scene.start_command(agent);
-    wait_until("many cycles", || scene.count("Sync cycle complete") >= MANY);
+    let agent = Running::on(stderr, agent);
+    until("many cycles", || scene.count("Sync cycle complete") >= MANY);
     (begun.elapsed(), agent)
 }
 
 #[test]
 fn a_standard_error_that_is_full_keeps_no_cycle_and_no_end_and_the_loss_is_counted() {
-    let control = Scene::new();
+    let control = fresh_scene();
     let null = File::options().write(true).open("/dev/null").unwrap();
     let (alone, agent) = many_cycles(&control, null.into(), "off");
     assert_eq!(agent.stop(), Some(0));
     for is_socket in [false, true] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let (reader, writer) = stuck(is_socket);
         let (took, agent) = many_cycles(&scene, writer, "trace");
         eprintln!("{MANY} cycles in {took:?}, without diagnostics in {alone:?}");
@@ -214,7 +209,7 @@ fn a_standard_error_that_is_full_keeps_no_cycle_and_no_end_and_the_loss_is_count
             text
         });
         let before = scene.count("Sync cycle complete");
-        wait_until("more cycles", || scene.count("Sync cycle complete") > before + 10);
+        until("more cycles", || scene.count("Sync cycle complete") > before + 10);
         assert_eq!(agent.stop(), Some(0));
         let text = reading.join().unwrap();
         let text = text.trim_start_matches('\n');
@@ -225,14 +220,14 @@ fn a_standard_error_that_is_full_keeps_no_cycle_and_no_end_and_the_loss_is_count
         levels(text);
 
         // And one that is never read keeps no end.
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let (reader, writer) = stuck(is_socket);
         let (_, mut agent) = many_cycles(&scene, writer, "trace");
         agent.signal(Signal::SIGTERM);
         let begun = Instant::now();
-        assert!(agent.wait().success());
+        assert!(agent.wait(PATIENCE).success());
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-        assert!(scene.log().last().unwrap().starts_with("Agent stopped: "));
+        assert!(scene.lines().last().unwrap().starts_with("Agent stopped: "));
         drop(reader);
     }
 }
@@ -240,7 +235,7 @@ fn a_standard_error_that_is_full_keeps_no_cycle_and_no_end_and_the_loss_is_count
 /// A reader that has gone is not one that is slow.
 #[test]
 fn a_closed_standard_error_keeps_nothing() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (reader, writer) = nix::unistd::pipe().unwrap();
     drop(reader);
     let (_, agent) = many_cycles(&scene, writer, "trace");
@@ -249,16 +244,12 @@ fn a_closed_standard_error_keeps_nothing() {
 
 #[test]
 fn no_name_from_a_file_forges_a_line_or_moves_a_cursor() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let forged = "2026-01-01T00:00:00.000000Z ERROR forged";
     let dir = scene.database(&format!("x\n{forged}\r\u{1b}[2J\u{202e}\u{9b}\"}}: y"));
-    let holder = Holder::alive();
-    let host = beadlock_checker::internal::facts::hostname().unwrap();
-    let name = format!("h\\n{forged}\\u001b[1m\\u202e{}", "é".repeat(1_000));
-    let pid = holder.pid();
-    let lock = format!(
-        r#"{{"holder":"{name}","pid":{pid},"hostname":"{host}","started_at":"2026-01-02T03:04:05Z"}}"#
-    );
+    let holder = sleeper();
+    let name = format!("h\n{forged}\u{1b}[1m\u{202e}{}", "é".repeat(1_000));
+    let lock = shell_lock_text(&name, holder.pid().into(), &this_host());
     fs::write(dir.join(".exclusive-lock"), lock).unwrap();
     let args = ["--once", "--action", "none", "--log-level", "trace", "--db"];
     let output = scene.agent(&args).arg(&dir).output().unwrap();
@@ -273,12 +264,12 @@ fn no_name_from_a_file_forges_a_line_or_moves_a_cursor() {
 
 #[test]
 fn a_terminal_has_no_colours_either() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let pty = nix::pty::openpty(None, None).unwrap();
     let args = ["--once", "--action", "none", "--log-level", "debug"];
-    assert!(scene.start_on(pty.slave, &args).wait().success());
+    assert!(scene.start_on(pty.slave, &args).wait(PATIENCE).success());
     let mut seen = Vec::new();
-    wait_until("the last line", || {
+    until("the last line", || {
         let mut piece = [0; 4096];
         let length = nix::unistd::read(&pty.master, &mut piece).unwrap_or(0);
         seen.extend_from_slice(&piece[..length]);
@@ -292,7 +283,7 @@ fn a_terminal_has_no_colours_either() {
 /// The command line beats the environment, and both beat the file.
 #[test]
 fn the_level_comes_from_three_places() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.write("conf.toml", "log-level = 'error'\n");
     let printed = |args: &[&str], variable: &str| {
         let args = [&["--print-config"], args].concat();
@@ -311,19 +302,19 @@ fn the_level_comes_from_three_places() {
 
 #[test]
 fn a_reload_changes_the_level() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let level = |level: &str| {
         let text = format!("interval = '20ms'\naction = 'none'\nlog-level = '{level}'\n");
-        scene.write("conf.toml", &format!("{text}[[database]]\ndir = '.beads'\n"));
+        scene.write("conf.toml", format!("{text}[[database]]\ndir = '.beads'\n"));
     };
     level("warn");
     let agent = start(&scene, &["--config", "conf.toml"]);
     let cycles = || scene.count("Sync cycle complete");
-    wait_until("cycles", || cycles() >= 3);
+    until("cycles", || cycles() >= 3);
     assert_eq!(said(&scene), "");
     level("debug");
     agent.signal(Signal::SIGHUP);
-    wait_until("diagnostics", || said(&scene).contains(": ended outcome="));
+    until("diagnostics", || said(&scene).contains(": ended outcome="));
     assert!(
         said(&scene).lines().next().unwrap().contains(" INFO reloaded databases=1 roots=0 "),
         "{}",
@@ -332,19 +323,19 @@ fn a_reload_changes_the_level() {
     level("off");
     agent.signal(Signal::SIGHUP);
     let reloads = "Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed";
-    wait_until("a second reload", || scene.count(reloads) == 2);
+    until("a second reload", || scene.count(reloads) == 2);
     // What was on its way then is there after some cycles; what comes later is the fault.
     let (before, begun) = (cycles(), said(&scene).len());
-    wait_until("cycles", || cycles() >= before + 5);
+    until("cycles", || cycles() >= before + 5);
     let (before, after) = (cycles(), said(&scene).len());
-    wait_until("cycles", || cycles() >= before + 10);
+    until("cycles", || cycles() >= before + 10);
     assert_eq!(said(&scene).len(), after, "{begun}: {}", said(&scene));
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(said(&scene).len(), after);
 }
 
 /// For how long the worker of the diagnostics has run, in nanoseconds, once it has gone to sleep.
-fn ran(agent: &Agent) -> Option<u64> {
+fn ran(agent: &Running) -> Option<u64> {
     let is_worker = |task: &Path| read(&task.join("comm")).trim() == "diagnostics";
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.pid())).unwrap();
     let task = tasks.map(|task| task.unwrap().path()).find(|task| is_worker(task))?;
@@ -356,22 +347,22 @@ fn ran(agent: &Agent) -> Option<u64> {
 /// Nobody asked for diagnostics: cycles cost nothing for them.
 #[test]
 fn at_the_default_level_cycles_do_not_wake_the_worker() {
-    let scene = Scene::new();
-    let cycles = || count_in(&scene.dir, "Sync cycle complete");
+    let scene = fresh_scene();
+    let cycles = || count_in(&scene.beads(), "Sync cycle complete");
     let worked = |level: &[&str]| {
         let agent = start(&scene, &[&["--interval", "5ms", "--action", "none"], level].concat());
         let begun = cycles();
-        wait_until("first cycles", || cycles() >= begun + 5);
+        until("first cycles", || cycles() >= begun + 5);
         let asleep = || {
             let mut seen = None;
-            wait_until("the worker to sleep", || {
+            until("the worker to sleep", || {
                 seen = ran(&agent);
                 seen.is_some()
             });
             seen.unwrap()
         };
         let (before, begun) = (asleep(), cycles());
-        wait_until("cycles", || cycles() >= begun + 100);
+        until("cycles", || cycles() >= begun + 100);
         let worked = asleep() - before;
         assert_eq!(agent.stop(), Some(0));
         worked

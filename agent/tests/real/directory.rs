@@ -2,13 +2,14 @@
 
 use std::fs;
 
-use crate::scene::Scene;
+use crate::agent::{OfAgent, fresh_scene};
+use beadlock_testkit::Scene;
 
 const REFUSED: &str = "shop is not a beads database (it has no *.db, *.sqlite*, *.jsonl or redirect); did you mean \
                        .beads? --any-directory insists\n";
 
 fn scene_with_shop() -> Scene {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::create_dir(scene.file("shop")).unwrap();
     scene
 }

@@ -7,24 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use beadlock_testkit::{OverAtLast, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::scene::{Scene, wait_until};
+use crate::agent::{OfAgent, fresh_scene};
 
 /// How many clients begin a request.
 const CLIENTS: usize = 200;
 
 /// How many the agent lets in at once.
 const ROOM: usize = 32;
-
-/// Ends the crowd when it is dropped: also when the rest has panicked, and the scope would wait for the crowd for ever.
-struct OverAtLast<'a>(&'a AtomicBool);
-
-impl Drop for OverAtLast<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 const QUIET: [&str; 6] = ["--interval", "10m", "--action", "none", "--no-watch", "--listen"];
 
@@ -65,7 +57,7 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
     };
     let ask = || {
         let (asked, mut answer) = (Instant::now(), None);
-        wait_until("an answer", || {
+        until("an answer", || {
             answer = healthz(connect());
             answer.is_some()
         });
@@ -80,7 +72,7 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
     std::thread::scope(|scope| {
         let over = OverAtLast(&stop);
         scope.spawn(crowd);
-        wait_until("more are there than have room", || begun.load(Ordering::Relaxed) > 2 * ROOM);
+        until("more are there than have room", || begun.load(Ordering::Relaxed) > 2 * ROOM);
         let answers: Vec<(String, Duration)> = (0..20).map(|_| ask()).collect();
         drop(over);
         let longest = answers.iter().map(|(_, took)| *took).max().unwrap_or_default();
@@ -96,7 +88,7 @@ fn answers_beside_half_sent_requests<S: Read + Write + AsFd + Send>(connect: imp
 
 #[test]
 fn healthz_answers_beside_them_on_a_unix_socket() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = scene.start(&[&QUIET[..], &["unix:agent.sock"]].concat());
     let connect = || {
         // Its queue may be full for a moment.
@@ -114,14 +106,14 @@ fn healthz_answers_beside_them_on_a_unix_socket() {
 
 #[test]
 fn healthz_answers_beside_them_over_tcp() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = scene.start(&[&QUIET[..], &["127.0.0.1:0"]].concat());
     let address = || {
-        let log = scene.log().join("\n");
+        let log = scene.lines().join("\n");
         let (_, rest) = log.split_once("Listening at ")?;
         rest.lines().next()?.trim().parse::<SocketAddr>().ok()
     };
-    wait_until("it listens", || address().is_some());
+    until("it listens", || address().is_some());
     let address = address().unwrap();
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();

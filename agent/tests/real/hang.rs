@@ -1,17 +1,17 @@
 //! A file system that does not answer: what is in it hangs, and nobody else does.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use beadlock_testkit::{Running, Scene, read, skip, sleeper, tool, until};
+use nix::sys::signal::Signal;
 
-use crate::scene::{Holder, Scene, count_in, log_of, read, wait_until};
+use crate::agent::{count_in, fresh_scene, log_of};
 
 /// A directory seen through FUSE, for as long as this is there.
 pub struct Mirror {
-    bindfs: Child,
+    bindfs: Running,
     point: PathBuf,
 }
 
@@ -19,24 +19,21 @@ impl Mirror {
     /// `None`, with a line, where nothing can be mounted.
     pub fn of(source: &Path, point: &Path) -> Option<Self> {
         std::fs::create_dir_all(point).unwrap();
-        let mut bindfs = Command::new("bindfs");
-        let bindfs = bindfs.arg("-f").args([source, point]).stderr(Stdio::null()).spawn();
-        let Ok(mut bindfs) = bindfs else {
-            eprintln!("skipped: there is no bindfs");
-            return None;
-        };
+        let mut command = Command::new(tool("bindfs")?);
+        command.arg("-f").args([source, point]);
+        let mut bindfs = Running::start(command);
         let is_mounted =
             || read(Path::new("/proc/self/mounts")).contains(&format!(" {} fuse", point.display()));
-        wait_until("a mount, or none", || is_mounted() || bindfs.try_wait().unwrap().is_some());
+        until("a mount, or none", || is_mounted() || bindfs.has_ended());
         if is_mounted() {
             return Some(Self { bindfs, point: point.to_owned() });
         }
-        eprintln!("skipped: bindfs may not mount");
+        skip::cannot("needs bindfs, which may not mount here");
         None
     }
 
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.bindfs.id().cast_signed()), signal).unwrap();
+        self.bindfs.signal(signal);
     }
 }
 
@@ -53,38 +50,36 @@ impl Drop for Mirror {
     fn drop(&mut self) {
         self.signal(Signal::SIGCONT);
         let _ = Command::new("fusermount").arg("-uz").arg(&self.point).stderr(Stdio::null()).status();
-        let _ = self.bindfs.kill();
-        let _ = self.bindfs.wait();
     }
 }
 
 #[test]
 fn a_check_that_hangs_keeps_no_job_and_not_the_agents_end() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let [_work, source, other] = ["work", "source", "other"].map(|name| scene.database(name));
     let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
-    let holder = Holder::alive();
-    scene.lock("vc", holder.pid());
+    let holder = sleeper();
+    scene.claim("vc", holder.pid());
     let lock_of = |dir: &Path| dir.join(".exclusive-lock");
     for dir in [&source, &other] {
-        std::fs::copy(scene.lock_file(), lock_of(dir)).unwrap();
+        std::fs::copy(scene.lock(), lock_of(dir)).unwrap();
     }
     let exec = "case $BEADS_DIR in */work/.beads) while ! test -e ../go; do sleep 0.01; done;; esac";
     let dbs = ["--db", "work/.beads", "--db", "mirror/.beads", "--db", "other/.beads"];
     let how = ["--jobs", "1", "--interval", "100ms", "--log-file", "log", "--listen", "unix:agent.sock"];
     let agent = scene.start(&[&dbs[..], &how, &["--exec", exec]].concat());
-    let count = |line: &str| read(&scene.file("log")).matches(line).count();
-    wait_until("the only job", || count("work/.beads: Starting sync cycle...") == 1);
+    let count = |line: &str| scene.read("log").matches(line).count();
+    until("the only job", || count("work/.beads: Starting sync cycle...") == 1);
     // One after the other they wait for it.
     for (number, dir) in [&source, &other].into_iter().enumerate() {
         #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
         std::fs::remove_file(lock_of(dir)).unwrap();
         let ready = format!("beadlock_agent_databases{{state=\"ready\"}} {}\n", number + 1);
-        wait_until(&ready, || crate::outside::get(&scene, "/metrics").1.contains(&ready));
+        until(&ready, || crate::outside::get(&scene, "/metrics").1.contains(&ready));
     }
     mirror.signal(Signal::SIGSTOP);
     std::fs::write(scene.file("go"), "").unwrap();
-    wait_until("others at work", || {
+    until("others at work", || {
         ["work", "other"].iter().all(|name| count(&format!("{name}/.beads: Sync cycle complete")) >= 3)
     });
     assert_eq!(count("mirror/.beads: Starting sync cycle..."), 0);
@@ -93,13 +88,13 @@ fn a_check_that_hangs_keeps_no_job_and_not_the_agents_end() {
 
 /// The agent serves the other database and says which one it awaits, until that answers.
 fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
-    let served = scene.dir.as_path();
+    let served = &scene.beads();
     mirror.signal(Signal::SIGSTOP);
     let how = ["--interval", "100ms", "--listen", "unix:agent.sock", "--action", "none"];
     let begun = Instant::now();
     let agent = scene.start(&[args, &how].concat());
     let _thaw = Thaw(mirror);
-    wait_until("a cycle of the other", || count_in(served, "Sync cycle complete") > 0);
+    until("a cycle of the other", || count_in(served, "Sync cycle complete") > 0);
     let took = begun.elapsed();
     let hung = mirror.point.join(".beads");
     let words = format!(
@@ -108,7 +103,7 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
         mirror.point.display()
     );
     let is_said = || log_of(served).iter().any(|line| line.starts_with(&words));
-    wait_until("which one does not answer", is_said);
+    until("which one does not answer", is_said);
     // It is less than a second on a machine with nothing else to do; before, there was no first cycle at all.
     println!("the other had its first cycle after {took:?}");
     if !args.contains(&"--root") {
@@ -118,7 +113,7 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
         assert!(status.contains(&row), "{status}");
     }
     mirror.signal(Signal::SIGCONT);
-    wait_until("the one that answers now", || count_in(&hung, "Sync cycle complete") > 0);
+    until("the one that answers now", || count_in(&hung, "Sync cycle complete") > 0);
     let status = crate::outside::get(scene, "/status").1;
     assert!(!status.contains("not_serving"), "{status}");
     assert_eq!(agent.stop(), Some(0));
@@ -126,7 +121,7 @@ fn awaits(scene: &Scene, mirror: &Mirror, args: &[&str]) {
 
 #[test]
 fn one_that_hangs_at_the_start_is_awaited_while_the_others_are_served() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.database("source");
     let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
     awaits(&scene, &mirror, &["--db", "mirror/.beads", "--db", ".beads"]);
@@ -134,7 +129,7 @@ fn one_that_hangs_at_the_start_is_awaited_while_the_others_are_served() {
 
 #[test]
 fn one_that_a_file_names_is_awaited_too() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.database("source");
     let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
     scene.write("agent.toml", "[[database]]\ndir = '.beads'\n[[database]]\ndir = 'mirror/.beads'\n");
@@ -143,37 +138,31 @@ fn one_that_a_file_names_is_awaited_too() {
 
 #[test]
 fn one_that_hangs_below_a_root_keeps_no_other_from_being_found() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.database("source");
     let beads = scene.file("mirror/.beads");
     let Some(mirror) = Mirror::of(&scene.file("source/.beads"), &beads) else { return };
     mirror.signal(Signal::SIGSTOP);
     let agent = scene.start(&["--root", ".", "--interval", "100ms", "--action", "none"]);
     let _thaw = Thaw(&mirror);
-    wait_until("a cycle of the other", || count_in(&scene.dir, "Sync cycle complete") > 0);
+    until("a cycle of the other", || count_in(&scene.beads(), "Sync cycle complete") > 0);
     let words = format!("Not serving {}: the file system fuse at ", beads.display());
-    wait_until("which one does not answer", || {
-        log_of(&scene.dir).iter().any(|line| line.starts_with(&words))
-    });
+    until("which one does not answer", || log_of(&scene.beads()).iter().any(|line| line.starts_with(&words)));
     mirror.signal(Signal::SIGCONT);
-    wait_until("the one that answers now", || count_in(&beads, "Sync cycle complete") > 0);
+    until("the one that answers now", || count_in(&beads, "Sync cycle complete") > 0);
     assert_eq!(agent.stop(), Some(0));
 }
 
 #[test]
 fn one_look_does_not_wait_for_one_that_hangs_and_ends_with_1() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.database("source");
     let Some(mirror) = Mirror::of(&scene.file("source"), &scene.file("mirror")) else { return };
     mirror.signal(Signal::SIGSTOP);
-    let mut agent = scene.agent(&["--once", "--db", "mirror/.beads", "--db", ".beads", "--action", "none"]);
-    let agent = agent.stderr(Stdio::piped()).spawn().unwrap();
+    let agent = scene.start(&["--once", "--db", "mirror/.beads", "--db", ".beads", "--action", "none"]);
     let _thaw = Thaw(&mirror);
-    wait_until("a cycle of the other", || count_in(&scene.dir, "Sync cycle complete") == 1);
+    until("a cycle of the other", || count_in(&scene.beads(), "Sync cycle complete") == 1);
     // Its thread is in the kernel until the file system answers, and so is the process.
     mirror.signal(Signal::SIGCONT);
-    let output = agent.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("does not answer; look at its server, or type: umount -l "), "{stderr}");
+    agent.end().expect(1, &["does not answer; look at its server, or type: umount -l "]);
 }

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use beadlock_testkit::{PATIENCE, dead_pid, read, sleeper, this_host, until};
 use serde_json::Value;
 
-use super::scene::{Holder, Scene, read, wait_until};
+use crate::agent::{OfAgent, fresh_scene};
 
 const KEYS: [&str; 10] =
     ["time", "level", "db", "event", "message", "holder", "pid", "host", "since", "reason"];
@@ -24,14 +25,14 @@ fn objects(log: &str) -> Vec<Value> {
 
 #[test]
 fn json_says_what_text_says_and_whose_lock_it_is() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let run = |exec: &str| scene.once(&["--log-format", "json", "--exec", exec]).0;
-    scene.lock("dead", Holder::dead_pid());
+    scene.claim("dead", dead_pid());
     assert_eq!(run("printf 'a\\033[2J\\nSync cycle complete\\n'; exit 3"), 1);
-    let holder = Holder::alive();
-    scene.lock("a\\u202eb", holder.pid());
+    let holder = sleeper();
+    scene.claim("a\u{202e}b", holder.pid());
     assert_eq!(run("true"), 4);
-    let log = read(&scene.dir.join("daemon.log"));
+    let log = scene.log();
     let lines = objects(&log);
     let told: Vec<_> = lines
         .iter()
@@ -47,15 +48,15 @@ fn json_says_what_text_says_and_whose_lock_it_is() {
     assert_eq!(messages[4..6], [r"a\u{1b}[2J", "| Sync cycle complete"]);
     assert_eq!(messages[9], r"Skipping database (locked by a\u{202e}b)");
     for (line, reason) in [(&lines[9], "pid_alive"), (&lines[10], "pid_alive"), (&lines[2], "pid_gone")] {
-        assert_eq!((&line["since"], &line["reason"]), (&"2026-01-02T03:04:05Z".into(), &reason.into()));
+        assert_eq!((&line["since"], &line["reason"]), (&"2025-10-25T12:00:00Z".into(), &reason.into()));
     }
     assert_eq!((&lines[9]["holder"], &lines[9]["pid"]), (&"a\u{202e}b".into(), &holder.pid().into()), "raw");
     assert!(log.contains(r#""holder":"a\u202eb""#), "and no terminal is turned around by it: {log}");
-    let host = beadlock_checker::internal::facts::hostname().unwrap();
+    let host = this_host();
     assert_eq!(lines[9]["host"], *host);
     for (line, event) in lines.iter().zip(&told) {
         let is_of_all = event.contains("agent_") || event.contains("header");
-        let db = if is_of_all { Value::Null } else { scene.dir.to_str().unwrap().into() };
+        let db = if is_of_all { Value::Null } else { scene.beads().to_str().unwrap().into() };
         assert_eq!(line["db"], db, "{line}");
         let time = line["time"].as_str().unwrap();
         assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
@@ -64,12 +65,12 @@ fn json_says_what_text_says_and_whose_lock_it_is() {
 
 #[test]
 fn a_terminal_gets_text_whatever_the_file_gets() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let pty = nix::pty::openpty(None, None).unwrap();
     let mut agent = scene.start_on(pty.slave, &["--once", "--log-format", "json", "--exec", "true"]);
-    assert!(agent.wait().success());
+    assert!(agent.wait(PATIENCE).success());
     let mut seen = Vec::new();
-    wait_until("the last line", || {
+    until("the last line", || {
         let mut piece = [0; 4096];
         let length = nix::unistd::read(&pty.master, &mut piece).unwrap_or(0);
         seen.extend_from_slice(&piece[..length]);
@@ -77,22 +78,22 @@ fn a_terminal_gets_text_whatever_the_file_gets() {
     });
     let seen = String::from_utf8_lossy(&seen);
     assert!(seen.contains("] Sync cycle complete\r\n") && !seen.contains('{'), "{seen}");
-    assert_eq!(objects(&read(&scene.dir.join("daemon.log"))).len(), 5);
+    assert_eq!(objects(&scene.log()).len(), 5);
 }
 
 #[test]
 fn the_log_keeps_its_limits() {
     for (keep, files) in [("0", 1), ("2", 3)] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let limits = [("BEADLOCK_AGENT_LOG_SIZE", "8KiB"), ("BEADLOCK_AGENT_LOG_KEEP", keep)];
         let mut agent = scene.agent(&["--once", "--exec", "seq 5000"]);
         assert!(agent.envs(limits).status().unwrap().success());
-        let logs: Vec<_> = logs(&scene.dir, "daemon.log");
+        let logs: Vec<_> = logs(&scene.beads(), "daemon.log");
         assert_eq!(logs.len(), files);
         assert!(logs.iter().all(|log| log.len() <= 8192 && log.contains(", times in UTC\n")));
         assert!(logs[0].contains("] 5000\n"), "the newest is the last: {}", logs[0]);
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     for (option, value, words) in [
         ("--log-size", "1KiB", "must be at least 4KiB"),
         ("--log-size", "10MB", "examples: 10MiB"),
@@ -102,13 +103,13 @@ fn the_log_keeps_its_limits() {
         let (code, stderr) = scene.once(&[option, value]);
         assert!(code == 2 && stderr.contains(words), "{code}: {stderr}");
     }
-    assert!(!scene.dir.join("daemon.log").exists());
+    assert!(!scene.beads().join("daemon.log").exists());
 }
 
 #[test]
 fn two_agents_share_a_log_and_lose_nothing() {
-    let scene = Scene::new();
-    fs::create_dir_all(scene.repo.join("other/.beads")).unwrap();
+    let scene = fresh_scene();
+    scene.database("other");
     let start = |db: &str, front: &str| {
         // As much as fits into a pipe: of more the runner drops what the agent has not read a second after the end.
         let exec = format!("seq -f {front}%.0f 8000");
@@ -127,8 +128,8 @@ fn two_agents_share_a_log_and_lose_nothing() {
         ])
     };
     let mut agents = [start(".beads", "a"), start("other/.beads", "b")];
-    assert!(agents.iter_mut().all(|agent| agent.wait().success()));
-    let logs = logs(&scene.repo, "all.log");
+    assert!(agents.iter_mut().all(|agent| agent.wait(PATIENCE).success()));
+    let logs = logs(scene.path(), "all.log");
     assert!(logs.len() > 10 && logs.len() < 200, "{}", logs.len());
     // While one moves it aside the other writes on.
     assert!(logs.iter().all(|log| log.len() <= 2 * 16 * 1024 + 100));
@@ -145,7 +146,7 @@ fn two_agents_share_a_log_and_lose_nothing() {
 /// the next line begins anew.
 #[test]
 fn a_full_disk_tears_one_line_and_no_other() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::create_dir(scene.file("small")).unwrap();
     let script = r#"
         mount -t tmpfs -o size=16k tmpfs small || exit 77
@@ -158,12 +159,12 @@ fn a_full_disk_tears_one_line_and_no_other() {
         cp small/all.log seen
     "#;
     let Some(output) = scene.with_mounts(script, &[]) else { return };
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(read(&scene.file("codes")), "0\n0\n0\n", "cycles go on without it: {stderr}");
-    let said = read(&scene.file("said"));
+    let stderr = output.err;
+    assert_eq!(scene.read("codes"), "0\n0\n0\n", "cycles go on without it: {stderr}");
+    let said = scene.read("said");
     let words = "cannot write the log small/all.log: no space left on device; cycles go on without it";
     assert_eq!(said, format!("beadlock-agent: {words}\n"), "once");
-    let text = read(&scene.file("seen"));
+    let text = scene.read("seen");
     let is_whole = |line: &&str| line.len() > 22 && line.starts_with("[20") && line.get(20..22) == Some("] ");
     let torn = text.lines().filter(|line| !is_whole(line)).count();
     let last =

@@ -1,6 +1,8 @@
 //! The real `beadlock-agent` on real databases.
 
 #[cfg(test)]
+mod agent;
+#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod config;
@@ -38,8 +40,6 @@ mod replaced;
 mod root;
 #[cfg(test)]
 mod runner;
-#[cfg(test)]
-mod scene;
 #[cfg(test)]
 mod watching;
 #[cfg(test)]

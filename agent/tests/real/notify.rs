@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Agent, Scene, wait_until};
+use crate::agent::{OfAgent, fresh_scene};
+use beadlock_testkit::{Ended, Running, Scene, until};
 use nix::sys::signal::Signal;
 
 const QUIET: [&str; 4] = ["--interval", "10m", "--action", "none"];
@@ -62,16 +63,16 @@ impl Manager {
     }
 
     /// The same, running, with a watchdog of so many microseconds.
-    fn start(&self, scene: &Scene, args: &[&str], usec: &str) -> Agent {
+    fn start(&self, scene: &Scene, args: &[&str], usec: &str) -> Running {
         let mut agent = self.agent(scene, args);
         agent.env("WATCHDOG_USEC", usec);
-        scene.start_command(agent)
+        Running::start(agent)
     }
 }
 
 #[test]
 fn ready_then_the_watchdog_then_stopping() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let manager = Manager::new(&scene);
     let begun = Instant::now();
     let agent = manager.start(&scene, &QUIET, "200000");
@@ -83,16 +84,16 @@ fn ready_then_the_watchdog_then_stopping() {
     assert!(begun.elapsed() >= Duration::from_millis(400), "too often: {:?}", begun.elapsed());
     agent.signal(Signal::SIGTERM);
     manager.hear_stopping();
-    assert_eq!(agent.end().0, Some(0));
+    assert_eq!(agent.end().code, 0);
 }
 
 #[test]
 fn the_watchdog_is_content_while_the_last_cycle_runs() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let manager = Manager::new(&scene);
     let exec = "touch begun; while ! test -e go; do sleep 0.02; done";
     let agent = manager.start(&scene, &["--interval", "10m", "--exec", exec], "100000");
-    wait_until("the cycle", || scene.file("begun").exists());
+    until("the cycle", || scene.file("begun").exists());
     agent.signal(Signal::SIGTERM);
     let stopping = "STOPPING=1\nSTATUS=ending after 1 running cycles\n";
     assert!(std::iter::repeat_with(|| manager.hear()).take(1000).any(|message| message == stopping));
@@ -100,50 +101,50 @@ fn the_watchdog_is_content_while_the_last_cycle_runs() {
         assert_eq!(manager.hear(), "WATCHDOG=1\n");
     }
     fs::write(scene.file("go"), "").unwrap();
-    assert_eq!(agent.end().0, Some(0));
+    assert_eq!(agent.end().code, 0);
 }
 
 #[test]
 fn no_watchdog_but_ones_own_and_none_of_no_time() {
     for (usec, pid) in [("100000", "1"), ("0", ""), ("x", ""), ("-1", "")] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let manager = Manager::new(&scene);
         let mut agent = manager.agent(&scene, &QUIET);
         agent.env("WATCHDOG_USEC", usec);
         if !pid.is_empty() {
             agent.env("WATCHDOG_PID", pid);
         }
-        let agent = scene.start_command(agent);
+        let agent = Running::start(agent);
         assert!(manager.hear().starts_with("READY=1\n"));
-        wait_until("the cycle", || scene.count("Sync cycle complete") == 1);
+        until("the cycle", || scene.count("Sync cycle complete") == 1);
         assert_eq!(agent.stop(), Some(0));
         let rest = manager.rest();
         assert!(rest.len() == 1 && rest[0].starts_with("STOPPING=1\n"), "{usec} {pid}: {rest:?}");
     }
     // Times that no clock can count, or that leave no time.
     for usec in ["1", "18446744073709551615"] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let manager = Manager::new(&scene);
         let agent = manager.start(&scene, &QUIET, usec);
         assert!(manager.hear().starts_with("READY=1\n"));
         assert_eq!(manager.hear(), "WATCHDOG=1\n", "{usec}");
         agent.signal(Signal::SIGTERM);
         manager.hear_stopping();
-        assert_eq!(agent.end().0, Some(0));
+        assert_eq!(agent.end().code, 0);
     }
 }
 
 #[test]
 fn the_commands_of_cycles_know_nothing_of_the_manager() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let manager = Manager::new(&scene);
     let mut agent =
         manager.agent(&scene, &["--interval", "10m", "--exec", "env; tr '\\0' '\\n' < /proc/$PPID/environ"]);
     agent.env("WATCHDOG_USEC", "200000").env("OTHER", "stays");
-    let agent = scene.start_command(agent);
-    wait_until("the cycle", || scene.count("Sync cycle complete") == 1);
+    let agent = Running::start(agent);
+    until("the cycle", || scene.count("Sync cycle complete") == 1);
     assert_eq!(agent.stop(), Some(0));
-    let log = scene.log();
+    let log = scene.lines();
     assert_eq!(
         log.iter().filter(|line| *line == "OTHER=stays").count(),
         2,
@@ -156,17 +157,17 @@ fn the_commands_of_cycles_know_nothing_of_the_manager() {
 
 #[test]
 fn a_manager_that_cannot_be_told_harms_nothing() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::write(scene.file("file"), "").unwrap();
     for socket in ["nowhere/notify", "file", ".", "", "@abstract", &"x".repeat(300)] {
         let before = scene.count("Sync cycle complete");
         let mut agent = scene.agent(&QUIET);
         agent.env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", "20000");
-        let agent = scene.start_command(agent);
-        wait_until("the cycle", || scene.count("Sync cycle complete") == before + 1);
+        let agent = Running::start(agent);
+        until("the cycle", || scene.count("Sync cycle complete") == before + 1);
         agent.signal(Signal::SIGTERM);
-        let (code, complaints) = agent.end();
-        assert_eq!(code, Some(0), "{socket}");
+        let Ended { code, err: complaints, .. } = agent.end();
+        assert_eq!(code, 0, "{socket}");
         // At the start and at the end, and not with every beat.
         assert_eq!(complaints.lines().count(), 2, "{socket}: {complaints}");
         for line in complaints.lines() {
@@ -177,7 +178,7 @@ fn a_manager_that_cannot_be_told_harms_nothing() {
 
 #[test]
 fn one_cycle_each_tells_nobody() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let manager = Manager::new(&scene);
     let once = manager.agent(&scene, &["--once", "--action", "none"]).output().unwrap();
     assert_eq!(once.status.code(), Some(0));

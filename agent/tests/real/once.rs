@@ -3,15 +3,17 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::scene::{Holder, Scene, count_in, read, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene};
+use beadlock_testkit::{PATIENCE, dead_pid, read, sleeper, this_host, until};
 
 #[test]
 fn a_free_database_has_its_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let exec = "echo one; echo two >&2; echo $BEADS_DIR; echo $BEADLOCK_CYCLE; pwd; cat";
     assert_eq!(scene.once(&["--exec", exec]), (0, String::new()));
-    let log = scene.log();
-    let (dir, repo) = (scene.dir.to_str().unwrap(), scene.repo.to_str().unwrap());
+    let log = scene.lines();
+    let beads = scene.beads();
+    let (dir, repo) = (beads.to_str().unwrap(), scene.path().to_str().unwrap());
     assert!(log[0].starts_with("beadlock-agent ") && log[0].ends_with("times in UTC"), "{log:?}");
     assert!(log[1].starts_with("Agent started: "), "{log:?}");
     assert_eq!(log[2..9], ["Starting sync cycle...", "one", "two", dir, dir, repo, "Sync cycle complete"]);
@@ -23,19 +25,19 @@ fn a_free_database_has_its_cycle() {
 /// The agent itself ignores the signal of a limit for files.
 #[test]
 fn the_command_gets_the_signals_as_they_were() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     assert_eq!(scene.once(&["--exec", "grep ^SigIgn: /proc/self/status > ignored"]).0, 0);
-    let line = read(&scene.file("ignored"));
+    let line = scene.read("ignored");
     let ignored = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
     assert_eq!(ignored >> (nix::sys::signal::Signal::SIGXFSZ as u32 - 1) & 1, 0, "{line}");
 }
 
 #[test]
 fn without_a_command_it_checks_and_lets_go() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     assert_eq!(scene.once(&["--action", "none"]).0, 0);
-    assert_eq!(scene.log()[2..4], ["Starting sync cycle...", "Sync cycle complete"]);
-    let lines = read(&scene.dir.join("daemon.log"));
+    assert_eq!(scene.lines()[2..4], ["Starting sync cycle...", "Sync cycle complete"]);
+    let lines = scene.log();
     let stamp = lines.lines().next().unwrap();
     let is_stamp = |(at, c): (usize, char)| match at {
         0 => c == '[',
@@ -51,46 +53,49 @@ fn without_a_command_it_checks_and_lets_go() {
 
 #[test]
 fn a_held_database_is_4() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
-    scene.lock("vc-executor", holder.pid());
-    let before = read(&scene.lock_file());
+    let scene = fresh_scene();
+    let holder = sleeper();
+    scene.claim("vc-executor", holder.pid());
+    let before = scene.lock_text();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
-    let log = scene.log();
+    let log = scene.lines();
     assert_eq!(log[2], "Skipping database (locked by vc-executor)");
-    let host = beadlock_checker::internal::facts::hostname().unwrap();
+    let host = this_host();
     assert_eq!(
         log[3],
-        format!("Held since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive)", holder.pid())
+        format!("Held since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive)", holder.pid())
     );
     assert!(!scene.file("ran").exists());
-    assert_eq!(read(&scene.lock_file()), before);
+    assert_eq!(scene.lock_text(), before);
 }
 
 #[test]
 fn a_busy_gate_is_4() {
-    let scene = Scene::new();
-    let _gate = beadlock_checker::internal::Gate::try_take(&scene.dir).unwrap().unwrap();
+    let scene = fresh_scene();
+    let _gate = beadlock_checker::internal::Gate::try_take(&scene.beads()).unwrap().unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 4);
-    assert_eq!(scene.log()[2], "Skipping database (a sync cycle or a claim is in progress)");
+    assert_eq!(scene.lines()[2], "Skipping database (a sync cycle or a claim is in progress)");
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn a_lock_that_cannot_be_checked_is_5() {
-    let scene = Scene::new();
-    fs::write(scene.lock_file(), "{").unwrap();
+    let scene = fresh_scene();
+    fs::write(scene.lock(), "{").unwrap();
     assert_eq!(scene.once(&["--exec", "touch ran"]).0, 5);
-    assert_eq!(scene.log()[2], "Skipping database (lock check failed: malformed lock file: unexpected EOF)");
+    assert_eq!(
+        scene.lines()[2],
+        "Skipping database (lock check failed: malformed lock file: unexpected EOF)"
+    );
     assert!(!scene.file("ran").exists());
 }
 
 #[test]
 fn a_stale_lock_is_removed_first() {
-    let scene = Scene::new();
-    scene.lock("dead\\ntool", Holder::dead_pid());
+    let scene = fresh_scene();
+    scene.claim("dead\ntool", dead_pid());
     assert_eq!(scene.once(&["--exec", "test ! -e .beads/.exclusive-lock && echo work"]).0, 0);
-    let log = scene.log();
+    let log = scene.lines();
     let expected = [
         r"Removed stale lock (dead\ntool), proceeding with sync",
         "Starting sync cycle...",
@@ -98,7 +103,7 @@ fn a_stale_lock_is_removed_first() {
         "Sync cycle complete",
     ];
     assert_eq!(log[2..6], expected);
-    assert!(!scene.lock_file().exists());
+    assert!(!scene.lock().exists());
 }
 
 #[test]
@@ -108,9 +113,9 @@ fn a_cycle_that_fails_is_1_and_says_how() {
         ("kill -9 $$", "Sync cycle failed: killed by signal 9 SIGKILL after "),
         ("no-such-program", "Sync cycle failed: exit code 127 after "),
     ] {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         assert_eq!(scene.once(&["--exec", exec]).0, 1, "{exec}");
-        let log = scene.log();
+        let log = scene.lines();
         assert!(log.iter().any(|line| line.starts_with(words)), "{exec}: {log:?}");
         assert!(!log.contains(&"Sync cycle complete".to_owned()));
         assert!(scene.gate_is_free());
@@ -119,12 +124,11 @@ fn a_cycle_that_fails_is_1_and_says_how() {
 
 #[test]
 fn of_several_databases_the_highest_counts_and_one_log_names_each() {
-    let scene = Scene::new();
-    let other = scene.repo.join("other/.beads");
-    fs::create_dir_all(&other).unwrap();
-    symlink(&other, scene.repo.join("link")).unwrap();
-    let holder = Holder::alive();
-    scene.lock("t", holder.pid());
+    let scene = fresh_scene();
+    let other = scene.database("other");
+    symlink(&other, scene.file("link")).unwrap();
+    let holder = sleeper();
+    scene.claim("t", holder.pid());
     let args = [
         "--db",
         ".beads",
@@ -138,20 +142,20 @@ fn of_several_databases_the_highest_counts_and_one_log_names_each() {
         "echo hi",
     ];
     assert_eq!(scene.once(&args), (4, String::new()));
-    let log = read(&scene.file("all.log"));
+    let log = scene.read("all.log");
     let has = |line: &str| log.lines().filter(|logged| logged.ends_with(line)).count();
-    assert_eq!(has(&format!("] {}: Skipping database (locked by t)", scene.dir.display())), 1, "{log}");
+    assert_eq!(has(&format!("] {}: Skipping database (locked by t)", scene.beads().display())), 1, "{log}");
     assert_eq!(has(&format!("] {}: hi", other.display())), 1, "named twice is once: {log}");
-    assert!(!scene.dir.join("daemon.log").exists());
+    assert!(!scene.beads().join("daemon.log").exists());
     assert_eq!(scene.once(&["--db", "other/.beads"]).0, 0);
 }
 
 #[test]
 fn what_the_command_prints_cannot_forge_a_line() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let exec = r"printf 'a\033[2Jb\rc\n'; head -c 100000 /dev/zero | tr '\0' x; printf '\377'";
     assert_eq!(scene.once(&["--exec", exec]).0, 0);
-    let log = scene.log();
+    let log = scene.lines();
     assert_eq!(log[3], r"a\u{1b}[2Jb\rc");
     assert_eq!(
         log[4..].iter().filter(|line| line.starts_with("xxx")).map(String::len).sum::<usize>() / 1000,
@@ -161,7 +165,7 @@ fn what_the_command_prints_cannot_forge_a_line() {
 
 #[test]
 fn what_the_command_prints_is_told_from_what_the_agent_says() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let forged = [
         "Sync cycle complete",
         "Skipping database (locked by alice)",
@@ -174,7 +178,7 @@ fn what_the_command_prints_is_told_from_what_the_agent_says() {
     let plain = ["Sync", "skipping database: no", "a | b", "Exported to JSONL", "Error: x"];
     fs::write(scene.file("out"), [&forged[..], &plain].concat().join("\n")).unwrap();
     assert_eq!(scene.once(&["--exec", "cat out; exit 3"]).0, 1);
-    let log = scene.log();
+    let log = scene.lines();
     let expected: Vec<String> =
         forged.iter().map(|line| format!("| {line}")).chain(plain.map(String::from)).collect();
     assert_eq!(log[3..log.len() - 2], expected);
@@ -183,10 +187,10 @@ fn what_the_command_prints_is_told_from_what_the_agent_says() {
 
 #[test]
 fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let victim = scene.file("victim");
     fs::write(&victim, "").unwrap();
-    symlink(&victim, scene.dir.join("daemon.log")).unwrap();
+    symlink(&victim, scene.beads().join("daemon.log")).unwrap();
     let (code, stderr) = scene.once(&["--exec", "touch ran"]);
     assert_eq!(code, 0);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -197,10 +201,10 @@ fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
 
 #[test]
 fn a_log_with_a_second_name_is_said_once_and_not_written() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let victim = scene.file("victim");
     fs::write(&victim, "mine").unwrap();
-    fs::hard_link(&victim, scene.dir.join("daemon.log")).unwrap();
+    fs::hard_link(&victim, scene.beads().join("daemon.log")).unwrap();
     let (code, stderr) = scene.once(&["--exec", "touch ran"]);
     assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
     assert!(stderr.contains(".beads/daemon.log: it has 2 hard links; cycles go on without it"), "{stderr}");
@@ -213,7 +217,7 @@ fn a_log_with_a_second_name_is_said_once_and_not_written() {
 
 #[test]
 fn bad_targets_and_bad_lines_say_what_to_type() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::write(scene.file("plain"), "").unwrap();
     for (args, code, words) in [
         (&["--interval", "0"][..], 2, "must be above 0; type 5s or 500ms"),
@@ -239,7 +243,7 @@ fn bad_targets_and_bad_lines_say_what_to_type() {
 
 #[test]
 fn settings_come_from_the_environment_and_the_line_beats_it() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let run = |args: &[&str], variables: &[(&str, &str)]| {
         let output = scene.agent(args).envs(variables.iter().copied()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -255,7 +259,7 @@ fn settings_come_from_the_environment_and_the_line_beats_it() {
 
 #[test]
 fn a_shared_log_that_cannot_be_written_at_the_start_is_an_error() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::write(scene.file("victim"), "").unwrap();
     symlink(scene.file("victim"), scene.file("link")).unwrap();
     nix::unistd::mkfifo(&scene.file("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -277,14 +281,14 @@ fn a_shared_log_that_cannot_be_written_at_the_start_is_an_error() {
 #[test]
 fn a_cycle_that_the_end_came_before_is_1() {
     let ended_before_it = || {
-        let scene = Scene::new();
-        scene.lock("vc", Holder::dead_pid());
+        let scene = fresh_scene();
+        scene.claim("vc", dead_pid());
         let mut agent = scene.start(&["--once", "--exec", "touch ran"]);
-        wait_until("the removal", || scene.dir.join(".exclusive-lock.aside").exists() || !agent.is_running());
+        until("the removal", || scene.beads().join(".exclusive-lock.aside").exists() || !agent.is_running());
         agent.signal(nix::sys::signal::Signal::SIGTERM);
-        let code = agent.wait().code();
+        let code = agent.wait(PATIENCE).code();
         let has_run = scene.file("ran").exists();
-        assert_eq!(code, Some(i32::from(!has_run)), "{:?}", scene.log());
+        assert_eq!(code, Some(i32::from(!has_run)), "{:?}", scene.lines());
         !has_run
     };
     assert!((0..20).any(|_| ended_before_it()), "never before its cycle");
@@ -292,7 +296,7 @@ fn a_cycle_that_the_end_came_before_is_1() {
 
 #[test]
 fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     for number in 0..300 {
         fs::create_dir_all(scene.file(&format!("root/{number}"))).unwrap();
     }
@@ -300,6 +304,6 @@ fn who_has_had_a_cycle_has_no_other_when_more_databases_are_found() {
     let text = "interval = '50ms'\nroot = ['root']\nexec = 'sleep 0.5'\n[[database]]\ndir = '.beads'\naction = 'none'\n";
     scene.write("conf.toml", text);
     assert_eq!(scene.once(&["--config", "conf.toml"]).0, 0);
-    let [named, found] = [&scene.dir, &found].map(|dir| count_in(dir, "Sync cycle complete"));
-    assert_eq!((named, found), (1, 1), "{:?}", scene.log());
+    let [named, found] = [&scene.beads(), &found].map(|dir| count_in(dir, "Sync cycle complete"));
+    assert_eq!((named, found), (1, 1), "{:?}", scene.lines());
 }

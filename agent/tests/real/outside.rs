@@ -6,22 +6,23 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_testkit::{PATIENCE, Running, Scene, dead_pid, read, sleeper, this_host, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use crate::scene::{Agent, Holder, Scene, count_in, log_of, read, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene, log_of};
 
 const SOCKET: &str = "unix:agent.sock";
 
 /// One cycle each, at the start.
 const QUIET: [&str; 5] = ["--interval", "10m", "--action", "none", "--no-watch"];
 
-fn start(scene: &Scene, args: &[&str]) -> Agent {
+fn start(scene: &Scene, args: &[&str]) -> Running {
     let agent = scene.start(&[args, &["--listen", SOCKET]].concat());
-    wait_until("it answers", || connect(scene).is_some());
+    until("it answers", || connect(scene).is_some());
     agent
 }
 
@@ -54,13 +55,13 @@ fn value(scene: &Scene, series: &str) -> Option<f64> {
 
 #[test]
 fn the_counters_say_what_has_happened() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (stale, failing) = (scene.database("stale"), scene.database("failing"));
     scene.database("free");
-    let holder = Holder::alive();
-    scene.lock("dead", Holder::dead_pid());
-    fs::copy(scene.lock_file(), stale.join(".exclusive-lock")).unwrap();
-    scene.lock("v\\u001bc", holder.pid());
+    let holder = sleeper();
+    scene.claim("dead", dead_pid());
+    fs::copy(scene.lock(), stale.join(".exclusive-lock")).unwrap();
+    scene.claim("v\u{1b}c", holder.pid());
     let dir = |name: &str| format!("[[database]]\ndir = '{name}.beads'\n");
     let text = format!(
         "interval = '10m'\naction = 'none'\n{}{}{}{}exec = 'exit 3'\n",
@@ -72,10 +73,10 @@ fn the_counters_say_what_has_happened() {
     scene.write("conf.toml", &text);
     let agent = start(&scene, &["--config", "conf.toml", "--no-watch"]);
     let ended = |outcome: &str| value(&scene, &format!("cycles_total{{outcome=\"{outcome}\"}}"));
-    wait_until("four cycles", || {
+    until("four cycles", || {
         ["complete", "failed", "skipped"].iter().filter_map(|outcome| ended(outcome)).sum::<f64>() >= 4.0
     });
-    let db = scene.dir.display().to_string();
+    let db = scene.beads().display().to_string();
     for (series, expected) in [
         ("cycles_total{outcome=\"complete\"}", 2.0),
         ("cycles_total{outcome=\"failed\"}", 1.0),
@@ -115,13 +116,13 @@ fn the_counters_say_what_has_happened() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what is moved is no lock")]
 fn who_has_gone_is_not_being_skipped() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
-    scene.lock("vc", holder.pid());
+    let scene = fresh_scene();
+    let holder = sleeper();
+    scene.claim("vc", holder.pid());
     let agent = start(&scene, &["--db", ".beads", "--interval", "20ms", "--action", "none"]);
-    wait_until("a streak", || value(&scene, "skipping_databases") == Some(1.0));
-    fs::rename(&scene.dir, scene.file("gone")).unwrap();
-    wait_until("a failed cycle", || value(&scene, "cycles_total{outcome=\"failed\"}") >= Some(1.0));
+    until("a streak", || value(&scene, "skipping_databases") == Some(1.0));
+    fs::rename(scene.beads(), scene.file("gone")).unwrap();
+    until("a failed cycle", || value(&scene, "cycles_total{outcome=\"failed\"}") >= Some(1.0));
     assert_eq!(value(&scene, "skipping_databases"), Some(0.0));
     assert_eq!(value(&scene, "longest_skip_streak_seconds"), Some(0.0));
     assert_eq!(agent.stop(), Some(0));
@@ -129,11 +130,12 @@ fn who_has_gone_is_not_being_skipped() {
 
 #[test]
 fn the_pages_are_these_and_are_read_only() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = scene.start(&[&QUIET[..], &["--listen", "127.0.0.1:0"]].concat());
-    let address =
-        || log_of(&scene.dir).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()));
-    wait_until("its port", || address().is_some());
+    let address = || {
+        log_of(&scene.beads()).iter().find_map(|line| Some(line.strip_prefix("Listening at ")?.to_owned()))
+    };
+    until("its port", || address().is_some());
     let ask = |head: &str| exchange(TcpStream::connect(address().unwrap()).unwrap(), head);
     assert_eq!(ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), (200, "ok\n".to_owned()));
     assert_eq!(ask("HEAD /healthz HTTP/1.0\r\n\r\n"), (200, String::new()));
@@ -148,13 +150,13 @@ fn the_pages_are_these_and_are_read_only() {
 /// A service manager that does not read stops the loop, and with it the watchdog's beats.
 #[test]
 fn the_health_is_that_the_loop_turns() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let manager = UnixDatagram::bind(scene.file("notify")).unwrap();
     let mut command = scene.agent(&[&QUIET[..], &["--listen", SOCKET]].concat());
     command.env("NOTIFY_SOCKET", scene.file("notify")).env("WATCHDOG_USEC", "2000");
-    let agent = scene.start_command(command);
-    wait_until("it answers", || connect(&scene).is_some());
-    wait_until("the loop stands still", || get(&scene, "/healthz").0 == 503);
+    let agent = Running::start(command);
+    until("it answers", || connect(&scene).is_some());
+    until("the loop stands still", || get(&scene, "/healthz").0 == 503);
     let (code, words) = get(&scene, "/status");
     assert_eq!((code, words.as_str()), (503, "the agent's loop does not turn: no answer within 2s\n"));
     let (code, text) = get(&scene, "/metrics");
@@ -163,7 +165,7 @@ fn the_health_is_that_the_loop_turns() {
         manager.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         while manager.recv(&mut [0; 4096]).is_ok() {}
     });
-    wait_until("it turns again", || get(&scene, "/healthz").0 == 200);
+    until("it turns again", || get(&scene, "/healthz").0 == 200);
     assert_eq!(agent.stop(), Some(0));
     reading.join().unwrap();
 }
@@ -177,27 +179,27 @@ fn lost_reports_are_counted_and_every_database_is_checked_again() {
         eprintln!("skipped: fs.inotify.max_queued_events is {limit}");
         return;
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let quiet = scene.database("quiet");
-    let holder = Holder::alive();
-    scene.lock("vc", holder.pid());
-    fs::copy(scene.lock_file(), quiet.join(".exclusive-lock")).unwrap();
+    let holder = sleeper();
+    scene.claim("vc", holder.pid());
+    fs::copy(scene.lock(), quiet.join(".exclusive-lock")).unwrap();
     let dbs = ["--db", ".beads", "--db", "quiet/.beads"];
     let how = ["--action", "none", "--interval", "10m", "--debounce", "10ms"];
     let agent = start(&scene, &[&dbs[..], &how].concat());
-    let skipped = |dir| count_in(dir, "Skipping database (locked by vc)");
-    wait_until("skips", || [&scene.dir, &quiet].iter().all(|dir| skipped(dir) == 1));
+    let skipped = |dir: &Path| count_in(dir, "Skipping database (locked by vc)");
+    until("skips", || [&scene.beads(), &quiet].iter().all(|dir| skipped(dir) == 1));
     assert_eq!(value(&scene, "watcher_resyncs_total"), Some(0.0));
     agent.signal(Signal::SIGSTOP);
     // It may still hear some before it stops.
     for number in 0..=limit * 2 {
-        fs::write(scene.dir.join(number.to_string()), "").unwrap();
+        fs::write(scene.beads().join(number.to_string()), "").unwrap();
     }
     #[expect(clippy::disallowed_methods, reason = "the test is the holder of the lock")]
     fs::remove_file(quiet.join(".exclusive-lock")).unwrap();
     agent.signal(Signal::SIGCONT);
-    wait_until("a cycle that no report asked for", || count_in(&quiet, "Sync cycle complete") >= 1);
-    wait_until("a check of the other", || skipped(&scene.dir) >= 2);
+    until("a cycle that no report asked for", || count_in(&quiet, "Sync cycle complete") >= 1);
+    until("a check of the other", || skipped(&scene.beads()) >= 2);
     assert!(value(&scene, "watcher_resyncs_total") >= Some(1.0));
     assert_eq!(agent.stop(), Some(0));
 }
@@ -205,13 +207,13 @@ fn lost_reports_are_counted_and_every_database_is_checked_again() {
 /// A large answer that nobody takes: there are 2,000 databases, and their names are long.
 #[test]
 fn who_does_not_read_the_answer_delays_nobody() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let name = "x".repeat(200);
     (0..2_000).for_each(|number| drop(scene.database(&format!("{name}{number}"))));
     let how = ["--root", ".", "--action", "none", "--interval", "1s", "--log-file", "log"];
     let agent = start(&scene, &how);
-    let cycles = || read(&scene.file("log")).matches("Sync cycle complete").count();
-    wait_until("all have had a cycle", || cycles() >= 2_000);
+    let cycles = || scene.read("log").matches("Sync cycle complete").count();
+    until("all have had a cycle", || cycles() >= 2_000);
     let asked: Vec<UnixStream> = (0..12)
         .map(|_| {
             let mut stream = connect(&scene).unwrap();
@@ -220,14 +222,14 @@ fn who_does_not_read_the_answer_delays_nobody() {
         })
         .collect();
     let before = cycles();
-    wait_until("cycles go on", || cycles() >= before + 3_000);
+    until("cycles go on", || cycles() >= before + 3_000);
     assert_eq!(get(&scene, "/healthz").0, 200);
     let is_cut_off = |stream: &UnixStream| {
         let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
         poll(&mut asked, PollTimeout::ZERO).unwrap();
         asked[0].revents().is_some_and(|come| come.contains(PollFlags::POLLHUP))
     };
-    wait_until("the end of their time", || asked.iter().all(is_cut_off));
+    until("the end of their time", || asked.iter().all(is_cut_off));
     for mut stream in asked {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -238,7 +240,7 @@ fn who_does_not_read_the_answer_delays_nobody() {
 
 #[test]
 fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = start(&scene, &["--interval", "20ms", "--action", "none", "--no-watch"]);
     for bad in
         ["\0\u{1b}[2J\r\n\r\n".to_owned(), format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20))]
@@ -255,7 +257,7 @@ fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
     let mut slow: Vec<UnixStream> = (0..24).map(|_| connect(&scene).unwrap()).collect();
     slow.iter_mut().for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
     let cycles = scene.count("Sync cycle complete");
-    wait_until("cycles go on", || scene.count("Sync cycle complete") >= cycles + 20);
+    until("cycles go on", || scene.count("Sync cycle complete") >= cycles + 20);
     for stream in &mut slow {
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
@@ -270,7 +272,7 @@ fn who_asks_badly_is_cut_off_and_delays_no_cycle() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what is moved is no lock")]
 fn a_socket_is_its_users_alone_and_one_agents() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let socket = scene.file("agent.sock");
     let mut agent = start(&scene, &QUIET);
     let meta = fs::metadata(&socket).unwrap();
@@ -286,7 +288,7 @@ fn a_socket_is_its_users_alone_and_one_agents() {
     let who = format!("cannot listen at {}: PID {} listens there", unix(&scene), agent.pid());
     assert!(words.contains(&who), "{who}: {words}");
     agent.signal(Signal::SIGKILL);
-    agent.wait();
+    agent.wait(PATIENCE);
     assert!(socket.exists(), "nobody removes it");
     let agent = start(&scene, &QUIET);
     assert_eq!(get(&scene, "/healthz").0, 200, "a dead agent's is replaced");
@@ -305,17 +307,17 @@ fn a_socket_is_its_users_alone_and_one_agents() {
 #[test]
 fn of_two_agents_that_start_at_once_one_listens() {
     for _ in 0..3 {
-        let scene = Scene::new();
+        let scene = fresh_scene();
         let mut dead = start(&scene, &QUIET);
         dead.signal(Signal::SIGKILL);
-        dead.wait();
+        dead.wait(PATIENCE);
         let mut agents = [0, 1].map(|_| {
             let agent = scene.start(&[&QUIET[..], &["--listen", SOCKET]].concat());
             std::thread::sleep(Duration::from_millis(50));
             agent
         });
-        wait_until("the end of one", || agents.iter_mut().any(|agent| !agent.is_running()));
-        wait_until("an answer", || connect(&scene).is_some());
+        until("the end of one", || agents.iter_mut().any(|agent| !agent.is_running()));
+        until("an answer", || connect(&scene).is_some());
         let (code, text) = get(&scene, "/status");
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
         let living = agents.into_iter().find_map(|mut agent| agent.is_running().then_some(agent));
@@ -332,7 +334,7 @@ fn unix(scene: &Scene) -> String {
 
 #[test]
 fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     for (address, code, words) in [
@@ -348,9 +350,9 @@ fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
         assert!(stderr.contains(words), "{address}: {stderr}");
     }
     drop(listener);
-    assert!(!scene.dir.join("daemon.log").exists());
+    assert!(!scene.beads().join("daemon.log").exists());
     let agent = scene.start(&[&QUIET[..], &["--listen", "0.0.0.0:0", "--listen-anywhere"]].concat());
-    wait_until("it listens", || scene.log().iter().any(|line| line.starts_with("Listening at 0.0.0.0:")));
+    until("it listens", || scene.lines().iter().any(|line| line.starts_with("Listening at 0.0.0.0:")));
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(scene.once(&["--action", "none", "--listen", SOCKET]), (0, String::new()));
     assert!(!scene.file("agent.sock").exists(), "of one look nobody asks");
@@ -358,35 +360,35 @@ fn an_address_that_is_wrong_or_taken_or_everybodys_is_refused_at_the_start() {
 
 #[test]
 fn a_long_streak_is_warned_about_once_and_a_reload_keeps_the_address() {
-    let scene = Scene::new();
-    let holder = Holder::alive();
-    scene.lock("vc", holder.pid());
+    let scene = fresh_scene();
+    let holder = sleeper();
+    scene.claim("vc", holder.pid());
     let text = |top: &str| format!("interval = '20ms'\naction = 'none'\n{top}[[database]]\ndir = '.beads'\n");
-    scene.write("conf.toml", &text("skip-warn = '1h'\nlisten = 'unix:agent.sock'\n"));
+    scene.write("conf.toml", text("skip-warn = '1h'\nlisten = 'unix:agent.sock'\n"));
     let agent = scene.start(&["--config", "conf.toml"]);
-    let warned = || scene.log().iter().filter(|line| line.starts_with("Still skipping after ")).count();
+    let warned = || scene.lines().iter().filter(|line| line.starts_with("Still skipping after ")).count();
     let skips = || scene.count("Skipping database (locked by vc)");
-    wait_until("skips", || skips() >= 5);
+    until("skips", || skips() >= 5);
     assert_eq!(warned(), 0);
-    scene.write("conf.toml", &text("skip-warn = '100ms'\nlisten = '127.0.0.1:0'\n"));
+    scene.write("conf.toml", text("skip-warn = '100ms'\nlisten = '127.0.0.1:0'\n"));
     agent.signal(Signal::SIGHUP);
     let kept = "0 gone, 1 changed; another address to listen at is opened at the next start";
-    wait_until("the reload", || scene.log().iter().any(|line| line.ends_with(kept)));
-    wait_until("a warning", || warned() == 1);
+    until("the reload", || scene.lines().iter().any(|line| line.ends_with(kept)));
+    until("a warning", || warned() == 1);
     let before = skips();
-    wait_until("more skips", || skips() >= before + 10);
+    until("more skips", || skips() >= before + 10);
     assert_eq!((warned(), value(&scene, "skip_warnings_total")), (1, Some(1.0)));
-    let host = beadlock_checker::internal::facts::hostname().unwrap();
+    let host = this_host();
     let words = format!(
-        ": locked by vc since 2026-01-02T03:04:05Z by PID {} on {host} (pid_alive); beadlock status {} says what to do",
+        ": locked by vc since 2025-10-25T12:00:00Z by PID {} on {host} (pid_alive); beadlock status {} says what to do",
         holder.pid(),
-        scene.dir.display(),
+        scene.beads().display(),
     );
-    assert!(scene.log().iter().any(|line| line.ends_with(&words)), "{words}: {:?}", scene.log());
+    assert!(scene.lines().iter().any(|line| line.ends_with(&words)), "{words}: {:?}", scene.lines());
     scene.unlock();
-    wait_until("the end of the streak", || scene.log().iter().any(|line| line.starts_with("Resumed after ")));
-    scene.lock("vc", holder.pid());
-    wait_until("another warning", || warned() == 2);
+    until("the end of the streak", || scene.lines().iter().any(|line| line.starts_with("Resumed after ")));
+    scene.claim("vc", holder.pid());
+    until("another warning", || warned() == 2);
     assert_eq!(value(&scene, "skip_warnings_total"), Some(2.0));
     assert_eq!(agent.stop(), Some(0));
 }

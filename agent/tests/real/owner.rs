@@ -4,21 +4,14 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use crate::scene::{Scene, count_in, log_of, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene, log_of};
+use beadlock_testkit::{root, until};
 use nix::sys::signal::Signal;
 
 const SOMEBODY: u32 = 54_321;
 
 fn give(dir: &Path, uid: u32) {
     chown(dir, Some(uid), Some(uid)).unwrap();
-}
-
-fn is_root() -> bool {
-    let is_root = nix::unistd::geteuid().is_root();
-    if !is_root {
-        eprintln!("skipped: it needs root");
-    }
-    is_root
 }
 
 fn words(dir: &Path) -> String {
@@ -31,56 +24,56 @@ fn words(dir: &Path) -> String {
 
 #[test]
 fn one_that_is_named_is_refused_at_the_start() {
-    if !is_root() {
+    if !root() {
         return;
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let redirected = scene.database("redirected");
     fs::write(redirected.join("redirect"), "../.beads").unwrap();
     scene.write("conf.toml", "exec = 'touch ran'\n[[database]]\ndir = '.beads'\n");
     for (foreign, args) in [
-        (&scene.dir, &["--exec", "touch ran"][..]),
-        (&scene.dir, &["--db", "redirected/.beads", "--exec", "touch ran"]),
+        (&scene.beads(), &["--exec", "touch ran"][..]),
+        (&scene.beads(), &["--db", "redirected/.beads", "--exec", "touch ran"]),
         (&redirected, &["--db", "redirected/.beads", "--exec", "touch ran"]),
-        (&scene.repo, &["--exec", "touch ran"]),
-        (&scene.dir, &["--config", "conf.toml"]),
+        (&scene.path().to_path_buf(), &["--exec", "touch ran"]),
+        (&scene.beads(), &["--config", "conf.toml"]),
     ] {
         give(foreign, SOMEBODY);
         let (code, stderr) = scene.once(args);
         assert!(code == 1 && stderr.contains(&words(foreign)), "{stderr}");
-        assert!(!scene.file("ran").exists() && !scene.dir.join("daemon.log").exists());
+        assert!(!scene.file("ran").exists() && !scene.beads().join("daemon.log").exists());
         give(foreign, 0);
     }
-    give(&scene.dir, SOMEBODY);
+    give(&scene.beads(), SOMEBODY);
     assert_eq!(scene.once(&["--exec", "touch ran", "--allow-foreign-owner"]), (0, String::new()));
     assert!(scene.file("ran").exists());
     let stderr = scene.once(&["--config", "conf.toml"]).1;
     assert!(
-        stderr.starts_with("beadlock-agent: conf.toml:3:1: ") && stderr.contains(&words(&scene.dir)),
+        stderr.starts_with("beadlock-agent: conf.toml:3:1: ") && stderr.contains(&words(&scene.beads())),
         "{stderr}"
     );
 }
 
 #[test]
 fn one_that_is_found_is_left_out_and_said_once() {
-    if !is_root() {
+    if !root() {
         return;
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let foreign = scene.database("foreign");
     give(&foreign, SOMEBODY);
     let not_serving = format!("Not serving {}: {}", foreign.display(), words(&foreign));
     let agent = scene.start(&["--root", ".", "--interval", "100ms", "--exec", "true"]);
-    wait_until("cycles", || scene.count("Sync cycle complete") > 10);
+    until("cycles", || scene.count("Sync cycle complete") > 10);
     assert!(!foreign.join("daemon.log").exists());
     // Becoming root's it is served; and no longer when it is somebody's again.
     give(&foreign, 0);
-    wait_until("its cycles", || count_in(&foreign, "Sync cycle complete") > 0);
+    until("its cycles", || count_in(&foreign, "Sync cycle complete") > 0);
     give(&foreign, SOMEBODY);
-    wait_until("its end", || scene.count(&format!("Database gone: {}", foreign.display())) == 1);
+    until("its end", || scene.count(&format!("Database gone: {}", foreign.display())) == 1);
     let five_cycles = || {
         let cycles = scene.count("Sync cycle complete");
-        wait_until("cycles", || scene.count("Sync cycle complete") > cycles + 5);
+        until("cycles", || scene.count("Sync cycle complete") > cycles + 5);
     };
     // Its last words may still be on their way to its log.
     five_cycles();
@@ -93,32 +86,32 @@ fn one_that_is_found_is_left_out_and_said_once() {
 
 #[test]
 fn it_is_asked_again_before_each_cycle() {
-    if !is_root() {
+    if !root() {
         return;
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = scene.start(&["--interval", "50ms", "--exec", "echo x >> ran"]);
-    wait_until("a cycle", || scene.count("Sync cycle complete") > 0);
+    until("a cycle", || scene.count("Sync cycle complete") > 0);
     // Another directory in its place.
     #[expect(clippy::disallowed_methods, reason = "what somebody does")]
-    fs::rename(&scene.dir, scene.file("old")).unwrap();
+    fs::rename(scene.beads(), scene.file("old")).unwrap();
     let next = scene.file("next");
     fs::create_dir(&next).unwrap();
     give(&next, SOMEBODY);
     #[expect(clippy::disallowed_methods, reason = "what somebody does")]
-    fs::rename(&next, &scene.dir).unwrap();
-    let not_serving = format!("Not serving {}: {}", scene.dir.display(), words(&scene.dir));
-    wait_until("the word", || scene.count(&not_serving) == 1);
+    fs::rename(&next, scene.beads()).unwrap();
+    let not_serving = format!("Not serving {}: {}", scene.beads().display(), words(&scene.beads()));
+    until("the word", || scene.count(&not_serving) == 1);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(
         (scene.count(&not_serving), scene.count("Starting sync cycle...")),
         (1, 0),
         "once, and no cycle"
     );
-    let reloaded = format!("Configuration not reloaded: {}; the old one stays", words(&scene.dir));
+    let reloaded = format!("Configuration not reloaded: {}; the old one stays", words(&scene.beads()));
     agent.signal(Signal::SIGHUP);
-    wait_until("no reload", || scene.count(&reloaded) == 1);
-    give(&scene.dir, 0);
-    wait_until("a cycle", || scene.count("Sync cycle complete") > 0);
+    until("no reload", || scene.count(&reloaded) == 1);
+    give(&scene.beads(), 0);
+    until("a cycle", || scene.count("Sync cycle complete") > 0);
     assert_eq!(agent.stop(), Some(0));
 }

@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use crate::scene::{Scene, has_ended, read, wait_until};
+use crate::agent::{OfAgent, fresh_scene};
 use beadlock_checker::internal::Gate;
+use beadlock_testkit::{Scene, lives, until};
 
 /// Writes its PID to `command`, and works until it is told to end.
 const WORK: &str = "echo $$ > command; trap 'echo asked > asked; exit 0' TERM; while :; do sleep 0.02; done";
@@ -23,34 +24,34 @@ fn with<'a>(exec: &'a str, log: &'a str) -> [&'a str; 6] {
 #[track_caller]
 fn ends(scene: &Scene, command: i32, line: &str) {
     // Within half a second on a machine that has nothing else to do. Unnoticed, it would end after two minutes.
-    wait_until("the command's end", || has_ended(command));
-    let log = || read(&scene.file("log"));
+    until("the command's end", || !lives(command));
+    let log = || scene.read("log");
     let is_it = |logged: &str| logged.contains(line) && logged.ends_with(WHAT_NOW);
-    wait_until("the line", || log().lines().any(is_it));
-    assert_eq!(read(&scene.file("asked")), "asked\n", "it was asked to end before it could be killed");
+    until("the line", || log().lines().any(is_it));
+    assert_eq!(scene.read("asked"), "asked\n", "it was asked to end before it could be killed");
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test renames the directory")]
 fn a_directory_renamed_and_made_anew_ends_the_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let log = scene.file("log").display().to_string();
     let agent = scene.start(&with(WORK, &log));
     let command = scene.pid_in("command");
-    fs::rename(&scene.dir, scene.file("old")).unwrap();
-    fs::create_dir(&scene.dir).unwrap();
+    fs::rename(scene.beads(), scene.file("old")).unwrap();
+    fs::create_dir(scene.beads()).unwrap();
     ends(&scene, command, REPLACED);
-    wait_until("the old gate", || Gate::try_take(&scene.file("old")).unwrap().is_some());
+    until("the old gate", || Gate::try_take(&scene.file("old")).unwrap().is_some());
     assert_eq!(agent.stop(), Some(0));
 }
 
 #[test]
 fn a_directory_that_is_gone_ends_the_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let log = scene.file("log").display().to_string();
     let agent = scene.start(&with(WORK, &log));
     let command = scene.pid_in("command");
-    fs::remove_dir_all(&scene.dir).unwrap();
+    fs::remove_dir_all(scene.beads()).unwrap();
     ends(&scene, command, VANISHED);
     assert_eq!(agent.stop(), Some(0));
 }
@@ -58,7 +59,7 @@ fn a_directory_that_is_gone_ends_the_cycle() {
 /// A path through a link is whatever it leads to now.
 #[test]
 fn a_link_that_leads_elsewhere_ends_the_cycle() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     for name in ["one", "other"] {
         fs::create_dir_all(scene.file(name).join(".beads")).unwrap();
     }
@@ -83,7 +84,7 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
     runner.current_dir(scene.file("one"));
     runner.arg(scene.file("link/.beads")).args(["sh", "-c", "echo $$ > command; sleep 60"]).stdin(gate);
     let mut runner = runner.spawn().unwrap();
-    wait_until("the command", || scene.file("link/command").exists());
+    until("the command", || scene.file("link/command").exists());
     link("other");
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(runner.stderr.take().unwrap()), &mut line)
@@ -95,12 +96,12 @@ fn a_link_that_leads_elsewhere_ends_the_cycle() {
 /// A command that ends by itself before anybody has looked.
 #[test]
 fn a_short_cycle_whose_directory_was_replaced_has_failed() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let log = scene.file("log").display().to_string();
     let exec = "mv .beads old; mkdir .beads";
     let (code, stderr) = scene.once(&["--log-file", &log, "--exec", exec]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(read(&scene.file("log")).contains(REPLACED), "{}", read(&scene.file("log")));
+    assert!(scene.read("log").contains(REPLACED), "{}", scene.read("log"));
 }
 
 /// What leaves the directory itself in its place is not a loss, whatever it does to the files in it.
@@ -111,7 +112,7 @@ fn a_directory_whose_files_are_replaced_is_left_alone() {
 }
 
 fn one_whose_files_are_replaced() -> bool {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let log = scene.file("log").display().to_string();
     let exec = "mv .beads old && mv old .beads; rm -f .beads/*; touch .beads/new; chmod 0700 .beads; sleep 1";
     scene.once(&["--log-file", &log, "--exec", exec]).0 == 0

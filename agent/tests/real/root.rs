@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::scene::{Agent, Scene, count_in, log_of, read, wait_until};
-use beadlock_testkit::write_program;
+use crate::agent::{OfAgent, count_in, fresh_scene, log_of};
+use beadlock_testkit::{Running, Scene, read, skip, until, write_program};
 use nix::sys::signal::Signal;
 
 /// An agent that looks below the repository often.
-fn start(scene: &Scene) -> Agent {
+fn start(scene: &Scene) -> Running {
     scene.start(&["--root", ".", "--interval", "100ms", "--exec", "echo $BEADS_DIR"])
 }
 
@@ -32,44 +32,44 @@ fn rename(from: &Path, to: &Path) {
 
 #[test]
 fn databases_are_served_for_as_long_as_they_are_there() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let deep = scene.database("a/b/c");
     scene.database(".git/modules/x");
     scene.database("a/.beads/nested");
     let agent = start(&scene);
-    let all = [scene.dir.clone(), deep.clone(), scene.repo.join("a/.beads")];
-    wait_until("cycles", || all.iter().all(|dir| cycles(dir) > 0));
+    let all = [scene.beads().clone(), deep.clone(), scene.file("a/.beads")];
+    until("cycles", || all.iter().all(|dir| cycles(dir) > 0));
     for dir in &all {
         let log = log_of(dir);
         assert!(log[1].starts_with("Agent started: ") && log[2] == found(dir), "{log:?}");
         assert_eq!(log[4], dir.to_str().unwrap());
     }
     let new = scene.database("new");
-    wait_until("the new one", || cycles(&new) > 0);
+    until("the new one", || cycles(&new) > 0);
     assert_eq!(log_of(&new)[1], found(&new), "and its log begins so");
     // Away and back.
-    let (repo, away) = (scene.repo.join("new"), scene.repo.join("away"));
+    let (repo, away) = (scene.file("new"), scene.file("away"));
     rename(&repo, &away);
-    wait_until("its going", || scene.count(&gone(&new)) == 1);
-    wait_until("it under its new name", || count_in(&away.join(".beads"), &found(&away.join(".beads"))) == 1);
+    until("its going", || scene.count(&gone(&new)) == 1);
+    until("it under its new name", || count_in(&away.join(".beads"), &found(&away.join(".beads"))) == 1);
     rename(&away, &repo);
-    wait_until("it under its old name", || count_in(&new, &found(&new)) == 2);
+    until("it under its old name", || count_in(&new, &found(&new)) == 2);
     // A file in its place.
     fs::remove_dir_all(&new).unwrap();
     fs::write(&new, "").unwrap();
-    wait_until("its going", || scene.count(&gone(&new)) == 2);
-    let sees = cycles(&scene.dir);
-    wait_until("some cycles", || cycles(&scene.dir) > sees + 5);
+    until("its going", || scene.count(&gone(&new)) == 2);
+    let sees = cycles(&scene.beads());
+    until("some cycles", || cycles(&scene.beads()) > sees + 5);
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(scene.count(&gone(&deep)), 0);
-    assert!(!scene.repo.join(".git/modules/x/.beads/daemon.log").exists());
-    assert!(!scene.repo.join("a/.beads/nested/.beads/daemon.log").exists());
+    assert!(!scene.file(".git/modules/x/.beads/daemon.log").exists());
+    assert!(!scene.file("a/.beads/nested/.beads/daemon.log").exists());
     assert_eq!(fs::metadata(&new).unwrap().len(), 0);
 }
 
 #[test]
 fn however_many_ways_lead_to_it_a_database_is_served_once() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let target = scene.database("target");
     for name in ["link", "redirected", "parent"] {
         fs::create_dir(scene.file(name)).unwrap();
@@ -78,7 +78,7 @@ fn however_many_ways_lead_to_it_a_database_is_served_once() {
     fs::create_dir(scene.file("redirected/.beads")).unwrap();
     scene.write("redirected/.beads/redirect", "../target/.beads\n");
     // A link to a directory is not followed.
-    symlink(&scene.repo, scene.file("parent/up")).unwrap();
+    symlink(scene.path(), scene.file("parent/up")).unwrap();
     let agent = scene.start(&[
         "--root",
         ".",
@@ -91,7 +91,7 @@ fn however_many_ways_lead_to_it_a_database_is_served_once() {
         "--exec",
         "true",
     ]);
-    wait_until("cycles", || cycles(&target) > 3 && cycles(&scene.dir) > 3);
+    until("cycles", || cycles(&target) > 3 && cycles(&scene.beads()) > 3);
     let sources = log_of(&target).iter().filter(|line| line.starts_with("Agent started: ")).count();
     assert_eq!(sources, 1, "{:?}", log_of(&target));
     assert_eq!(count_in(&target, &found(&target)), 0, "it is named");
@@ -102,30 +102,30 @@ fn however_many_ways_lead_to_it_a_database_is_served_once() {
 
 #[test]
 fn a_redirect_that_changes_changes_what_is_served() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::create_dir(scene.file("tree")).unwrap();
     let (one, other) = (scene.database("one"), scene.database("other"));
     let at = scene.database("tree/at");
     fs::write(at.join("redirect"), "../../one/.beads").unwrap();
     let agent = scene.start(&["--root", "tree", "--interval", "100ms", "--exec", "true"]);
-    wait_until("cycles", || cycles(&one) > 0);
+    until("cycles", || cycles(&one) > 0);
     fs::write(at.join("redirect.new"), "../../other/.beads").unwrap();
     rename(&at.join("redirect.new"), &at.join("redirect"));
-    wait_until("cycles in the other", || cycles(&other) > 0);
+    until("cycles in the other", || cycles(&other) > 0);
     assert_eq!(count_in(&other, &found(&other)), 1);
     // Where it leads nowhere, nothing is known, and what was served is served.
     fs::write(at.join("redirect.new"), "../../nowhere").unwrap();
     rename(&at.join("redirect.new"), &at.join("redirect"));
     let words = format!("Not serving {}: cannot follow ", at.display());
     let said = || log_of(&other).iter().filter(|line| line.starts_with(&words)).count();
-    wait_until("the word", || said() == 1);
+    until("the word", || said() == 1);
     let refused = format!("Not serving {}: cannot follow ", other.display());
     let refusals = || log_of(&other).iter().filter(|line| line.starts_with(&refused)).count();
-    wait_until("a cycle that is refused", || refusals() == 1);
+    until("a cycle that is refused", || refusals() == 1);
     let before = cycles(&other);
     fs::write(at.join("redirect.new"), "../../other/.beads").unwrap();
     rename(&at.join("redirect.new"), &at.join("redirect"));
-    wait_until("cycles", || cycles(&other) > before + 8);
+    until("cycles", || cycles(&other) > before + 8);
     assert_eq!((said(), refusals(), count_in(&other, &gone(&other))), (1, 1, 0), "said once");
     let lines = log_of(&one).len();
     assert_eq!(agent.stop(), Some(0));
@@ -134,7 +134,7 @@ fn a_redirect_that_changes_changes_what_is_served() {
 
 #[test]
 fn a_root_must_be_there_at_the_start_and_may_go_and_come_back() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (code, stderr) = scene.once(&["--root", "nowhere"]);
     assert!(
         code == 1 && stderr.contains("nowhere cannot be reached: no such file or directory; name"),
@@ -143,31 +143,29 @@ fn a_root_must_be_there_at_the_start_and_may_go_and_come_back() {
     let below = scene.database("tree/below");
     let args = ["--db", ".beads", "--root", "tree", "--interval", "100ms", "--exec", "true"];
     let agent = scene.start(&args);
-    wait_until("cycles", || cycles(&below) > 0);
+    until("cycles", || cycles(&below) > 0);
     rename(&scene.file("tree"), &scene.file("away"));
     let tree = scene.file("tree");
     let words = format!("Cannot look below {}: no such file or directory", tree.display());
-    wait_until("the word", || scene.count(&words) == 1 && scene.count(&gone(&below)) == 1);
+    until("the word", || scene.count(&words) == 1 && scene.count(&gone(&below)) == 1);
     agent.signal(Signal::SIGHUP);
-    wait_until("a reload", || {
-        scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed") == 1
-    });
-    let before = cycles(&scene.dir);
-    wait_until("some cycles", || cycles(&scene.dir) > before + 5);
+    until("a reload", || scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed") == 1);
+    let before = cycles(&scene.beads());
+    until("some cycles", || cycles(&scene.beads()) > before + 5);
     assert_eq!(scene.count(&words), 1, "said once");
     rename(&scene.file("away"), &tree);
-    wait_until("it again", || count_in(&below, &found(&below)) == 2);
+    until("it again", || count_in(&below, &found(&below)) == 2);
     assert_eq!(agent.stop(), Some(0));
 }
 
 #[test]
 fn a_signal_looks_at_once() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = scene.start(&["--root", ".", "--interval", "1h", "--exec", "true"]);
-    wait_until("the first cycle", || cycles(&scene.dir) == 1);
+    until("the first cycle", || cycles(&scene.beads()) == 1);
     let new = scene.database("new");
     agent.signal(Signal::SIGHUP);
-    wait_until("the new one", || cycles(&new) == 1);
+    until("the new one", || cycles(&new) == 1);
     assert_eq!(scene.count("Configuration reloaded: 1 databases, 0 new, 0 gone, 0 changed"), 1);
     assert_eq!(agent.stop(), Some(0));
 }
@@ -175,7 +173,7 @@ fn a_signal_looks_at_once() {
 /// A wrong root looks like a job that is done.
 #[test]
 fn one_run_that_serves_nothing_fails_and_says_so() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     fs::create_dir(scene.file("empty")).unwrap();
     let words = format!(
         "Not serving anything: no database to serve was found below {}; name",
@@ -185,23 +183,23 @@ fn one_run_that_serves_nothing_fails_and_says_so() {
     assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
     let (code, stderr) = scene.once(&["--root", "empty", "--exec", "touch ran", "--log-file", "all.log"]);
     assert!(code == 1 && stderr.contains(&words), "{code}: {stderr}");
-    assert!(read(&scene.file("all.log")).contains(&words));
+    assert!(scene.read("all.log").contains(&words));
     let (code, stderr) = scene.once(&["--root", "empty", "--root", ".beads/..", "--exec", "touch ran"]);
     assert!(code == 0 && stderr.is_empty(), "one of two: {code}: {stderr}");
     let (code, stderr) = scene.once(&["--root", "empty", "--db", ".beads", "--exec", "true"]);
     assert!(code == 0 && stderr.is_empty(), "one that is named: {code}: {stderr}");
     // A database that is claimed is served, and answers for itself.
-    scene.lock("ann", std::process::id());
+    scene.claim("ann", std::process::id());
     assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 4);
 }
 
 /// All that is there belongs to somebody else.
 #[test]
 fn one_run_that_may_serve_nothing_fails_too() {
-    if !nix::unistd::geteuid().is_root() {
+    if !skip::may_be_root() {
         return;
     }
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let foreign = scene.database("foreign");
     std::os::unix::fs::chown(&foreign, Some(54_321), None).unwrap();
     let (code, stderr) = scene.once(&["--root", "foreign", "--exec", "touch ran"]);
@@ -211,7 +209,7 @@ fn one_run_that_may_serve_nothing_fails_too() {
 
 #[test]
 fn one_run_alone_finds_them_all() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let dirs: Vec<PathBuf> = (0..20).map(|number| scene.database(&format!("repo-{number}"))).collect();
     assert_eq!(scene.once(&["--root", ".", "--exec", "true"]).0, 0);
     assert!(dirs.iter().all(|dir| cycles(dir) == 1));
@@ -224,18 +222,18 @@ fn one_run_alone_finds_them_all() {
 
 #[test]
 fn a_root_of_the_file_that_is_taken_out_takes_its_databases_along() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let below = scene.database("tree/below");
     scene.write(
         "conf.toml",
         "interval = '100ms'\nexec = 'true'\nroot = ['tree']\n[[database]]\ndir = '.beads'\n",
     );
     let agent = scene.start(&["--config", "conf.toml"]);
-    wait_until("cycles", || cycles(&below) > 0 && cycles(&scene.dir) > 0);
+    until("cycles", || cycles(&below) > 0 && cycles(&scene.beads()) > 0);
     scene.write("conf.toml", "interval = '100ms'\nexec = 'echo new'\n[[database]]\ndir = '.beads'\n");
     agent.signal(Signal::SIGHUP);
     let words = "Configuration reloaded: 1 databases, 0 new, 1 gone, 1 changed";
-    wait_until("the word", || count_in(&below, words) == 1 && scene.count("new") > 2);
+    until("the word", || count_in(&below, words) == 1 && scene.count("new") > 2);
     let lines = log_of(&below).len();
     assert_eq!(agent.stop(), Some(0));
     assert_eq!(log_of(&below).len(), lines, "it is left alone");
@@ -244,22 +242,22 @@ fn a_root_of_the_file_that_is_taken_out_takes_its_databases_along() {
 /// Root reads everything: as another user.
 #[test]
 fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let below = scene.database("shut/below");
     let agent = as_nobody(&scene, &["--root", ".", "--interval", "100ms", "--exec", "true"]);
-    wait_until("cycles", || cycles(&below) > 0 && cycles(&scene.dir) > 0);
+    until("cycles", || cycles(&below) > 0 && cycles(&scene.beads()) > 0);
     let shut = scene.file("shut");
     let mode = |mode| fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     // It can be entered, and not be listed.
     mode(0o111);
     let words = format!("Cannot look below {}: permission denied", shut.display());
-    wait_until("the word", || scene.count(&words) == 1);
+    until("the word", || scene.count(&words) == 1);
     let before = cycles(&below);
-    wait_until("cycles", || cycles(&below) > before + 8);
+    until("cycles", || cycles(&below) > before + 8);
     assert_eq!((scene.count(&words), scene.count(&gone(&below))), (1, 0));
     mode(0o755);
     let before = cycles(&below);
-    wait_until("cycles", || cycles(&below) > before + 5);
+    until("cycles", || cycles(&below) > before + 5);
     assert_eq!(
         (scene.count(&gone(&below)), count_in(&below, &found(&below))),
         (0, 1),
@@ -272,48 +270,47 @@ fn what_cannot_be_read_is_said_once_and_its_databases_stay() {
 /// There may be a redirect in it, as here: its own lock is nobody's.
 #[test]
 fn one_that_may_not_be_searched_is_not_served_in_place_of_where_it_leads() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let (real, at) = (scene.database("real"), scene.database("tree/at"));
     fs::write(at.join("redirect"), "../../real/.beads").unwrap();
     let agent = as_nobody(&scene, &["--root", "tree", "--interval", "100ms", "--exec", "true"]);
-    wait_until("cycles", || cycles(&real) > 0);
-    if !nix::unistd::geteuid().is_root() {
+    until("cycles", || cycles(&real) > 0);
+    if !skip::may_be_root() {
         return;
     }
     let mode = |mode| fs::set_permissions(&at, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0o600);
     let redirect = at.join("redirect");
     let words = format!("Not serving {}: cannot reach {}: ", at.display(), redirect.display());
-    wait_until("the word", || log_of(&real).iter().any(|line| line.starts_with(&words)));
+    until("the word", || log_of(&real).iter().any(|line| line.starts_with(&words)));
     mode(0o755);
     let before = cycles(&real);
-    wait_until("cycles", || cycles(&real) > before + 8);
+    until("cycles", || cycles(&real) > before + 8);
     assert_eq!(agent.stop(), Some(0));
     assert!(!at.join("daemon.log").exists());
     mode(0o600);
     let named = as_nobody(&scene, &["--db", "tree/at/.beads", "--once", "--exec", "touch ran"]);
-    let (code, said) = named.end();
-    assert!(code == Some(1) && said.contains("may not search the directory"), "{said}");
+    named.end().expect(1, &["may not search the directory"]);
 }
 
 #[test]
 fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let agent = start(&scene);
-    wait_until("a cycle", || cycles(&scene.dir) > 0);
+    until("a cycle", || cycles(&scene.beads()) > 0);
     let many: Vec<_> = (0..300).map(|number| scene.database(&format!("many/{number}"))).collect();
-    wait_until("their cycles", || many.iter().all(|dir| cycles(dir) > 0));
+    until("their cycles", || many.iter().all(|dir| cycles(dir) > 0));
     let outside = tempfile::tempdir().unwrap();
     rename(&scene.file("many"), &outside.path().join("many"));
     let lines = || {
-        log_of(&scene.dir)
+        log_of(&scene.beads())
             .into_iter()
             .filter_map(|line| Some(line.strip_prefix("Database gone: ")?.to_owned()))
     };
     let named = || lines().filter(|line| line.starts_with('/')).count();
     let others =
         || lines().filter_map(|line| line.strip_suffix(" others")?.parse::<usize>().ok()).sum::<usize>();
-    wait_until("their going", || named() + others() == many.len());
+    until("their going", || named() + others() == many.len());
     // A look that was under way has seen a part of it.
     assert!(named() <= 20, "{} are named", named());
     // Each that is idle stays for a while.
@@ -324,54 +321,54 @@ fn many_that_go_at_once_cost_those_that_stay_a_few_lines_and_no_threads() {
 
 #[test]
 fn in_a_log_of_all_a_line_says_whose_it_is_also_before_there_are_two() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     scene.write("agent.toml", "[[database]]\ndir = '.beads'\n");
     for many in [["--root", "."], ["--config", "agent.toml"]] {
         let args = [&many[..], &["--once", "--log-file", "all.log", "--action", "none"]].concat();
         assert_eq!(scene.agent(&args).status().unwrap().code(), Some(0));
-        let text = read(&scene.file("all.log"));
-        assert!(text.contains(&format!("] {}: Starting sync cycle...", scene.dir.display())), "{text}");
+        let text = scene.read("all.log");
+        assert!(text.contains(&format!("] {}: Starting sync cycle...", scene.beads().display())), "{text}");
         assert!(!text.contains("] Starting"), "{text}");
     }
 }
 
 #[test]
 fn one_look_that_finds_all_well_says_nothing_on_stderr() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     assert_eq!(scene.once(&["--root", ".", "--action", "none"]), (0, String::new()));
-    assert!(log_of(&scene.dir)[1].starts_with("Agent started: "), "its log has it");
+    assert!(log_of(&scene.beads())[1].starts_with("Agent started: "), "its log has it");
 }
 
 #[test]
 fn in_a_log_of_all_the_agent_starts_once() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let other = scene.database("other");
     let args = ["--once", "--root", ".", "--log-file", "all.log", "--action", "none"];
     assert_eq!(scene.agent(&args).status().unwrap().code(), Some(0));
-    let text = read(&scene.file("all.log"));
+    let text = scene.read("all.log");
     let count = |words: &str| text.lines().filter(|line| line.contains(words)).count();
     assert_eq!(count("Agent started: "), 1, "{text}");
-    assert_eq!((count(&found(&scene.dir)), count(&found(&other))), (1, 1), "{text}");
+    assert_eq!((count(&found(&scene.beads())), count(&found(&other))), (1, 1), "{text}");
 }
 
 /// The agent of a user who is not root, on a scene that is that user's.
-fn as_nobody(scene: &Scene, args: &[&str]) -> Agent {
+fn as_nobody(scene: &Scene, args: &[&str]) -> Running {
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65_534;
     let mut command = scene.agent(args);
-    if nix::unistd::geteuid().is_root() {
+    if skip::may_be_root() {
         // Where the program lies nobody else may look.
         let program = scene.file("agent");
         write_program(&program, fs::File::open(command.get_program()).unwrap());
-        let mut paths = vec![scene.repo.parent().unwrap().to_path_buf()];
+        let mut paths = vec![scene.path().parent().unwrap().to_path_buf()];
         while let Some(path) = paths.pop() {
             std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
             if path.is_dir() {
                 paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             }
         }
-        command = scene.program(&program, args);
-        command.uid(NOBODY).gid(NOBODY);
+        command = scene.command(&program);
+        command.args(args).uid(NOBODY).gid(NOBODY);
     }
-    scene.start_command(command)
+    Running::start(command)
 }

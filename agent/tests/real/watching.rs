@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 
-use crate::scene::{Scene, count_in, wait_until};
+use crate::agent::{OfAgent, count_in, fresh_scene};
+use beadlock_testkit::until;
 
 /// How often the watcher's thread has waited for something.
 fn waits(agent: i32) -> u64 {
@@ -18,27 +19,27 @@ fn waits(agent: i32) -> u64 {
 
 #[test]
 fn what_is_only_opened_and_read_wakes_nobody() {
-    let scene = Scene::new();
-    fs::create_dir(scene.dir.join("sub")).unwrap();
-    fs::write(scene.dir.join("sub/file"), "x").unwrap();
+    let scene = fresh_scene();
+    fs::create_dir(scene.beads().join("sub")).unwrap();
+    fs::write(scene.beads().join("sub/file"), "x").unwrap();
     let agent = scene.start(&["--db", ".beads", "--action", "none", "--interval", "10m", "--debounce", "0s"]);
-    wait_until("the first cycle", || scene.count("Sync cycle complete") == 1);
+    until("the first cycle", || scene.count("Sync cycle complete") == 1);
     let mut rest = waits(agent.pid());
-    wait_until("the first cycle is heard", || {
+    until("the first cycle is heard", || {
         std::thread::sleep(std::time::Duration::from_millis(50));
         std::mem::replace(&mut rest, waits(agent.pid())) == rest
     });
     for _ in 0..1_000 {
         let _ = (
-            File::open(&scene.dir),
-            fs::read(scene.dir.join("sub/file")),
-            fs::read_dir(scene.dir.join("sub")),
+            File::open(scene.beads()),
+            fs::read(scene.beads().join("sub/file")),
+            fs::read_dir(scene.beads().join("sub")),
         );
     }
     assert_eq!(waits(agent.pid()), rest);
-    fs::write(scene.dir.join("sub/file"), "y").unwrap();
+    fs::write(scene.beads().join("sub/file"), "y").unwrap();
     // Two at the most: the write empties the file first.
-    wait_until("a cycle after a change", || scene.count("Sync cycle complete") >= 2);
+    until("a cycle after a change", || scene.count("Sync cycle complete") >= 2);
     assert!(waits(agent.pid()) > rest, "it counts");
     assert_eq!(agent.stop(), Some(0));
 }
@@ -46,22 +47,22 @@ fn what_is_only_opened_and_read_wakes_nobody() {
 /// More than half go at once: so many that the others get a new watcher. Each is served, and heard, as before.
 #[test]
 fn the_end_of_many_databases_leaves_the_others_watched() {
-    let scene = Scene::new();
+    let scene = fresh_scene();
     let names: Vec<_> =
         (0..2_000).map(|number| format!("{}/{number}", if number < 1_100 { "go" } else { "stay" })).collect();
     let dirs: Vec<_> = names.iter().map(|name| scene.database(name)).collect();
     let how = ["--root", ".", "--action", "none", "--interval", "10m", "--debounce", "0s", "--no-spread"];
     let agent = scene.start(&how);
-    wait_until("all have had a cycle", || dirs.iter().all(|dir| count_in(dir, "Sync cycle complete") == 1));
-    let away = scene.repo.parent().unwrap().join("away");
+    until("all have had a cycle", || dirs.iter().all(|dir| count_in(dir, "Sync cycle complete") == 1));
+    let away = scene.path().parent().unwrap().join("away");
     #[expect(clippy::disallowed_methods, reason = "the test moves what it has made")]
     fs::rename(scene.file("go"), away).unwrap();
     agent.signal(nix::sys::signal::Signal::SIGHUP);
     let (_, stay) = dirs.split_at(1_100);
-    wait_until("each counts as changed", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 2));
+    until("each counts as changed", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 2));
     for dir in stay {
         fs::write(dir.join("issues.jsonl"), "x").unwrap();
     }
-    wait_until("each is heard", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 3));
+    until("each is heard", || stay.iter().all(|dir| count_in(dir, "Sync cycle complete") >= 3));
     assert_eq!(agent.stop(), Some(0));
 }

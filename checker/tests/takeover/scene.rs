@@ -6,13 +6,12 @@ use std::os::unix::fs::DirEntryExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::Gate;
 use beadlock_checker::internal::dialect::beads::Record;
 use beadlock_checker::internal::take::{Attempt, Held, Means, Release, Site, Step};
 use beadlock_checker::{Decision, Options, Reason, Skip, should_skip_database};
-use beadlock_testkit::{dead_pid, this_host};
+use beadlock_testkit::{dead_pid, shell_lock_text, this_host, until};
 
 pub const MEANS: [Means; 4] = [
     Means::BEST,
@@ -77,8 +76,7 @@ impl Database {
 }
 
 pub fn record(holder: &str, pid: u32) -> String {
-    let host = this_host();
-    format!(r#"{{"holder":"{holder}","pid":{pid},"hostname":"{host}","started_at":"2025-10-25T12:00:00Z"}}"#)
+    shell_lock_text(holder, pid.into(), &this_host())
 }
 
 pub fn live(holder: &str) -> String {
@@ -116,11 +114,7 @@ pub fn claim_naively(writer: Writer, lock: PathBuf) -> JoinHandle<()> {
 
 /// Until a tool has done its work, or stands still before a file of this directory that somebody has a lease on.
 pub fn until_done_or_still(tool: &JoinHandle<()>, dir: &Path) {
-    let begun = Instant::now();
-    while !tool.is_finished() && !waits_for_a_lease(dir) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "neither done nor waiting");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("a tool that is done or waits", || tool.is_finished() || waits_for_a_lease(dir));
 }
 
 /// By `/proc/locks`: `3: LEASE  BREAKING  READ 4242 fe:00:131 0 EOF`.

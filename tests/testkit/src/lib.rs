@@ -21,6 +21,7 @@ pub mod running;
 pub mod scene;
 pub mod skip;
 pub mod spread;
+mod stage;
 pub mod wait;
 
 pub use dice::Dice;
@@ -33,8 +34,8 @@ pub use process::{
 };
 pub use pulse::Pulse;
 pub use record::{lock_text, shell_lock_text};
-pub use running::{Running, run};
-pub use scene::Scene;
+pub use running::{Running, run, sleeper};
+pub use scene::{Scene, read};
 pub use skip::{as_nobody, has_program, may_be_root, root, shared, tool};
 pub use spread::Spread;
 pub use wait::{PATIENCE, fastest, until, wait_until};

@@ -30,6 +30,8 @@ enum Streams {
     Pipes { stdout: Reader, stderr: Reader },
     /// `out` and `err` in this directory.
     Files(TempDir),
+    /// Where the test has led them.
+    Elsewhere,
 }
 
 impl Running {
@@ -52,6 +54,14 @@ impl Running {
         command.stdout(file("out")).stderr(file("err"));
         let (child, name) = spawn(command);
         Self { child, name, output: Streams::Files(dir) }
+    }
+
+    /// The same with its stderr there, and its stdout as the command has it: nothing is collected.
+    #[track_caller]
+    pub fn on(stderr: impl Into<Stdio>, mut command: Command) -> Self {
+        command.stderr(stderr);
+        let (child, name) = spawn(command);
+        Self { child, name, output: Streams::Elsewhere }
     }
 
     /// Its PID.
@@ -79,7 +89,7 @@ impl Running {
     pub fn err(&self) -> String {
         match &self.output {
             Streams::Files(dir) => fs::read_to_string(dir.path().join("err")).unwrap_or_default(),
-            Streams::Pipes { .. } => panic!("{} was not started apart", self.name),
+            Streams::Pipes { .. } | Streams::Elsewhere => panic!("{} was not started apart", self.name),
         }
     }
 
@@ -100,6 +110,17 @@ impl Running {
         }
     }
 
+    /// SIGTERM, and its exit code; none where a signal has ended it.
+    ///
+    /// # Panics
+    ///
+    /// When it has not ended within [`PATIENCE`].
+    #[track_caller]
+    pub fn stop(mut self) -> Option<i32> {
+        self.signal(Signal::SIGTERM);
+        self.wait(PATIENCE).code()
+    }
+
     /// Waits for its end and the end of its output.
     ///
     /// # Panics
@@ -111,6 +132,7 @@ impl Running {
         let (stdout, stderr) = match &mut self.output {
             Streams::Pipes { stdout, stderr } => (join(stdout.take()), join(stderr.take())),
             Streams::Files(dir) => (read(dir, "out"), read(dir, "err")),
+            Streams::Elsewhere => Default::default(),
         };
         Output { status, stdout, stderr }
     }
@@ -157,4 +179,12 @@ fn read(dir: &TempDir, name: &str) -> Vec<u8> {
 #[track_caller]
 pub fn run(command: Command) -> Output {
     Running::start(command).finish(Duration::from_secs(60))
+}
+
+/// A process that lives until it is dropped, and does nothing: the holder of a lock.
+#[track_caller]
+pub fn sleeper() -> Running {
+    let mut sleep = Command::new("sleep");
+    sleep.arg("300").stdin(Stdio::null());
+    Running::on(Stdio::null(), sleep)
 }

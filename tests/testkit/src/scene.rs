@@ -2,28 +2,21 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::process::{heed_signals, sweep};
 use crate::record::{lock_text, shell_lock_text};
+use crate::stage::Stage;
 use crate::{Ended, Running, become_subreaper, binaries, run, skip, this_host, until, write_program};
 
 /// A directory with `.beads/issues.jsonl`. Dropped, whatever was started in it is gone too.
 pub struct Scene {
-    top: TempDir,
+    _top: TempDir,
+    path: PathBuf,
     stage: Stage,
-}
-
-/// Which programs a scene starts, and how.
-enum Stage {
-    /// Both of the build, with the PATH of the test and a HOME.
-    Both,
-    /// This one `beadlock`, in a session of its own and with a PATH and nothing else, so that it has no terminal and no home
-    /// wherever the tests run.
-    Alone(PathBuf),
 }
 
 impl Default for Scene {
@@ -49,25 +42,28 @@ impl Scene {
     /// orphans become the test's children.
     pub fn of(beadlock: &str) -> Self {
         become_subreaper();
-        Self::staged(&std::env::temp_dir(), Stage::Alone(beadlock.into()))
+        Self::staged(&std::env::temp_dir(), Stage::Beadlock(beadlock.into()))
+    }
+
+    /// A fresh one, with nothing in its `.beads`, for the tests of this `beadlock-agent`. It is the directory `repo` in one that
+    /// is the scene's too.
+    pub fn of_agent(agent: &str) -> Self {
+        Self::staged(&std::env::temp_dir(), Stage::Agent(agent.into()))
     }
 
     fn staged(dir: &Path, stage: Stage) -> Self {
         heed_signals();
-        let prefix = match stage {
-            Stage::Both => "beadlock-test-",
-            // Short: lines for a narrow terminal have this path in them.
-            Stage::Alone(_) => ".tmp",
-        };
-        let top = tempfile::Builder::new().prefix(prefix).tempdir_in(dir);
-        let scene = Self { top: top.expect("a temporary directory"), stage };
-        fs::create_dir(scene.beads()).expect("create .beads");
+        let top = tempfile::Builder::new().prefix(stage.prefix()).tempdir_in(dir);
+        let top = top.expect("a temporary directory");
+        let path = stage.path(top.path());
+        let scene = Self { _top: top, path, stage };
+        fs::create_dir_all(scene.beads()).expect("create .beads");
         scene
     }
 
     /// The directory above `.beads`.
     pub fn path(&self) -> &Path {
-        self.top.path()
+        &self.path
     }
 
     /// The database's directory.
@@ -82,7 +78,21 @@ impl Scene {
 
     /// What is in it; nothing where it is absent.
     pub fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.file(name)).unwrap_or_default()
+        read(&self.file(name))
+    }
+
+    /// Writes it.
+    #[track_caller]
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.file(name), text).expect("write a file of the scene");
+    }
+
+    /// Another database, at `NAME/.beads`.
+    #[track_caller]
+    pub fn database(&self, name: &str) -> PathBuf {
+        let beads = self.file(name).join(".beads");
+        fs::create_dir_all(&beads).expect("create another .beads");
+        beads
     }
 
     /// The PID that a script writes into the file `name`, with a line break, once it is there.
@@ -99,7 +109,7 @@ impl Scene {
 
     /// The agent's log as it is now.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.beads().join("daemon.log")).unwrap_or_default()
+        read(&self.beads().join("daemon.log"))
     }
 
     /// The lock's bytes, lossily; empty where there is no lock.
@@ -146,6 +156,17 @@ impl Scene {
         self.write_lock(shell_lock_text(holder, pid, hostname));
     }
 
+    /// The same for this process of this machine.
+    pub fn claim(&self, holder: &str, pid: impl Into<i64>) {
+        self.write_shell_lock(holder, pid.into(), &this_host());
+    }
+
+    /// Ends the claim, as the shell recipe does.
+    #[track_caller]
+    pub fn unlock(&self) {
+        fs::remove_file(self.lock()).expect("remove the lock file");
+    }
+
     /// What the environment of everything started here has, and nothing else.
     pub(crate) fn marker(&self) -> String {
         format!("{MARK}={}", self.path().display())
@@ -154,45 +175,28 @@ impl Scene {
     /// Any program, in the scene's directory, from an environment with nothing but PATH, perhaps HOME, and the mark by which
     /// the scene finds what it started.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command;
-        match &self.stage {
-            Stage::Both => {
-                command = self.bare_command(program.as_ref());
-                command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
-                command.env("HOME", self.path());
-            }
-            Stage::Alone(beadlock) => {
-                command = self.bare_command(Path::new("setsid"));
-                command.arg(program.as_ref()).env("PATH", "/usr/bin:/bin").env("BEADLOCK", beadlock);
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-        }
+        let mut command = self.stage.command(program.as_ref(), self.path());
+        command.current_dir(self.path()).env(MARK, self.path());
         command
     }
 
-    fn bare_command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().current_dir(self.path()).stdin(Stdio::null()).env(MARK, self.path());
+    /// The program that the scene is for, with these arguments.
+    fn program(&self, args: &[&str]) -> Command {
+        let mut command = self.command(self.stage.program().1);
+        command.args(args);
         command
-    }
-
-    fn beadlock_path(&self) -> PathBuf {
-        match &self.stage {
-            Stage::Both => binaries::beadlock(),
-            Stage::Alone(beadlock) => beadlock.clone(),
-        }
     }
 
     /// `beadlock ARGS`.
     pub fn beadlock(&self, args: &[&str]) -> Command {
-        let mut command = self.command(self.beadlock_path());
+        let mut command = self.command(self.stage.beadlock());
         command.args(args);
         command
     }
 
     /// `beadlock-agent ARGS`.
     pub fn agent(&self, args: &[&str]) -> Command {
-        let mut command = self.command(binaries::agent());
+        let mut command = self.command(self.stage.agent());
         command.args(args);
         command
     }
@@ -216,20 +220,20 @@ impl Scene {
         (ended.code, envelope)
     }
 
-    /// Runs `beadlock ARGS` to its end.
+    /// Runs `beadlock ARGS` to its end, or `beadlock-agent ARGS` in a scene of the agent.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ended {
-        let command = self.beadlock(args);
+        let command = self.program(args);
         match &self.stage {
-            Stage::Both => run(command).into(),
-            Stage::Alone(_) => Running::apart(command).end(),
+            Stage::Both | Stage::Agent(_) => run(command).into(),
+            Stage::Beadlock(_) => Running::apart(command).end(),
         }
     }
 
-    /// Starts `beadlock ARGS`.
+    /// Starts `beadlock ARGS`, or `beadlock-agent ARGS` in a scene of the agent.
     #[track_caller]
     pub fn start(&self, args: &[&str]) -> Running {
-        Running::start(self.beadlock(args))
+        Running::start(self.program(args))
     }
 
     /// Starts `beadlock-agent ARGS` and returns once its log says so.
@@ -298,7 +302,7 @@ impl Scene {
     }
 
     /// `sh -c SCRIPT` in namespaces of its own (`--mount`, `--uts`, `--pid`, as `unshare` has them), as root there,
-    /// with `$BEADLOCK`. None where they cannot be had, which is said.
+    /// with `$BEADLOCK`, or `$AGENT` in a scene of the agent. None where they cannot be had, which is said.
     #[track_caller]
     pub fn in_namespaces(&self, namespaces: &[&str], script: &str) -> Option<Command> {
         let unshare = skip::tool("unshare")?;
@@ -307,7 +311,9 @@ impl Scene {
             if !skip::may_be_root() {
                 command.arg("--map-root-user");
             }
-            command.args(namespaces).args(["sh", "-c", script]).env("BEADLOCK", self.beadlock_path());
+            command.args(namespaces).args(["sh", "-c", script]);
+            let (variable, program) = self.stage.program();
+            command.env(variable, program);
             command
         };
         let probe = Ended::from(run(command("true")));
@@ -326,4 +332,9 @@ impl Drop for Scene {
     fn drop(&mut self) {
         sweep(&self.marker());
     }
+}
+
+/// What is in a file; nothing where it is absent.
+pub fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }
