@@ -53,7 +53,12 @@ impl Gates {
         };
         let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
         let holders = sharers.iter().filter(|sharer| all_count || sharer.answers());
-        holders.map(|sharer| GateHolder::of(sharer.pid)).collect()
+        let mut holders: Vec<_> = holders.map(|sharer| GateHolder::of(sharer.pid)).collect();
+        // A process that is just ending has no command line any more, and cannot be told from a stranger.
+        if holders.iter().any(|holder| !holder.command.is_empty()) {
+            holders.retain(|holder| !holder.command.is_empty());
+        }
+        holders
     }
 
     /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that had it

@@ -176,7 +176,7 @@ impl Case {
             );
         });
         let begun = Instant::now();
-        let test = format!("crashes::every_call::{name}");
+        let test = format!("every_call::{name}");
         // Most of the other's time nothing happens.
         let shared_by = match self.part {
             // What is a part of them needs no other process beside it.

@@ -181,7 +181,7 @@ const CONTRACT: &[(&str, &str)] = &[
 ];
 
 fn tests() -> PathBuf {
-    checkout().join("tests/tests")
+    checkout().join("tests/protocol")
 }
 
 #[test]

@@ -9,8 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, until};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 /// What names a claim, as it was printed: three lines and nothing else.
 #[derive(Debug)]
@@ -34,14 +36,16 @@ impl Printed {
 
 /// The keepers of this scene.
 pub fn keepers(scene: &Scene) -> Vec<i32> {
-    let marker = format!("SCENE={}", scene.path().display());
-    let has = |pid: i32, file: &str, wanted: &str| {
-        let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        bytes.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    with_word(scene, "__keep")
+}
+
+/// The processes of this scene that have this word in their command line.
+pub fn with_word(scene: &Scene, wanted: &str) -> Vec<i32> {
+    let has_it = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
     };
-    let pids = fs::read_dir("/proc").unwrap().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| has(*pid, "cmdline", "__keep") && has(*pid, "environ", &marker)).collect()
+    marked_by(scene).into_iter().map(Pid::as_raw).filter(has_it).collect()
 }
 
 /// A sleeping process, killed and reaped at the end.

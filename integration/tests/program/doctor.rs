@@ -13,6 +13,8 @@ use beadlock_testkit::{Running, Scene, as_nobody, dead_pid, this_host, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::acquire::with_word;
+
 const BENCH: &str = ".exclusive-lock.doctor-";
 
 fn chmod(path: &Path, mode: u32) {
@@ -219,16 +221,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
 }
 
 fn second_processes(scene: &Scene) -> usize {
-    let marker = format!("SCENE={}", scene.path().display());
-    let of = |pid: &str, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let pids =
-        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let is_one = |pid: &String| {
-        let words = of(pid, "cmdline");
-        words.split(|byte| *byte == 0).any(|word| word == b"--second-process")
-            && of(pid, "environ").split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes())
-    };
-    pids.filter(is_one).count()
+    with_word(scene, "--second-process").len()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Two clones with an agent each, people who edit, commit and push by hand in them and in a third, and claims in all:
 //! everything arrives everywhere once, nothing of anybody is lost, and no agent works in a time of claim.
 //!
-//! 20 seconds; `make soak` lets it run for `SOAK_MINUTES` and kills agents now and then. `SOAK_SEED` repeats the dice.
+//! 12 seconds; `make soak` lets it run for `SOAK_MINUTES` and kills agents now and then. `SOAK_SEED` repeats the dice.
 
 mod claims;
 mod daemons;
@@ -29,7 +29,7 @@ fn soak() -> Option<Duration> {
 
 #[test]
 fn two_agents_and_three_people_converge() {
-    let (length, kills) = soak().map_or((Duration::from_secs(20), false), |length| (length, true));
+    let (length, kills) = soak().map_or((Duration::from_secs(12), false), |length| (length, true));
     let world = World::new(Kind::Git, Dice::seed("SOAK_SEED"));
     world.run(length, kills);
     let settled = world.settle(Duration::from_secs(60));
