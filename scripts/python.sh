@@ -29,7 +29,7 @@ export PATH CARGO_TARGET_DIR MATURIN_PEP517_ARGS
 pip install --no-build-isolation --no-deps --force-reinstall ./integration/python
 
 export PYTHONDONTWRITEBYTECODE=1
-# As the other tests build it; not while they run it.
+# Builds the programs as the other tests do. Where BEADLOCK_TEST_BUILT is set, they are built and in use.
 [ -n "${BEADLOCK_TEST_BUILT:-}" ] ||
     "${CARGO:-cargo}" build --locked --quiet --workspace --bin beadlock --bin beadlock-agent
 export BEADLOCK_BIN="$target/debug"

@@ -11,7 +11,15 @@ target=$(scripts/target-dir.sh) || exit 1
 mkdir -p "$target" || exit 1
 log=$(mktemp "$target/test.log.XXXXXX") || exit 1
 python=
-trap 'rm -f "$log" "$log.Python"; [ -z "$python" ] || kill "$python" 2>/dev/null' EXIT
+# Interrupted, it says what the Python tests have said so far, and ends them and all that they have started.
+end() {
+    if [ -n "$python" ]; then
+        cat "$log.Python"
+        kill -- "-$python" 2>/dev/null
+    fi
+    rm -f "$log" "$log.Python"
+}
+trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -36,8 +44,8 @@ if "$cargo" nextest --version >/dev/null 2>&1; then
     suite build "$cargo" build --locked --workspace --bins --examples
     # Built above: else the process of each test would ask cargo.
     export BEADLOCK_TEST_BUILT="$target/debug"
-    suite build "$cargo" nextest run --locked --workspace --no-run
-    scripts/python.sh >"$log.Python" 2>&1 &
+    suite tests "$cargo" nextest run --locked --workspace --no-run
+    setsid scripts/python.sh >"$log.Python" 2>&1 &
     python=$!
     suite Rust "$cargo" nextest run --locked --workspace
     suite documentation "$cargo" test --locked --workspace --doc --no-fail-fast

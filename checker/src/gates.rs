@@ -52,13 +52,13 @@ impl Gates {
             return self.in_locks(dir, false);
         };
         let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
-        let holders = sharers.iter().filter(|sharer| all_count || sharer.answers());
-        let mut holders: Vec<_> = holders.map(|sharer| GateHolder::of(sharer.pid)).collect();
-        // A process that is just ending has no command line any more, and cannot be told from a stranger.
-        if holders.iter().any(|holder| !holder.command.is_empty()) {
-            holders.retain(|holder| !holder.command.is_empty());
+        let mut pids: Vec<i32> =
+            sharers.iter().filter(|sharer| all_count || sharer.answers()).map(|sharer| sharer.pid).collect();
+        // A process loses its command line and its environment before its descriptors. Then nothing tells it from a stranger.
+        if pids.iter().any(|pid| !is_ending(*pid)) {
+            pids.retain(|pid| !is_ending(*pid));
         }
-        holders
+        pids.into_iter().map(GateHolder::of).collect()
     }
 
     /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that had it
@@ -101,6 +101,11 @@ impl Sharer {
     fn answers(&self) -> bool {
         self.took || StandIn::of(self.pid).is_some()
     }
+}
+
+/// It has no command line any more, or is gone.
+fn is_ending(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty()
 }
 
 /// The environment of the process says that it works in a cycle of this database.

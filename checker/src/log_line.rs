@@ -78,7 +78,7 @@ pub enum Level {
 type Row = (Event, &'static str, Level, &'static str);
 
 #[rustfmt::skip]
-const LINES: [Row; 40] = [
+static LINES: [Row; 40] = [
     (Event::CycleStarted, "cycle_started", Level::Info, "Starting sync cycle"),
     (Event::CycleComplete, "cycle_complete", Level::Info, "Sync cycle complete"),
     (Event::CycleFailed, "cycle_failed", Level::Error, "Sync cycle failed"),
@@ -136,13 +136,12 @@ impl Event {
     /// What a message is about, and what follows its beginning. All that begins like none of the agent's lines is output.
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
-        // The first byte settles nearly all of them.
         let known = LINES.iter().filter(|(.., beginning)| beginning.as_bytes().first() == first);
         let parse = |(event, .., beginning): &Row| Some((*event, message.strip_prefix(beginning)?));
         known.filter_map(parse).next().unwrap_or((Self::Output, message))
     }
 
-    /// The word of `event` in a JSON line.
+    /// Its word: the value of `event` in a JSON line.
     pub fn word(self) -> &'static str {
         LINES[self as usize].1
     }

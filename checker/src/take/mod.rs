@@ -129,8 +129,8 @@ pub(crate) fn failed_to(remove: bool, names: &Names, why: &str) -> String {
 }
 
 impl<'a> Site<'a> {
-    /// Where the gate is held. Of the options, `dry_run` is not heeded: what changes nothing is
-    /// A check and [`look`](crate::look::look).
+    /// Where the gate is held. Of the options, `dry_run` is not heeded: a check and
+    /// [`look`](crate::look::look) are what changes nothing.
     pub fn new(gate: &'a Gate, options: &Options) -> Self {
         let hook: fn(Step) = no_hook;
         Self {

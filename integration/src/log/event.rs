@@ -135,9 +135,9 @@ fn of_agent(message: &str) -> Option<Event<'_>> {
         Line::Resumed => rest.contains(" skips in ").then_some(Event::Resumed),
         // The last one: a name may have the words in it.
         Line::RemovedStale => rest.rfind("), proceeding").map(|end| Event::Removed(&rest[..end])),
-        Line::Committed => is_step(rest, &[" file ", " files "]),
-        Line::Pulled => is_step(rest, &[" commit from ", " commits from "]),
-        Line::Pushed => is_step(rest, &[" commit to ", " commits to "]),
+        Line::Committed => step(rest, &[" file ", " files "]),
+        Line::Pulled => step(rest, &[" commit from ", " commits from "]),
+        Line::Pushed => step(rest, &[" commit to ", " commits to "]),
         Line::Header => agent(message.strip_suffix(", times in UTC")?).map(Event::Header),
         Line::AgentStarted => agent(rest).map(Event::Started),
         Line::AgentStopped => agent(rest).map(|agent| Event::Stopped(Some(agent))),
@@ -162,7 +162,7 @@ fn skipped(rest: &str) -> Option<Event<'_>> {
 }
 
 /// `3 files (1a2b3c4)`, `2 commits from …`, `1 commit to …`.
-fn is_step<'a>(rest: &str, what: &[&str]) -> Option<Event<'a>> {
+fn step<'a>(rest: &str, what: &[&str]) -> Option<Event<'a>> {
     let counted = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     (counted.len() < rest.len() && starts(counted, what)).then_some(Event::Step)
 }
