@@ -49,11 +49,11 @@ use nix::unistd::{Pid, close, setsid};
 use crate::error::words;
 use crate::gate::Gate;
 use crate::gate_loss::{GateLoss, GateWatch};
-use crate::{beside, process, sys};
+use crate::{process, sys};
 use waiting::{Happened, has_gate, wait_for, wait_for_reader};
 
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub const ARGUMENT: &str = beside::RUNNER;
+pub use crate::beside::RUNNER as ARGUMENT;
 
 /// The running binary, for itself and for its children until they execute another.
 pub const THIS: &str = "/proc/self/exe";

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_tests::process::marked_by;
 use beadlock_tests::process::{dead_pid, this_host};
-use beadlock_tests::stepped::{Calls, Stepped, kill_at};
+use beadlock_tests::stepped::{Calls, Stepped, kill_at, kill_at_each};
 use beadlock_tests::{Ended, Kind, Running, Scene, become_subreaper, binaries, lock_text, run, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -313,41 +313,27 @@ impl Case {
 
     fn killed_at_each_call(&self) {
         become_subreaper();
-        let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(CALLS), AtomicUsize::new(0));
-        std::thread::scope(|threads| {
-            for _ in 0..LANES {
-                threads.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= ends.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let scene = Scene::new();
-                        let others = (self.before)(&scene);
-                        let command = self.command(&scene, &others, "kill -STOP $$;");
-                        let what = format!("before change {at} of {:?}", command.get_args());
-                        match kill_at(command, at, Calls::Changes, |left| {
-                            still_claimed(self.kind, &scene, left, &what)
-                        }) {
-                            Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
-                            Stepped::Ended(code, _) => {
-                                assert_eq!(code, self.code, "{what}: it ended by itself");
-                                ends.fetch_min(at, Ordering::Relaxed)
-                            }
-                            Stepped::Impossible => {
-                                ends.store(0, Ordering::Relaxed);
-                                return;
-                            }
-                        };
-                        self.recovers(&scene, others, &what);
-                    }
-                });
+        let tried = kill_at_each(CALLS, |at| {
+            let scene = Scene::new();
+            let others = (self.before)(&scene);
+            let command = self.command(&scene, &others, "kill -STOP $$;");
+            let what = format!("before change {at} of {:?}", command.get_args());
+            let stepped = kill_at(command, at, Calls::Changes, |left| {
+                still_claimed(self.kind, &scene, left, &what);
+            });
+            match stepped {
+                Stepped::Ended(code, _) => assert_eq!(code, self.code, "{what}: it ended by itself"),
+                Stepped::Impossible => return stepped,
+                Stepped::Killed => {}
             }
+            self.recovers(&scene, others, &what);
+            stepped
         });
-        let kills = kills.into_inner();
-        match ends.into_inner() {
-            0 => skip::cannot("nobody may trace a program here"),
-            ends => assert!(ends < CALLS && kills >= 5, "{kills} kills, until {ends}: this shows nothing"),
+        match tried {
+            None => skip::cannot("nobody may trace a program here"),
+            Some((ends, kills)) => {
+                assert!(ends < CALLS && kills >= 5, "{kills} kills, until {ends}: this shows nothing");
+            }
         }
     }
 

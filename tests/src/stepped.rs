@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
@@ -37,6 +38,8 @@ const CHANGES: [libc::c_long; 24] = [
     libc::SYS_write,
     libc::SYS_splice,
 ];
+/// Calls that are tried at a time.
+const LANES: usize = 4;
 /// Of the commands of fcntl.
 const SET_LEASE: u64 = 1024;
 
@@ -80,6 +83,32 @@ pub struct Counted {
     pub returned: usize,
     /// Those that were begun before a program was executed for the last time: where there is one, the command.
     pub before_command: usize,
+}
+
+/// Tries each call in its turn, four at a time, since they mostly wait for a disk. `try_at` kills the program before that
+/// call, or finds that it has ended by then, and judges what is left. Returns the first call that the program does not
+/// make, at most `most`, and the number of kills; `None` where no program may be traced.
+pub fn kill_at_each(most: usize, try_at: impl Fn(usize) -> Stepped + Sync) -> Option<(usize, usize)> {
+    let (next, ends, kills) = (AtomicUsize::new(0), AtomicUsize::new(most), AtomicUsize::new(0));
+    std::thread::scope(|threads| {
+        for _ in 0..LANES {
+            threads.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= ends.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    match try_at(at) {
+                        Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
+                        Stepped::Ended(..) => ends.fetch_min(at, Ordering::Relaxed),
+                        Stepped::Impossible => ends.swap(0, Ordering::Relaxed),
+                    };
+                }
+            });
+        }
+    });
+    let ends = ends.into_inner();
+    (ends > 0).then_some((ends, kills.into_inner()))
 }
 
 /// Runs a shell that stops itself and becomes a program then. Of that and of all that it forks the `at`th call is not

@@ -11,14 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use beadlock_tests::process::marked_by;
-use beadlock_tests::stepped::{Calls, Stepped, kill_at};
+use beadlock_tests::stepped::{Calls, Stepped, kill_at, kill_at_each};
 use beadlock_tests::{Ended, Scene, become_subreaper, binaries, run, skip, tool, wait_until};
 use serde_json::Value;
 
 use crate::support::Files;
 
-/// Side by side: they mostly wait for a disk.
-const LANES: usize = 4;
 /// More calls than any of the commands makes.
 const CALLS: usize = 5000;
 /// Failures that are tried where not all are asked for.
@@ -126,50 +124,26 @@ impl Case {
     fn killed_at_each(&self) {
         become_subreaper();
         let calls = if all_is_asked_for() { Calls::All } else { Calls::Changes };
-        let next = AtomicUsize::new(0);
-        let (ends, kills) = (AtomicUsize::new(CALLS), AtomicUsize::new(0));
         let (old, new) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|threads| {
-            for _ in 0..LANES {
-                threads.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= ends.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let scene = Self::scene();
-                        let what = format!("before call {at} of {:?}", self.words);
-                        match kill_at(self.command(&scene, "kill -STOP $$;"), at, calls, |_| ()) {
-                            Stepped::Killed => kills.fetch_add(1, Ordering::Relaxed),
-                            Stepped::Ended(code, _) => {
-                                assert_eq!(code, 0, "{what}: it ended by itself: {}", scene.text("said"));
-                                ends.fetch_min(at, Ordering::Relaxed)
-                            }
-                            Stepped::Impossible => {
-                                ends.store(0, Ordering::Relaxed);
-                                return;
-                            }
-                        };
-                        let is_done = self.holds(&scene, &what);
-                        if is_done { &new } else { &old }.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
+        let tried = kill_at_each(CALLS, |at| {
+            let scene = Self::scene();
+            let what = format!("before call {at} of {:?}", self.words);
+            let stepped = kill_at(self.command(&scene, "kill -STOP $$;"), at, calls, |_| ());
+            match stepped {
+                Stepped::Ended(code, _) => {
+                    assert_eq!(code, 0, "{what}: it ended by itself: {}", scene.text("said"));
+                }
+                Stepped::Impossible => return stepped,
+                Stepped::Killed => {}
             }
+            let is_done = self.holds(&scene, &what);
+            if is_done { &new } else { &old }.fetch_add(1, Ordering::Relaxed);
+            stepped
         });
-        let (kills, old, new) = (kills.into_inner(), old.into_inner(), new.into_inner());
-        match ends.into_inner() {
-            0 => skip::cannot("nobody may trace a program here"),
-            ends => {
-                eprintln!(
-                    "{:?}: killed before {kills} calls, {old} times as it was, {new} times new",
-                    self.words
-                );
-                assert!(
-                    ends < CALLS && kills >= 10 && old > 0 && new > 1,
-                    "this shows nothing: until {ends}"
-                );
-            }
-        }
+        let (old, new) = (old.into_inner(), new.into_inner());
+        let Some((ends, kills)) = tried else { return skip::cannot("nobody may trace a program here") };
+        eprintln!("{:?}: killed before {kills} calls, {old} times as it was, {new} times new", self.words);
+        assert!(ends < CALLS && kills >= 10 && old > 0 && new > 1, "this shows nothing: until {ends}");
     }
 }
 
