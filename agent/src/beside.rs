@@ -1,5 +1,5 @@
-//! Calls that may never return, because a file system does not answer. Each is made in a thread of its own. The caller waits
-//! only for as long as something answers.
+//! Calls that may never return, because a file system does not answer. Each is made in a thread of its own. The
+//! caller waits only for as long as something answers.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,9 @@ const HELP: usize = 32;
 /// A call, and its number.
 type Numbered<T> = (usize, Box<dyn FnOnce() -> T + Send>);
 
-/// Makes every call, each at most once, one after the other, or side by side as soon as one hangs. Returns the answers in
-/// the order of the calls, and where the late ones arrive with the number of their call: `None` hangs still.
+/// Makes every call, each at most once, one after the other, or side by side as soon as one hangs. Returns the
+/// answers in the order of the calls, and where the late ones arrive with the number of their call: `None` hangs
+/// still.
 pub(crate) fn call_each<T: Send + 'static>(
     calls: Vec<Box<dyn FnOnce() -> T + Send>>,
 ) -> (Vec<Option<T>>, Receiver<(usize, T)>) {
@@ -67,8 +68,8 @@ fn work<T>(queue: &Mutex<VecDeque<Numbered<T>>>, answers: &Sender<(usize, T)>) {
     }
 }
 
-/// Makes a call that may hang on what lies at `path`. `None`: it has not answered in time, or one that was made before about
-/// this path has not answered yet.
+/// Makes a call that may hang on what lies at `path`. `None`: it has not answered in time, or one that was made
+/// before about this path has not answered yet.
 pub(crate) fn call<T: Send + 'static>(path: &Path, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     static UNANSWERED: OnceLock<Mutex<HashSet<PathBuf>>> = OnceLock::new();
     let unanswered = || UNANSWERED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,8 +89,8 @@ pub(crate) fn call<T: Send + 'static>(path: &Path, call: impl FnOnce() -> T + Se
     receiver.recv_timeout(PATIENCE).ok()
 }
 
-/// Whether the file system at `path` answers in time. The directory is opened: a `stat` is answered from the kernel's cache,
-/// for a second or more after the server has stopped.
+/// Whether the file system at `path` answers in time. The directory is opened: a `stat` is answered from the kernel's
+/// cache, for a second or more after the server has stopped.
 pub(crate) fn answers(path: &Path) -> bool {
     let at = path.to_owned();
     call(path, move || drop(std::fs::read_dir(at))).is_some()

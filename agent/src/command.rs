@@ -114,8 +114,8 @@ pub(crate) struct Place<'a> {
     pub(crate) gate: Option<OwnedFd>,
 }
 
-/// The runner of a command that has ended. It waits until the cycle has let the gate go, and lets it go itself when this
-/// process is killed before that.
+/// The runner of a command that has ended. It waits until the cycle has let the gate go, and lets it go itself when
+/// this process is killed before that.
 #[derive(Debug)]
 pub(crate) struct Runner {
     child: Child,

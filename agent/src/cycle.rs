@@ -182,8 +182,8 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
     }
 }
 
-/// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there now. All
-/// that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
+/// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there
+/// now. All that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
 fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
     match owners.open(database) {
         Ok(opened) => {

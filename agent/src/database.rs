@@ -15,8 +15,8 @@ use crate::watch::Marks;
 /// The first and the longest wait before a database comes again whose lock went away during its cycle.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(1000));
 
-/// The waits before one comes again whose gate was busy: so often so soon, for as long as a release takes; then as above,
-/// from the second on.
+/// The waits before one comes again whose gate was busy: so often so soon, for as long as a release takes; then as
+/// above, from the second on.
 const GATE: (u32, Duration) = (16, Duration::from_millis(1));
 
 /// When the next cycle of a database is due, and why.
@@ -73,8 +73,8 @@ impl Due {
         self.retry = None;
     }
 
-    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: a lock went away meanwhile,
-    /// perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
+    /// A cycle ended, and what comes next will not wait for the tick but must not spin either: a lock went away
+    /// meanwhile, perhaps the cycle's own. 10, 20, 40 … 1000 ms from now.
     pub(crate) fn again_soon(&mut self, now: Instant, interval: Duration) {
         self.again_in(Self::growing(self.retries), now, interval);
     }
@@ -168,8 +168,8 @@ impl Streak {
         self.releasing = true;
     }
 
-    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval. Who holds the
-    /// lock is said once, and once more when `zombie` finds that the holder has become one.
+    /// The lines for one more skipped cycle. A gate that stays busy is retried often and said once an interval. Who
+    /// holds the lock is said once, and once more when `zombie` finds that the holder has become one.
     pub(crate) fn skipped(
         &mut self,
         decision: &Decision,

@@ -1,9 +1,9 @@
-//! Whose databases are served. A cycle runs commands in the directory above the database, and git runs what its repository
-//! tells it to: what another user may put there would run as this one.
+//! Whose databases are served. A cycle runs commands in the directory above the database, and git runs what its
+//! repository tells it to: what another user may put there would run as this one.
 //!
 //! So the database, the directory above it and the directory whose redirect leads to it belong to this user or to root,
-//! and nobody else may write to them. Nor may another user write to a directory above these, for then that user could put
-//! another directory in their place; the sticky bit is enough there, as in `/tmp`.
+//! and nobody else may write to them. Nor may another user write to a directory above these, for then that user could
+//! put another directory in their place; the sticky bit is enough there, as in `/tmp`.
 //!
 //! Everything is asked of open directories. A cycle goes on with the very descriptors that were asked, so that a rename
 //! between the question and the work changes nothing.

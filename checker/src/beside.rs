@@ -1,5 +1,6 @@
-//! What the small processes beside others have in common: how they are started, and how they begin. Each is the running binary
-//! itself, started again with a hidden first argument, and says by one byte on its stdout that it is at work.
+//! What the small processes beside others have in common: how they are started, and how they begin. Each is the
+//! running binary itself, started again with a hidden first argument, and says by one byte on its stdout that it is
+//! at work.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -19,8 +20,8 @@ use nix::unistd::{chdir, close, dup2_stdout, setsid};
 /// The hidden first argument of the runner of a cycle's command.
 pub const RUNNER: &str = "__run-cycle";
 
-/// The first argument of the process that shares the gate of a cycle whose command it does not run. Its next arguments are who
-/// started it, the command's process and when that began, and `group` where that leads one.
+/// The first argument of the process that shares the gate of a cycle whose command it does not run. Its next
+/// arguments are who started it, the command's process and when that began, and `group` where that leads one.
 pub const GATE_KEEPER: &str = "__guard-cycle";
 
 /// How long one may take until it is at work.

@@ -255,15 +255,15 @@ impl Cycle {
         self.gate.as_ref().err()
     }
 
-    /// The directory above the database, open for look-ups: where the work is to be done. There is none where the database
-    /// was entered by its path, or may not be searched.
+    /// The directory above the database, open for look-ups: where the work is to be done. There is none where the
+    /// database was entered by its path, or may not be searched.
     #[doc(hidden)]
     pub fn above(&self) -> Option<BorrowedFd<'_>> {
         self.above.as_ref().map(AsFd::as_fd)
     }
 
-    /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may ask
-    /// now and then, and end. Nothing watches over it otherwise. `None` also where there is no gate.
+    /// What became of the directory meanwhile, as [`Gate::lost`]: a long cycle that does its work in this process may
+    /// ask now and then, and end. Nothing watches over it otherwise. `None` also where there is no gate.
     pub fn lost(&self) -> Option<GateLoss> {
         self.gate().and_then(Gate::lost)
     }

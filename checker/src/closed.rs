@@ -11,8 +11,8 @@ use nix::unistd::{AccessFlags, faccessat};
 use crate::escape::escaped_path;
 use crate::shell::{Part, to_type};
 
-/// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none of
-/// them does.
+/// Which directory above `path` keeps this process from even looking at it, and what its owner may type. `None`: none
+/// of them does.
 pub fn directory_above(path: &Path) -> Option<String> {
     let may_search =
         |dir: &Path| faccessat(AT_FDCWD, dir, AccessFlags::X_OK, AtFlags::AT_EACCESS) != Err(Errno::EACCES);

@@ -81,8 +81,8 @@ impl Database {
         })
     }
 
-    /// The database that the same name leads to now, where a link or a redirect on the way is not what it was. `None`: all
-    /// is as it was, which one `lstat` tells, or two for a database that is reached by a link.
+    /// The database that the same name leads to now, where a link or a redirect on the way is not what it was.
+    /// `None`: all is as it was, which one `lstat` tells, or two for a database that is reached by a link.
     ///
     /// # Errors
     /// As [`Database::named`], and [`Database::to_stay_with`].
@@ -156,8 +156,8 @@ impl Database {
         )))
     }
 
-    /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a directory that may
-    /// not be searched there may be one, and when that is opened its own lock is nobody's.
+    /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a
+    /// directory that may not be searched there may be one, and when that is opened its own lock is nobody's.
     ///
     /// # Errors
     /// When it is not known.
@@ -203,7 +203,8 @@ fn is_meant(dir: &Path) -> Result<bool, NoDatabase> {
     }
 }
 
-/// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads` in it.
+/// `dir`, named `path`, is no directory above a database: neither called `.beads` nor `$BEADS_DIR`, with a `.beads`
+/// in it.
 fn not_above_one(dir: &Path, path: &Path, environment: &Environment) -> Result<(), NoDatabase> {
     let is_named_beads = [dir, path].iter().any(|path| path.file_name() == Some(OsStr::new(BEADS)));
     if is_beads_dir(dir, environment) || is_named_beads || !dir.join(BEADS).is_dir() {
@@ -220,8 +221,8 @@ fn is_beads_dir(dir: &Path, environment: &Environment) -> bool {
 }
 
 /// Follows `DIR/redirect` once: its first line that is neither empty nor a comment is a path, relative to the
-/// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd. Where nobody may look into `dir`
-/// nothing in it can be read: neither a redirect nor the lock, and of the lock that is an answer (unreadable).
+/// directory above the `.beads` it lies in. An empty one redirects nowhere, as with bd. Where nobody may look into
+/// `dir` nothing in it can be read: neither a redirect nor the lock, and of the lock that is an answer (unreadable).
 fn redirected(named: &Path, dir: PathBuf, environment: &Environment) -> Result<PathBuf, NoDatabase> {
     let file = dir.join(REDIRECT);
     let shown = escaped_path(&named.join(REDIRECT));
@@ -251,9 +252,9 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a cycle,
-/// never committed, never pulled. Any name that starts with `.exclusive-lock` or `daemon.log`, and `daemon.lock`,
-/// `daemon.pid`, `bd.sock`, [`REDIRECT`].
+/// What beadlock itself and the daemons write beside a database, and what leads away from it: never a reason for a
+/// cycle, never committed, never pulled. Any name that starts with `.exclusive-lock` or `daemon.log`, and
+/// `daemon.lock`, `daemon.pid`, `bd.sock`, [`REDIRECT`].
 pub fn is_own_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     bytes.starts_with(b".exclusive-lock")

@@ -1,5 +1,5 @@
-//! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log line, to the
-//! letter.
+//! What a daemon does about a lock file (docs/design.md#the-beads-rule). The `Display` of a [`Decision`] is the log
+//! line, to the letter.
 
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +37,8 @@ pub struct Removed {
     pub record: Box<Record>,
     /// What proved its holder dead.
     pub reason: Reason,
-    /// The same in the document's words, of a lock that is judged by its age: `process 12345 is dead`. Untrusted; else empty.
+    /// The same in the document's words, of a lock that is judged by its age: `process 12345 is dead`. Untrusted;
+    /// else empty.
     pub why: String,
     /// How it was made sure that nobody was just taking it over.
     pub watched: Watched,
@@ -156,7 +157,8 @@ impl Decision {
 }
 
 impl Removed {
-    /// What the document of locks that are judged by their age logs of it; empty for every other, and for what was no lock.
+    /// What the document of locks that are judged by their age logs of it; empty for every other, and for what was no
+    /// lock.
     pub fn breaking(&self) -> String {
         if self.why.is_empty() {
             return String::new();

@@ -110,7 +110,8 @@ pub fn now() -> StartedAt {
     StartedAt(since)
 }
 
-/// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is none.
+/// The time since boot, by a clock that goes on while the machine sleeps and that nobody sets; zero where there is
+/// none.
 pub fn boottime() -> Duration {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
     now.map(Duration::from).unwrap_or_default()
@@ -142,7 +143,8 @@ impl Facts {
         match record {
             dialect::Record::Beads(record) => Self::about_process(record, dir, depth),
             dialect::Record::Memory(record) => match record.process() {
-                // Whether its process may live decides how its age is judged. A namespace that is gone comes no sooner than that.
+                // Whether its process may live decides how its age is judged. A namespace that is gone comes no
+                // sooner than that.
                 Some(process) => Self::about_process(&process, dir, Depth::Witnesses),
                 None => Self::about_nobody(hostname()),
             },

@@ -19,8 +19,8 @@ use crate::gate_loss::{self, GateLoss};
 use crate::gates::{GateHolder, Gates};
 use crate::sys::{self, Flock, flock, process_id};
 
-/// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which opens
-/// nothing.
+/// The gate of one database, held until this is dropped. A process that is forked meanwhile has a copy of it, which
+/// opens nothing.
 #[derive(Debug)]
 #[must_use = "dropping the gate lets it go at once"]
 pub struct Gate {
@@ -109,8 +109,8 @@ impl Gate {
         Ok(PassedOn { _fd: fd })
     }
 
-    /// What became of the directory while the gate was held: `Some` where its path leads elsewhere by now, seen twice, so
-    /// that claims no longer wait for this gate. Takes 100 ms then.
+    /// What became of the directory while the gate was held: `Some` where its path leads elsewhere by now, seen
+    /// twice, so that claims no longer wait for this gate. Takes 100 ms then.
     pub fn lost(&self) -> Option<GateLoss> {
         gate_loss::twice(&self.dir, &self.path)
     }
@@ -145,8 +145,9 @@ pub struct PassedOn {
 }
 
 impl Drop for Gate {
-    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended. In a fork this is
-    /// a copy, and the cycle goes on in the process that has taken the gate: there the descriptor is closed alone.
+    /// A panic is no end of a cycle: whoever shares the gate then keeps it shut until its work has ended. In a fork
+    /// this is a copy, and the cycle goes on in the process that has taken the gate: there the descriptor is closed
+    /// alone.
     fn drop(&mut self) {
         if self.process == process_id() && !std::thread::panicking() {
             Self::unlock(&self.dir);

@@ -1,11 +1,12 @@
 //! Whether the directory of a gate is still the one at its path.
 //!
-//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and back, a
-//! rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the cycle.
+//! The gate is on a directory, and a claim finds that by its path. `git switch` to a branch without `.beads` and
+//! back, a rename or `rm -r` put another directory there: a claim then takes another gate, and does not wait for the
+//! cycle.
 //!
 //! One look proves nothing, since a tool may rename the directory and put it back. A second look, [`CONFIRM`] later,
-//! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a file
-//! system that does not answer must not keep the cycle from its end.
+//! does. An error other than "there is nothing" proves nothing either. The looks are made in a thread of their own: a
+//! file system that does not answer must not keep the cycle from its end.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -77,8 +78,8 @@ impl fmt::Display for GateLossCause<'_> {
     }
 }
 
-/// One look at the path of the directory that is open as `gate`. Both are asked each time: on an overlay the number of a
-/// directory may change when something is first written into it, and then it does for both.
+/// One look at the path of the directory that is open as `gate`. Both are asked each time: on an overlay the number
+/// of a directory may change when something is first written into it, and then it does for both.
 fn look(gate: impl AsFd, path: &Path) -> Option<GateLoss> {
     let number = |stat: FileStat| (stat.st_dev, stat.st_ino);
     let there = stat(path);

@@ -54,15 +54,16 @@ impl Gates {
         let all_count = !meta.is_dir() || !sharers.iter().any(Sharer::answers);
         let mut pids: Vec<i32> =
             sharers.iter().filter(|sharer| all_count || sharer.answers()).map(|sharer| sharer.pid).collect();
-        // A process loses its command line and its environment before its descriptors. Then nothing tells it from a stranger.
+        // A process loses its command line and its environment before its descriptors. Then nothing tells it from a
+        // stranger.
         if pids.iter().any(|pid| !is_ending(*pid)) {
             pids.retain(|pid| !is_ending(*pid));
         }
         pids.into_iter().map(GateHolder::of).collect()
     }
 
-    /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that had it
-    /// was killed. Whether a process is of a cycle is told by its environment.
+    /// The processes of a cycle's command that keep the gate of `dir` shut, where every process of beadlock's that
+    /// had it was killed. Whether a process is of a cycle is told by its environment.
     pub fn left(&self, dir: &Path) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
         let sharers = self.holders.get(&(meta.dev(), meta.ino())).map_or(&[][..], Vec::as_slice);
@@ -132,15 +133,16 @@ pub enum Role {
         /// The daemon.
         daemon: i32,
     },
-    /// The runner or the gate keeper of a cycle's command whose daemon is gone: the gate stays shut until the command has ended.
+    /// The runner or the gate keeper of a cycle's command whose daemon is gone: the gate stays shut until the command
+    /// has ended.
     Orphan {
         /// The daemon that is gone.
         daemon: i32,
         /// The command.
         work: Vec<GateHolder>,
     },
-    /// A process of a cycle's command, and every process of beadlock's that had the gate is gone: it stays shut until all
-    /// such processes have ended.
+    /// A process of a cycle's command, and every process of beadlock's that had the gate is gone: it stays shut until
+    /// all such processes have ended.
     Left,
     /// Anything else: a daemon, a claim, a tool of somebody's own.
     Other,
@@ -196,8 +198,8 @@ impl StandIn {
     }
 }
 
-/// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it has not,
-/// or that is not to be seen.
+/// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it
+/// has not, or that is not to be seen.
 pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
@@ -252,8 +254,9 @@ struct Line {
 const READS: usize = 10;
 
 impl Line {
-    /// Each of them once, and among them those of these inodes, which are held to be locked. The file comes a page at a time: when
-    /// a lock goes between two pages the kernel skips the next one, with all who wait for it; when one comes, one comes twice.
+    /// Each of them once, and among them those of these inodes, which are held to be locked. The file comes a page at
+    /// a time: when a lock goes between two pages the kernel skips the next one, with all who wait for it; when one
+    /// comes, one comes twice.
     fn all_with(known: impl Iterator<Item = u64> + Clone) -> Vec<Self> {
         let (mut seen, mut lines) = (HashSet::new(), Vec::<Self>::new());
         for _ in 0..READS {

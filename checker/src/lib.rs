@@ -25,8 +25,8 @@
 //! # Limits
 //! - The protocol is cooperative: who does not ask is not stopped. It is no security boundary.
 //! - The gate (an flock on the directory) reaches as far as one kernel and one mount view.
-//! - A process that is forked in the middle of a cycle has a copy of the gate. Dropped, the copy opens nothing; it keeps the gate
-//!   shut when the process of the cycle is killed, until the fork has ended too.
+//! - A process that is forked in the middle of a cycle has a copy of the gate. Dropped, the copy opens nothing; it
+//!   keeps the gate shut when the process of the cycle is killed, until the fork has ended too.
 //! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
 
 mod address;

@@ -1,5 +1,5 @@
-//! The lines of the agent's log, once: what each line is about, how much it matters, and how it begins. The agent writes
-//! its lines by this table, and `beadlock log` reads them by it (docs/design.md#the-log).
+//! The lines of the agent's log, once: what each line is about, how much it matters, and how it begins. The agent
+//! writes its lines by this table, and `beadlock log` reads them by it (docs/design.md#the-log).
 
 use std::fmt::Display;
 
@@ -73,8 +73,8 @@ pub enum Level {
     Error,
 }
 
-/// An event, its word in a JSON line (the words are a closed list), its level, and how its line begins. The order is that
-/// of [`Event`]; where two lines begin alike, the longer beginning comes first.
+/// An event, its word in a JSON line (the words are a closed list), its level, and how its line begins. The order is
+/// that of [`Event`]; where two lines begin alike, the longer beginning comes first.
 type Row = (Event, &'static str, Level, &'static str);
 
 #[rustfmt::skip]
@@ -133,7 +133,8 @@ impl Event {
         LINES.iter().map(|(event, ..)| *event)
     }
 
-    /// What a message is about, and what follows its beginning. All that begins like none of the agent's lines is output.
+    /// What a message is about, and what follows its beginning. All that begins like none of the agent's lines is
+    /// output.
     pub fn parse(message: &str) -> (Self, &str) {
         let first = message.as_bytes().first();
         let known = LINES.iter().filter(|(.., beginning)| beginning.as_bytes().first() == first);

@@ -26,10 +26,11 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What was read where it is no valid record; `None` where it is one, or nothing was read. A lock by its name, as that of a
-    /// database, is never somebody's data.
+    /// What was read where it is no valid record; `None` where it is one, or nothing was read. A lock by its name, as
+    /// that of a database, is never somebody's data.
     pub content: Option<Content>,
-    /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing could be read.
+    /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
+    /// could be read.
     pub id: Option<String>,
     /// The facts that the verdict rests on.
     pub facts: Option<Facts>,
@@ -40,8 +41,8 @@ pub struct Look {
 }
 
 impl RefreshWatch {
-    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew; so does one
-    /// that comes too long after the last.
+    /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew;
+    /// so does one that comes too long after the last.
     pub fn see(&mut self, look: &Look) {
         let record = look.record.as_ref().and_then(|record| record.as_memory());
         let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));

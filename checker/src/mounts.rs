@@ -1,7 +1,8 @@
 //! Which paths lie on a file system that may stop answering: one of a network, or one that a process serves (FUSE).
 //!
-//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the question is
-//! answered by the kernel's list of mounts and by the letters of the path alone; the file system is never asked.
+//! A call that looks at such a path can take for ever once the server is gone, `stat` and `statfs` too. So the
+//! question is answered by the kernel's list of mounts and by the letters of the path alone; the file system is never
+//! asked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -95,8 +96,8 @@ impl Mounts {
         self.all.iter().filter(|mount| mount.is_remote()).map(|mount| mount.point.as_path())
     }
 
-    /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no `..` in it;
-    /// see [`Mounts::on_the_way`] for one that may have links in it.
+    /// The mount that `path` lies on, by its letters, when that may stop answering. `path` is absolute and has no
+    /// `..` in it; see [`Mounts::on_the_way`] for one that may have links in it.
     pub fn remote_of(&self, path: &Path) -> Option<&Mount> {
         let mut found: Option<&Mount> = None;
         for mount in &self.all {
@@ -109,8 +110,8 @@ impl Mounts {
         found.filter(|mount| mount.is_remote())
     }
 
-    /// The first mount that a look-up of `path`, which is absolute, comes to and that may stop answering. Links are followed
-    /// only as far as the file systems before it go.
+    /// The first mount that a look-up of `path`, which is absolute, comes to and that may stop answering. Links are
+    /// followed only as far as the file systems before it go.
     pub fn on_the_way(&self, path: &Path) -> Option<&Mount> {
         if self.are_local() {
             return None;

@@ -1,8 +1,8 @@
-//! A directory that is looked up once. Whatever is asked of it later is asked by descriptor, so that a rename of it, or of
-//! a directory above it, changes nothing any more.
+//! A directory that is looked up once. Whatever is asked of it later is asked by descriptor, so that a rename of it,
+//! or of a directory above it, changes nothing any more.
 //!
-//! Its path is one without symbolic links. One that has come into it since is not followed: another user may have put it
-//! there to lead the look-up somewhere else.
+//! Its path is one without symbolic links. One that has come into it since is not followed: another user may have put
+//! it there to lead the look-up somewhere else.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

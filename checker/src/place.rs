@@ -100,8 +100,8 @@ impl Names {
     /// What follows a lock's name in its file's.
     const TOWER: &[u8] = b".lock";
 
-    /// The longest name that leaves room for those of the files beside the lock: `.broken-20261121T051327Z-99.json` is the
-    /// longest tail, and 255 bytes are all that Linux's file systems have.
+    /// The longest name that leaves room for those of the files beside the lock: `.broken-20261121T051327Z-99.json`
+    /// is the longest tail, and 255 bytes are all that Linux's file systems have.
     pub const LIMIT: usize = 255 - b".broken-20261121T051327Z-99.json".len();
 
     fn tower(name: &LockName) -> Self {
@@ -189,8 +189,8 @@ impl Names {
     }
 }
 
-/// Reads `LOCK.tmp-PID-` and 8 lower-case hex digits, as [`Names::draft`] writes it and nothing else: what looks only like
-/// it may be somebody's.
+/// Reads `LOCK.tmp-PID-` and 8 lower-case hex digits, as [`Names::draft`] writes it and nothing else: what looks only
+/// like it may be somebody's.
 fn draft(name: &[u8]) -> Option<(&[u8], i64)> {
     const TMP: &[u8] = b".tmp-";
     let (rest, random) = name.split_at_checked(name.len().checked_sub(8)?)?;

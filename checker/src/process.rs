@@ -81,8 +81,8 @@ pub(crate) fn pids() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say, or is another namespace's:
-/// there the name would be a stranger's. Untrusted.
+/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say, or is another
+/// namespace's: there the name would be a stranger's. Untrusted.
 pub fn command_line(pid: i32) -> Option<String> {
     if !proc_is_ours() {
         return None;

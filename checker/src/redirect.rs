@@ -1,5 +1,5 @@
-//! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone. When git tracks
-//! it, everybody with permission to push decides which directory is claimed, checked and synced.
+//! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
+//! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
 
 use std::fs;
 use std::path::Path;

@@ -1,19 +1,21 @@
-//! Whether a lock that is judged by its age is still refreshed: by looks some seconds apart, and by a clock that cannot be set.
+//! Whether a lock that is judged by its age is still refreshed: by looks some seconds apart, and by a clock that
+//! cannot be set.
 //!
-//! The age of a lock is a difference of wall-clock times. A step of that clock makes every lock of the machine old at once,
-//! also one that its holder refreshes every 3 s. So the age of a lock on this host, whose process may live, is believed only
-//! when the lock has been seen to stay the same for a whole interval.
+//! The age of a lock is a difference of wall-clock times. A step of that clock makes every lock of the machine old at
+//! once, also one that its holder refreshes every 3 s. So the age of a lock on this host, whose process may live, is
+//! believed only when the lock has been seen to stay the same for a whole interval.
 
 use std::time::{Duration, Instant};
 
 use crate::dialect::memory::{REFRESH, Record, StartedAt};
 use crate::on_disk::OnDisk;
 
-/// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did too, as in
-/// a container that was paused.
+/// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did
+/// too, as in a container that was paused.
 const FARTHEST: Duration = REFRESH;
 
-/// What earlier looks at one lock have shown. Pass it on in [`Options`](crate::Options); without it a check has seen nothing.
+/// What earlier looks at one lock have shown. Pass it on in [`Options`](crate::Options); without it a check has seen
+/// nothing.
 ///
 /// ```
 /// # let dir = std::env::temp_dir();

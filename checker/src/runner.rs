@@ -13,14 +13,16 @@
 //!
 //! Its working directory is the one above the database, by descriptor, and the command begins there.
 //!
-//! The command inherits the gate as well, as its descriptor 20 or the next free one: the gate stays shut for as long as the
-//! command works, also when daemon and runner are killed together. Whatever the command leaves behind has a copy too. A
-//! close would not free the gate then, so each regular end of a cycle is an explicit `LOCK_UN`, which counts for every copy.
+//! The command inherits the gate as well, as its descriptor 20 or the next free one: the gate stays shut for as long
+//! as the command works, also when daemon and runner are killed together. Whatever the command leaves behind has a
+//! copy too. A close would not free the gate then, so each regular end of a cycle is an explicit `LOCK_UN`, which
+//! counts for every copy.
 //!
 //! `flock` belongs to the open file: letting it go here lets go of the daemon's too, and that has work to do after the
 //! command's end. So the runner says how the command has ended, and waits until the other end of descriptor 2 is
 //! closed: the daemon closes it after it has let the gate go, and the kernel does when the daemon is killed. Then the
-//! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate to a copy.
+//! runner calls `LOCK_UN` itself, and ends. There is no moment between the two ends in which a kill leaves the gate
+//! to a copy.
 //!
 //! The runner also watches over the gate's directory ([`GateWatch`]): a command whose gate is lost is ended.
 

@@ -55,8 +55,8 @@ impl Part<'_> {
     }
 }
 
-/// A command that can be pasted: `template`, with each `{}` replaced by its part, quoted. Where that cannot be done, the
-/// words say why there is no command.
+/// A command that can be pasted: `template`, with each `{}` replaced by its part, quoted. Where that cannot be done,
+/// the words say why there is no command.
 ///
 /// ```
 /// use beadlock_checker::internal::shell::{Part, to_type};
@@ -107,8 +107,8 @@ fn undashed(path: &Path) -> Cow<'_, OsStr> {
 /// A word that a POSIX shell reads back as it is, byte by byte, on one line. A byte that would be invisible, or would
 /// move the cursor, is written as octal digits in `"$(printf '…')"`.
 ///
-/// A shell drops line breaks at the end of that. A word that ends so is `$'…'`: some older shells read another word, but
-/// none runs anything.
+/// A shell drops line breaks at the end of that. A word that ends so is `$'…'`: some older shells read another word,
+/// but none runs anything.
 pub fn quoted(word: &OsStr) -> String {
     let bytes = word.as_bytes();
     // zsh reads `=ls` as the path of `ls`.

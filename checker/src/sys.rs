@@ -34,7 +34,8 @@ pub enum Flock {
     Unlock,
 }
 
-/// `flock(2)`. `Ok(false)` is busy; only [`Flock::Try`] and [`Flock::TryShared`] say so. A signal does not interrupt it.
+/// `flock(2)`. `Ok(false)` is busy; only [`Flock::Try`] and [`Flock::TryShared`] say so. A signal does not interrupt
+/// it.
 ///
 /// # Errors
 /// ENOLCK, EOPNOTSUPP, ENOSYS and the like where the file system knows no flock.
@@ -84,8 +85,8 @@ pub fn has_access_list(fd: impl AsFd) -> nix::Result<bool> {
     }
 }
 
-/// A lock on all bytes of a file that belongs to the open file, not to the process (`F_OFD_SETLK`, Linux 3.15): it knows
-/// nothing of flocks, nor they of it. Asked for as a [`flock`].
+/// A lock on all bytes of a file that belongs to the open file, not to the process (`F_OFD_SETLK`, Linux 3.15): it
+/// knows nothing of flocks, nor they of it. Asked for as a [`flock`].
 ///
 /// # Errors
 /// EBADF where the file is not open for writing, or to share it for reading.
@@ -261,8 +262,8 @@ pub struct Spawn<'a> {
     pub own_group: bool,
     /// The signal mask it starts with.
     pub mask: SigSet,
-    /// The signal that it gets when this process dies, however that happens (Linux). The kernel ties it to the thread that
-    /// forks, which here is the only one there is, and so the main one. A program that is set-user-id or has
+    /// The signal that it gets when this process dies, however that happens (Linux). The kernel ties it to the thread
+    /// that forks, which here is the only one there is, and so the main one. A program that is set-user-id or has
     /// capabilities of its own takes it off; what the command starts does not inherit it.
     pub parent_death: Option<Signal>,
     /// Its standard input and output, where they are not ours.
@@ -350,8 +351,8 @@ fn wait_and_execute(spawn: &Spawn<'_>, parent: Pid, go: OwnedFd, failure: OwnedF
     if errno == Errno::ENOENT { 127 } else { 126 }
 }
 
-/// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. What is executed inherits that only from whoever started
-/// us.
+/// Rust's runtime ignores SIGPIPE, [`ignore_size_limit`] SIGXFSZ. What is executed inherits that only from whoever
+/// started us.
 fn actions_of_the_start() {
     for (one, was_ignored) in
         [(Signal::SIGPIPE, &SIGPIPE_WAS_IGNORED), (Signal::SIGXFSZ, &SIGXFSZ_WAS_IGNORED)]
@@ -373,12 +374,12 @@ pub fn give_back_actions(command: &mut Command) {
     unsafe { command.pre_exec(give_back) };
 }
 
-/// What `command` starts begins in this directory, wherever its path leads by now. The descriptor may be one for look-ups
-/// alone.
+/// What `command` starts begins in this directory, wherever its path leads by now. The descriptor may be one for
+/// look-ups alone.
 pub fn start_in(command: &mut Command, dir: OwnedFd) {
     let enter = move || Ok(fchdir(&dir)?);
-    // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the closure
-    // owns and that is therefore open.
+    // SAFETY: between fork and exec it calls only fchdir(2), which may be called there, on a descriptor that the
+    // closure owns and that is therefore open.
     unsafe { command.pre_exec(enter) };
 }
 
@@ -386,8 +387,8 @@ pub fn start_in(command: &mut Command, dir: OwnedFd) {
 /// service managers and build tools number theirs from 3 on.
 const FIRST_INHERITED: RawFd = 20;
 
-/// Another descriptor of the same open file, to be inherited by a command: once [`pass_on`] was called for it. Where the
-/// limit of open files is lower than the number that is wanted, it has a lower one, but never a stream's.
+/// Another descriptor of the same open file, to be inherited by a command: once [`pass_on`] was called for it. Where
+/// the limit of open files is lower than the number that is wanted, it has a lower one, but never a stream's.
 ///
 /// # Errors
 /// When there are no more descriptors.
@@ -512,8 +513,8 @@ pub fn exit_at_once(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the others,
-/// which run on. A forked child inherits it.
+/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the
+/// others, which run on. A forked child inherits it.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -576,12 +577,13 @@ pub fn default_in_forks(signal: Signal, owner: &'static AtomicU32) -> io::Result
     Ok(())
 }
 
-/// What a program that uses this library may do at any time: forks in this thread; the child does `work` and ends, without the
-/// end of this process. True: it came to its end.
+/// What a program that uses this library may do at any time: forks in this thread; the child does `work` and ends,
+/// without the end of this process. True: it came to its end.
 #[cfg(test)]
 pub(crate) fn in_a_fork(work: impl FnOnce()) -> io::Result<bool> {
     use nix::sys::wait::{WaitStatus, waitpid};
-    // SAFETY: of the other threads' locks `work` may find only those of the allocator taken, and the C library sees to these.
+    // SAFETY: of the other threads' locks `work` may find only those of the allocator taken, and the C library sees
+    // to these.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Ok(waitpid(child, None)? == WaitStatus::Exited(child, 0)),
         ForkResult::Child => {

@@ -1,13 +1,14 @@
 //! Whose directories a program may work in that runs commands there: its own and root's, into which nobody else writes.
 //!
-//! Whoever owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of his own in
-//! the place of the one that is about to run.
+//! Whoever owns a directory, or may write to it, decides what its names lead to. Such a user can put a script of his
+//! own in the place of the one that is about to run.
 //!
 //! # Limits
-//! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group of the
-//!   list that may write shows as a group that may. Lists of other kinds (NFSv4, a mount's own rules) do not show.
-//! - What was found about the directories further above holds for a second, in all databases below them; only root or the
-//!   trusted user can have changed it.
+//! - The mode is what is looked at. A POSIX ACL shows in it: the group bits are its mask then, so a user or a group
+//!   of the list that may write shows as a group that may. Lists of other kinds (NFSv4, a mount's own rules) do not
+//!   show.
+//! - What was found about the directories further above holds for a second, in all databases below them; only root or
+//!   the trusted user can have changed it.
 //! - Members of a group are asked for at most every ten seconds: whom an administrator adds is seen by then.
 
 mod above;

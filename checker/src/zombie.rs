@@ -1,5 +1,5 @@
-//! A holder that is a zombie: it has ended, and its parent has not collected it. Its PID answers `kill(pid, 0)` for as long as
-//! that lasts, in a container without an init perhaps for ever.
+//! A holder that is a zombie: it has ended, and its parent has not collected it. Its PID answers `kill(pid, 0)` for
+//! as long as that lasts, in a container without an init perhaps for ever.
 //!
 //! By the rule such a lock is held, because the parent may still rely on it. These are the words for people.
 
@@ -27,8 +27,8 @@ struct Parent {
 }
 
 impl Zombie {
-    /// The holder that `record` names, where that is a zombie of this host and PID namespace without living threads: what
-    /// `--reap-proven-dead` takes for dead as `zombie`. `None` also for records of dialects without that option.
+    /// The holder that `record` names, where that is a zombie of this host and PID namespace without living threads:
+    /// what `--reap-proven-dead` takes for dead as `zombie`. `None` also for records of dialects without that option.
     pub fn holder_of(record: &Record) -> Option<Self> {
         let record = record.as_beads()?;
         let pid = i32::try_from(record.pid).ok()?;

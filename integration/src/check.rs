@@ -66,8 +66,8 @@ pub fn run(typed: &CheckArgs, environment: &Environment, talk: &Talk, request: &
     answers
 }
 
-/// A target that could not be looked up. Where its file system does not answer, that is an answer: skip, as for a lock that
-/// cannot be read.
+/// A target that could not be looked up. Where its file system does not answer, that is an answer: skip, as for a
+/// lock that cannot be read.
 fn failed(
     error: Error,
     target: Option<&OsString>,
@@ -127,8 +127,8 @@ fn of_file(target: FileTarget, typed: &CheckArgs, talk: &Talk, answers: &mut Ans
     }
 }
 
-/// `--reap-proven-dead` is for all the targets of a command line, and does nothing for this one: no reason not to answer,
-/// but whoever types an option believes that it does something.
+/// `--reap-proven-dead` is for all the targets of a command line, and does nothing for this one: no reason not to
+/// answer, but whoever types an option believes that it does something.
 fn say_nothing_to_reap(target: &str, why: &str, talk: &Talk) {
     talk.note(&format!("--reap-proven-dead means nothing to {target}; {why}"));
 }

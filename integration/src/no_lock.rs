@@ -1,4 +1,5 @@
-//! A file at `lock:PATH` that is no lock: somebody's data, called what it is. One that is empty may be another tool's lock.
+//! A file at `lock:PATH` that is no lock: somebody's data, called what it is. One that is empty may be another tool's
+//! lock.
 
 use beadlock_checker::Verdict;
 use beadlock_checker::internal::dialect::beads::Content;
@@ -21,7 +22,8 @@ pub fn is_it(look: &Look, target: &Found) -> bool {
     target.path_of_lock().is_some() && matches!(look.verdict, Verdict::Unreadable(_)) && is_data()
 }
 
-/// What cannot be understood there is a lock: by its name or by its content. Nothing is lost with it that anybody needs.
+/// What cannot be understood there is a lock: by its name or by its content. Nothing is lost with it that anybody
+/// needs.
 pub fn is_lock(look: &Look, target: &Found) -> bool {
     target.path_of_lock().is_none() || matches!(look.content, Some(Content::Empty | Content::Record))
 }

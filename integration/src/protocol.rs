@@ -76,8 +76,8 @@ pub fn refuse_for_file(
     }
 }
 
-/// Refuses a report, before anything is said or written, that is the lock of the target of a command line. A target that
-/// is not found has no lock: that is said elsewhere.
+/// Refuses a report, before anything is said or written, that is the lock of the target of a command line. A target
+/// that is not found has no lock: that is said elsewhere.
 ///
 /// # Errors
 /// Exit 2.

@@ -31,7 +31,8 @@ use crate::words::{Part, millis, to_type};
 /// `beadlock release [TARGET] [--id ID]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The id that acquire has printed [env: BEADLOCK_ID]
     #[arg(long, value_name = "ID")]
@@ -203,8 +204,8 @@ fn release(
     }
 }
 
-/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put back:
-/// for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
+/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put
+/// back: for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
 fn find(target: &Found, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
     let is_aside = || {
         let there = fs::symlink_metadata(target.place.aside());

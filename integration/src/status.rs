@@ -86,8 +86,8 @@ pub fn run(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
-/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Of the lock of a directory
-/// it is the document's status object.
+/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Of the lock of a
+/// directory it is the document's status object.
 pub fn run_raw(targets: &[OsString], ages: &Ages, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {

@@ -61,7 +61,8 @@ enum Kind {
 }
 
 impl Found {
-    /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
+    /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest
+    /// `.beads`.
     ///
     /// # Errors
     /// As [`not_found`], and in the program as [`answers_for`].
@@ -167,8 +168,8 @@ impl Found {
         }
     }
 
-    /// A lock whose directory a claim would make, and that is not there yet: it is free, and nothing is made to say so. One that
-    /// cannot be looked at may be there.
+    /// A lock whose directory a claim would make, and that is not there yet: it is free, and nothing is made to say
+    /// so. One that cannot be looked at may be there.
     pub fn is_nowhere(&self) -> bool {
         let is_absent =
             || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -238,8 +239,8 @@ impl Found {
         }
     }
 
-    /// What [`Found::resolve`] finds this target by from anywhere, for an environment: `beads:/home/ann/shop/.beads`. Of a
-    /// named lock it is the name, beside the lock directory in a variable of its own.
+    /// What [`Found::resolve`] finds this target by from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
+    /// Of a named lock it is the name, beside the lock directory in a variable of its own.
     pub fn exported(&self) -> &OsStr {
         &self.exported
     }

@@ -41,9 +41,11 @@ Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
-    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for memory:DIR 5s, for file:PATH 30s]
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for memory:DIR 5s, for
+    /// file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub wait: Option<Duration>,
     #[command(flatten)]

@@ -50,8 +50,8 @@ pub fn holder(look: &Look) -> Option<String> {
     Some(format!("{name} (PID {}{}, on {host})", record.pid(), command.unwrap_or_default()))
 }
 
-/// `removed stale lock of make (PID 77, pid_gone)`; in its document's words of a lock that is judged by its age. `None`: what
-/// was removed was no lock.
+/// `removed stale lock of make (PID 77, pid_gone)`; in its document's words of a lock that is judged by its age.
+/// `None`: what was removed was no lock.
 pub fn removed(removed: &Removed) -> Option<String> {
     let Removed { record, reason, .. } = removed;
     if record.as_memory().is_some() {

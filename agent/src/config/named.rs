@@ -1,8 +1,8 @@
 //! The databases that are named: by the file, by the command line, or as the nearest one up the tree.
 //!
 //! One may lie on a file system that does not answer. Where there are such file systems ([`Mounts`]), each database is
-//! looked up beside the others, and one that does not answer is awaited: the agent serves the others, says which one it is,
-//! and serves it from when it answers.
+//! looked up beside the others, and one that does not answer is awaited: the agent serves the others, says which one
+//! it is, and serves it from when it answers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -77,11 +77,12 @@ enum Objection {
 type Answer = Result<Found, Objection>;
 
 impl Databases {
-    /// The databases of the file with their own policies, then those of the command line that the file does not name; where
-    /// none is named and none may be found below a root, the nearest one.
+    /// The databases of the file with their own policies, then those of the command line that the file does not name;
+    /// where none is named and none may be found below a root, the nearest one.
     ///
-    /// A database that is another user's is an error. One beside others, where another user could put something else in its
-    /// place, is not: each of its cycles is refused, and no other user keeps the agent from serving the others.
+    /// A database that is another user's is an error. One beside others, where another user could put something else
+    /// in its place, is not: each of its cycles is refused, and no other user keeps the agent from serving the
+    /// others.
     ///
     /// # Errors
     /// When one is not there, or is not to be served.

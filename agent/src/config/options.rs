@@ -103,8 +103,8 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "FILE", env = "BEADLOCK_AGENT_AUDIT", display_order = 18)]
     #[serde(serialize_with = "text::some_words", skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<PathBuf>,
-    /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH, which
-    /// nobody but this user may ask
+    /// Answer /metrics, /healthz and /status over HTTP at this address: IP:PORT of this machine alone, or unix:PATH,
+    /// which nobody but this user may ask
     #[arg(long, value_name = "ADDR", value_parser = address(), env = "BEADLOCK_AGENT_LISTEN")]
     #[arg(display_order = 19)]
     #[serde(serialize_with = "text::some_address", skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,8 @@ pub(crate) struct Agent {
     /// Serve databases too that other users own or could replace: the agent may run their commands
     #[arg(long, display_order = 22)]
     pub(crate) allow_foreign_owner: bool,
-    /// Also serve a named directory that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
+    /// Also serve a named directory that does not look like a database: it is not called .beads, is not $BEADS_DIR,
+    /// and has no
     /// *.db, *.sqlite*, *.jsonl or redirect in it
     #[arg(long, display_order = 23)]
     pub(crate) any_directory: bool,

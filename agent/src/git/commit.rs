@@ -67,8 +67,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     Ok(Head { commit, ..head })
 }
 
-/// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch would
-/// go into the next commit that somebody makes by hand.
+/// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch
+/// would go into the next commit that somebody makes by hand.
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
     let inside = repository.inside();
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit, "--"].map(OsStr::new);

@@ -1,8 +1,8 @@
 //! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
 //!
-//! It is replaced before the branch moves. `git commit` reads the branch, then the index, and only then takes `index.lock`:
-//! with the branch first, a commit by hand in between would be one on the new commit with what the old index has, and so
-//! take back what the new one brings. In this order it finds that the branch has moved, and fails.
+//! It is replaced before the branch moves. `git commit` reads the branch, then the index, and only then takes
+//! `index.lock`: with the branch first, a commit by hand in between would be one on the new commit with what the old
+//! index has, and so take back what the new one brings. In this order it finds that the branch has moved, and fails.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

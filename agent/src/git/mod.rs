@@ -5,10 +5,10 @@
 //! the `git` program ([`program`]).
 //!
 //! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
-//! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a rebase
-//! of what may come in ([`arriving`]) in the object store, [`replay`], and one step of the working tree, [`travel`]), [`push`]. The [`index`] is changed as
-//! git changes it, by one sync at a time ([`turn`]). What hinders it is found before anything has changed; what is ended
-//! in the middle is finished by the next sync.
+//! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a
+//! rebase of what may come in ([`arriving`]) in the object store, [`replay`], and one step of the working tree,
+//! [`travel`]), [`push`]. The [`index`] is changed as git changes it, by one sync at a time ([`turn`]). What hinders
+//! it is found before anything has changed; what is ended in the middle is finished by the next sync.
 //!
 //! # Limits
 //! - A person who is in the editor of `git commit` while the agent commits is told by git that the branch has moved,

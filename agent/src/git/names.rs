@@ -53,9 +53,9 @@ impl Names {
         parts.windows(2).any(is_in_one) || self.is_left_out(path)
     }
 
-    /// Refuses while one of them, or an SQLite database, is in the index: what git tracks it puts back, moves and deletes.
-    /// What the files begin with is looked at where the index is another than when that was done the last time. Returns
-    /// how the index is known again.
+    /// Refuses while one of them, or an SQLite database, is in the index: what git tracks it puts back, moves and
+    /// deletes. What the files begin with is looked at where the index is another than when that was done the last
+    /// time. Returns how the index is known again.
     pub(super) fn refuse_tracked(
         &self,
         repository: &Repository,

@@ -280,8 +280,8 @@ pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
     format!("{} has been there for {}: another git is at work{what_to_do}", escaped_path(lock), shown(age))
 }
 
-/// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for each
-/// step. To find it git starts nothing.
+/// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for
+/// each step. To find it git starts nothing.
 fn top(order: &Order) -> Result<PathBuf, Stop> {
     let dir = escaped_path(&order.dir);
     let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];

@@ -122,7 +122,8 @@ fn go(
         Way::Back => matches!(now, Now::New | Now::CutOff),
     };
     let to_write: Vec<_> = states.iter().filter(|(_, now)| is_to_write(now)).map(|(path, _)| path).collect();
-    // What goes goes first: a directory may come in its place, or go with it. Without force, git then writes over nothing.
+    // What goes goes first: a directory may come in its place, or go with it. Without force, git then writes over
+    // nothing.
     for path in to_write.iter().filter(|path| !is_beyond_a_link(repository, path)) {
         let path = here(repository, path);
         remove(&path);

@@ -1,9 +1,9 @@
 //! The one step in which the working tree, the branch and the index move to another commit.
 //!
 //! Order: the gates of other databases whose files change; `index.lock`; everything that could hinder it is looked at
-//! before anything changes; a note of the move; the working tree and a copy of the index (`read-tree -m -u`, which leaves
-//! alone what somebody has changed); the index; the branch, by compare-and-swap.
-//! Ended in between, by a kill or a full disk: the next sync finds the note, and [resumes](super::resume).
+//! before anything changes; a note of the move; the working tree and a copy of the index (`read-tree -m -u`, which
+//! leaves alone what somebody has changed); the index; the branch, by compare-and-swap. Ended in between, by a kill
+//! or a full disk: the next sync finds the note, and [resumes](super::resume).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -70,8 +70,9 @@ fn unfinished(answer: &Answer) -> Stop {
     Stop::Refused(format!("a pull has stopped in the middle, the next cycle goes on: {}", answer.last_line()))
 }
 
-/// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it was
-/// started in (from 2.35 on). The gate is on the database's: claims would take the new one's, and not wait for this sync.
+/// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it
+/// was started in (from 2.35 on). The gate is on the database's: claims would take the new one's, and not wait for
+/// this sync.
 fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Answer, Stop> {
     let git = repository.git.started_in(&repository.prefix);
     // Started there, git must not take files of the database for a repository.

@@ -38,8 +38,8 @@ pub(crate) enum Word {
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
 const LONGEST: usize = 1000;
 
-/// Says it: long output in pieces, other long words cut, the secrets in URLs masked. An agent that is gone does not hear it; the sync comes to its
-/// end all the same.
+/// Says it: long output in pieces, other long words cut, the secrets in URLs masked. An agent that is gone does not
+/// hear it; the sync comes to its end all the same.
 pub(super) fn say(word: &Word) {
     let cut = |text: &str| {
         let text = masked(text);

@@ -1,5 +1,5 @@
-//! A log on a mount that may not answer, written by a thread of its own: one that hangs must not take the worker with it,
-//! which has the lines of all databases.
+//! A log on a mount that may not answer, written by a thread of its own: one that hangs must not take the worker with
+//! it, which has the lines of all databases.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -88,7 +88,8 @@ impl Ground {
 fn write(mut file: LogFile, tasks: &Receiver<Task>) {
     for (text, header) in tasks {
         file.write(&text, || header).into_iter().for_each(complain);
-        // To close a file on FUSE waits for its server, and nothing ends that wait: open, it would keep a killed agent from its end.
+        // To close a file on FUSE waits for its server, and nothing ends that wait: open, it would keep a killed
+        // agent from its end.
         file.close();
     }
 }

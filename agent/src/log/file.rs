@@ -39,8 +39,8 @@ impl LogFile {
         Self { path: path.to_owned(), limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
-    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each said
-    /// only once for as long as it stays wrong.
+    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each
+    /// said only once for as long as it stays wrong.
     pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
         let mut complaints = Vec::new();
         let appended = self.append(line, header, &mut complaints);
@@ -159,8 +159,8 @@ fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-/// A second name may be that of another user's file, which would be written and emptied as a log. Without a name the file
-/// was removed just now.
+/// A second name may be that of another user's file, which would be written and emptied as a log. Without a name the
+/// file was removed just now.
 pub(super) fn must_have_one_name(links: u64) -> io::Result<()> {
     match links {
         0 | 1 => Ok(()),

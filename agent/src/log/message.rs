@@ -1,4 +1,5 @@
-//! What the thread of the log is told: lines, when they were said and whose they are, and what has changed about the databases.
+//! What the thread of the log is told: lines, when they were said and whose they are, and what has changed about the
+//! databases.
 
 use super::line::Line;
 

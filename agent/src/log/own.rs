@@ -1,8 +1,8 @@
 //! What the agent says itself, and how it is told from what a cycle's command prints into the same log.
 //!
-//! Whoever reads a log, `beadlock log` above all, goes by how a line begins. So a line of a command's output that begins
-//! like one of the agent's own, at its start or after a `…: ` as a shared log has it, gets [`MARK`] in front, and so
-//! does one that begins with the mark itself. Every other line of output stays as it is.
+//! Whoever reads a log, `beadlock log` above all, goes by how a line begins. So a line of a command's output that
+//! begins like one of the agent's own, at its start or after a `…: ` as a shared log has it, gets [`MARK`] in front,
+//! and so does one that begins with the mark itself. Every other line of output stays as it is.
 
 use std::borrow::Cow;
 use std::fmt::Display;

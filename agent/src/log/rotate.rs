@@ -2,8 +2,8 @@
 //!
 //! Agents that share a log must not move it aside twice for one reason: the second would put the fresh file over the
 //! older one. So whoever rotates has a flock on the file itself for that moment, and looks again under it whether the
-//! name is still this file, and the file still full. Who does not get it writes on, and the next line looks again: up to
-//! twice the size. Then it is waited for, but not for long: anybody who may read the log can hold a flock on it.
+//! name is still this file, and the file still full. Who does not get it writes on, and the next line looks again: up
+//! to twice the size. Then it is waited for, but not for long: anybody who may read the log can hold a flock on it.
 //!
 //! What cannot be moved aside, because the directory may not be written or a directory is in the way, is emptied: a log
 //! that grows without bound does more harm than one that forgets.

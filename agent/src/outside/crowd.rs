@@ -1,8 +1,8 @@
 //! The connections that are open: a bounded number, so that clients which stand still keep no other one out.
 //!
 //! A client that has not sent its whole request costs nothing to send away, so the oldest of these makes room for a new
-//! one. It has a moment to ask in: a client that asks at once is never sent away for a crowd that does not. A client that
-//! has asked gets its answer: it makes room only when nobody else does, and not at once.
+//! one. It has a moment to ask in: a client that asks at once is never sent away for a crowd that does not. A client
+//! that has asked gets its answer: it makes room only when nobody else does, and not at once.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -3,9 +3,9 @@
 //!
 //! Cycles only count, in atomics ([`metrics`]). What is asked for is put together when it is asked for: the scheduler
 //! gets a question through its loop ([`questions`]), answers with a [`snapshot`], and that it answers is the proof that
-//! the loop turns. Connections are few, short and small ([`server`], [`crowd`]), in a thread of their own: who hangs on one holds up
-//! nobody's cycle, and a loop that stands still is told of. One that cannot be had in the beginning is an error; later on
-//! nothing here ends the agent.
+//! the loop turns. Connections are few, short and small ([`server`], [`crowd`]), in a thread of their own: who hangs
+//! on one holds up nobody's cycle, and a loop that stands still is told of. One that cannot be had in the beginning
+//! is an error; later on nothing here ends the agent.
 
 mod crowd;
 mod gauges;

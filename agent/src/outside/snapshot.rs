@@ -48,8 +48,8 @@ pub(crate) struct Last {
 }
 
 impl Snapshot {
-    /// Those that are not served first, then those that are being skipped, the longest first; else in the order that they
-    /// came in.
+    /// Those that are not served first, then those that are being skipped, the longest first; else in the order that
+    /// they came in.
     pub(super) fn sort(&mut self) {
         self.databases.sort_by_key(|seen| match seen.streak() {
             _ if seen.why.is_some() => (0, None),

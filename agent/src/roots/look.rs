@@ -194,7 +194,8 @@ impl Seen<'_> {
         is_silent
     }
 
-    /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says otherwise.
+    /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says
+    /// otherwise.
     fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
         if self.is_silent(at) {
             return None;

@@ -1,10 +1,10 @@
 //! The directories below one root, as each was when it was last read.
 //!
 //! In a directory that has not changed since, by its change time, there are the same names. So a look asks every
-//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each, and one
-//! for each `.beads`, which is told as what it was found to be.
-//! A time is trusted on a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began:
-//! what comes later may come within the same tick of the clock.
+//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each, and
+//! one for each `.beads`, which is told as what it was found to be. A time is trusted on a file system that only this
+//! machine writes, and when it lay [`SETTLED`] back as the look began: what comes later may come within the same tick
+//! of the clock.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -81,8 +81,8 @@ impl Stamp {
 
 /// What a walk tells.
 pub(super) enum Told<'a> {
-    /// Something is called `.beads` here, and was found to be this, when neither it nor the directory that it lies in has
-    /// changed since. The answer is what it is, where that will hold for as long as they do not.
+    /// Something is called `.beads` here, and was found to be this, when neither it nor the directory that it lies in
+    /// has changed since. The answer is what it is, where that will hold for as long as they do not.
     Beads(&'a Path, Option<&'a Arc<Found>>),
     /// This directory could not be read, or not all of it.
     Unread(&'a Path, &'a io::Error),
@@ -99,8 +99,8 @@ impl Walk {
         &self.top
     }
 
-    /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at which
-    /// the look began, since 1970. `None` when it was told to stop: what was read so far is forgotten.
+    /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at
+    /// which the look began, since 1970. `None` when it was told to stop: what was read so far is forgotten.
     pub(super) fn go(
         &mut self,
         now: Duration,

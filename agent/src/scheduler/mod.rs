@@ -3,10 +3,10 @@
 //! A database is waiting (it has a timer), due (it is in the queue), or running (it is being checked, or at work). What
 //! makes it due while its cycle runs is looked at when that has ended.
 //!
-//! A cycle is a check, and then the work ([`cycle`]). Who is due is checked at once ([`checks`]): whatever others are at
-//! work on, a lock is seen, and the log has its line. Who is found free goes to work. When there are `--jobs` at it
-//! already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it is its
-//! turn. Nobody holds a gate to wait.
+//! A cycle is a check, and then the work ([`cycle`]). Who is due is checked at once ([`checks`]): whatever others are
+//! at work on, a lock is seen, and the log has its line. Who is found free goes to work. When there are `--jobs` at
+//! it already, it lets the gate go and is ready: it waits, is checked when it is due as ever, and once more when it
+//! is its turn. Nobody holds a gate to wait.
 
 mod checks;
 mod cycles;
@@ -267,7 +267,8 @@ impl Scheduler {
         }
     }
 
-    /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like that.
+    /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like
+    /// that.
     fn code_at_the_end(&self) -> u8 {
         if self.settings.mode == Mode::Once && self.next_number == 0 {
             log::announce(own::nothing_served(&self.settings.agent.root));

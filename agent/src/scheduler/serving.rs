@@ -26,8 +26,8 @@ const GONE_SAID: usize = 10;
 /// So many new databases have their first cycles at once. Of more each has its place in the interval.
 const AT_ONCE: usize = 64;
 
-/// So many places there are at most, unless more than so many would share one: to wake up, and to find everything cold that
-/// was not touched since, costs several times what a check does.
+/// So many places there are at most, unless more than so many would share one: to wake up, and to find everything
+/// cold that was not touched since, costs several times what a check does.
 const PLACES: usize = 20;
 const TOGETHER: usize = 512;
 
@@ -232,8 +232,8 @@ impl Scheduler {
         number
     }
 
-    /// The first cycles of new databases: at once, or spread over the interval when there are many. They are watched from
-    /// now on in any case, so that a lock that goes away need not wait for the first cycle.
+    /// The first cycles of new databases: at once, or spread over the interval when there are many. They are watched
+    /// from now on in any case, so that a lock that goes away need not wait for the first cycle.
     fn spread(&mut self, added: &[usize]) {
         let are_spread = self.settings.spreads && added.len() > AT_ONCE;
         let now = Instant::now();

@@ -1,4 +1,5 @@
-//! Checks that do not end, since the file system of their database no longer answers: named in the log and in `/status`.
+//! Checks that do not end, since the file system of their database no longer answers: named in the log and in
+//! `/status`.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ impl Scheduler {
         None
     }
 
-    /// Names the checks that hang in a file system which may do so. Of those in one file system, the first is in the log.
+    /// Names the checks that hang in a file system which may do so. Of those in one file system, the first is in the
+    /// log.
     pub(super) fn say_silent(&mut self) {
         let mounts = Mounts::now();
         while let Some((begun, number)) = self.checking.front().copied() {

@@ -1,7 +1,7 @@
 //! Where the watcher is asked, by one at a time.
 //!
-//! A call to the watcher can hang, in a file system that stops to answer at that very moment, and with it everybody's watcher.
-//! So a wait for the turn ends: the watcher that does not answer is given up, and another one comes.
+//! A call to the watcher can hang, in a file system that stops to answer at that very moment, and with it everybody's
+//! watcher. So a wait for the turn ends: the watcher that does not answer is given up, and another one comes.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,12 +1,12 @@
 //! What hears: the watcher, what it watches, and what is done about what it tells.
 //!
-//! Two things end a watcher and bring a new one: lost reports, and many databases that are watched no longer at once, since
-//! to take back one watch costs a look at all others. What happens between the two is heard by neither, so it counts as a
-//! change of every database, and each is watched anew before its next cycle.
+//! Two things end a watcher and bring a new one: lost reports, and many databases that are watched no longer at once,
+//! since to take back one watch costs a look at all others. What happens between the two is heard by neither, so it
+//! counts as a change of every database, and each is watched anew before its next cycle.
 //!
 //! # What waits for what
-//! A question has the turn at the desk, and waits for the watcher's thread. That thread locks `known` and the marks alone,
-//! and leaves to others what must be asked. So `known` is never locked during a question.
+//! A question has the turn at the desk, and waits for the watcher's thread. That thread locks `known` and the marks
+//! alone, and leaves to others what must be asked. So `known` is never locked during a question.
 
 use std::fs;
 use std::io;
@@ -94,14 +94,14 @@ impl Ears {
         })
     }
 
-    /// Watches a database with all its directories, none of another that was here before. Blocks for as long as it takes
-    /// to walk through them. What happens meanwhile may not be reported.
+    /// Watches a database with all its directories, none of another that was here before. Blocks for as long as it
+    /// takes to walk through them. What happens meanwhile may not be reported.
     ///
     /// # Errors
     /// ENOENT when it is not there, ENOSPC at `fs.inotify.max_user_watches`. The directories that could be are watched.
     pub(super) fn watch(self: &Arc<Self>, number: usize, database: &Path) -> io::Result<()> {
-        // One by one, however many: if this brought a new watcher, the cycles of two databases that replace their directories
-        // would start each other for ever.
+        // One by one, however many: if this brought a new watcher, the cycles of two databases that replace their
+        // directories would start each other for ever.
         self.take_back(&[number], usize::MAX);
         let owner = Owner { number, database: database.into() };
         self.known().begin(&owner);
@@ -252,7 +252,8 @@ impl Ears {
         let Some(mut known) = self.known_to(number) else { return };
         let is_gone = matches!(fate, Fate::Gone | Fate::MovedWithItsWatch);
         let parent = path.parent().and_then(|parent| known.owner(parent));
-        // The agent writes the log of each database that it serves, which is most of what happens in many that are idle.
+        // The agent writes the log of each database that it serves, which is most of what happens in many that are
+        // idle.
         let is_own = path.file_name().is_some_and(is_own_name);
         let is_at_the_top = parent.is_some_and(|owner| path.parent() == Some(&owner.database));
         if fate == Fate::New && is_own && is_at_the_top {
@@ -353,7 +354,8 @@ pub(super) fn has_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOENT | Errno::ENOTDIR))
 }
 
-/// There is no watcher just now: a limit of the process or the machine is reached that has nothing to do with a directory.
+/// There is no watcher just now: a limit of the process or the machine is reached that has nothing to do with a
+/// directory.
 pub(super) fn is_without_watcher(error: &io::Error) -> bool {
     let error = error.raw_os_error().map(Errno::from_raw);
     matches!(error, Some(Errno::EMFILE | Errno::ENFILE | Errno::EAGAIN))

@@ -37,7 +37,8 @@ pub(super) fn heard(mut event: Event) -> Option<Heard> {
     let fate = match event.kind {
         EventKind::Create(CreateKind::Folder) => Fate::NewDirectory,
         EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Fate::Arrived,
-        // Of a move out of a watched directory the other half may come, by a number for both; the directory itself has none.
+        // Of a move out of a watched directory the other half may come, by a number for both; the directory itself
+        // has none.
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) if event.tracker().is_none() => {
             Fate::MovedWithItsWatch
         }

@@ -30,8 +30,8 @@ pub(crate) use self::state::{Marks, News};
 use self::state::{NOWHERE, Seen, Shared};
 pub(crate) use self::wrong::Wrong;
 
-/// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands of watched
-/// directories may take it seconds.
+/// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands
+/// of watched directories may take it seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Watches databases, each by its number in the settings. Without ears nothing is ever marked.

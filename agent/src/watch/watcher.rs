@@ -1,7 +1,7 @@
 //! The watcher of the system, by way of the `notify` package: one thread with one inotify instance.
 //!
-//! It is asked for changes alone, in the kernel: opening and closing are no news, and the agent itself does so all the time.
-//! Each directory has a watch of its own, since a watch of a whole tree costs a look at all other watches.
+//! It is asked for changes alone, in the kernel: opening and closing are no news, and the agent itself does so all
+//! the time. Each directory has a watch of its own, since a watch of a whole tree costs a look at all other watches.
 
 use std::io;
 use std::mem;
@@ -15,7 +15,8 @@ use notify::{
     Watcher as _,
 };
 
-/// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches until that answers.
+/// How long a watcher may take to end. One that takes longer hangs in a file system, and keeps its watches until that
+/// answers.
 const ENDING: Duration = Duration::from_secs(2);
 
 /// It ends when it is dropped, with all its watches. The order of its fields is that of its end.
@@ -79,7 +80,8 @@ impl Watcher {
 
     /// Returns when everything is told that has happened so far.
     pub(super) fn catch_up(&mut self) {
-        // The first question has the queue read to its end, and is answered before that is told; the second comes after it.
+        // The first question has the queue read to its end, and is answered before that is told; the second comes
+        // after it.
         let _ = self.notify.update_paths(Vec::new());
         let _ = answers(&mut self.notify);
     }

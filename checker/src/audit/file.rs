@@ -159,8 +159,8 @@ fn must_be_a_file(meta: &Metadata) -> io::Result<()> {
     })
 }
 
-/// True when this process has the flock on the file: no other is writing a line. Without it the line is appended all the
-/// same, only the end of the one before is not looked at.
+/// True when this process has the flock on the file: no other is writing a line. Without it the line is appended all
+/// the same, only the end of the one before is not looked at.
 fn wait_to_be_alone(file: &File) -> bool {
     let begun = Instant::now();
     loop {

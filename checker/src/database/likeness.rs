@@ -1,5 +1,5 @@
-//! Whether a directory that was named looks like a database. A claim of any other directory protects nothing, and still exits
-//! with 0. Only command lines ask: a program that calls the library has chosen its directory.
+//! Whether a directory that was named looks like a database. A claim of any other directory protects nothing, and
+//! still exits with 0. Only command lines ask: a program that calls the library has chosen its directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry};
@@ -38,8 +38,9 @@ pub enum Suggest {
 }
 
 impl Database {
-    /// It is called `.beads`, as it was typed or as it is; it is `$BEADS_DIR`; or a database file lies in it, or in the directory
-    /// whose redirect leads to it. The directory is read only where its name says nothing. One that cannot be read may be one.
+    /// It is called `.beads`, as it was typed or as it is; it is `$BEADS_DIR`; or a database file lies in it, or in
+    /// the directory whose redirect leads to it. The directory is read only where its name says nothing. One that
+    /// cannot be read may be one.
     pub fn looks_like_one(&self, environment: &Environment) -> bool {
         let (dir, named) = (self.dir.as_path(), self.named.as_path());
         let is_called = |path: &Path| path.file_name() == Some(OsStr::new(BEADS));

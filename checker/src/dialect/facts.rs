@@ -33,7 +33,8 @@ pub struct Facts {
     pub liveness: Liveness,
     /// What proves more; `None` unless asked for.
     pub proof: Option<Proof>,
-    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier looks are known.
+    /// For how long the lock has been seen to stay unrefreshed, by a clock that nobody sets; zero unless earlier
+    /// looks are known.
     pub unrefreshed: Duration,
 }
 

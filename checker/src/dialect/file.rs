@@ -1,5 +1,5 @@
-//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. There is no
-//! record: whoever has the flock holds the lock. Here are its names, its id and the words of its document.
+//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. There
+//! is no record: whoever has the flock holds the lock. Here are its names, its id and the words of its document.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -31,8 +31,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// What makes the lock file of these bytes say that its holder lives `now`; `None` where no dialect's rule asks for that,
-    /// or where it says no time.
+    /// What makes the lock file of these bytes say that its holder lives `now`; `None` where no dialect's rule asks
+    /// for that, or where it says no time.
     pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
         match self {
             Self::Beads => None,
@@ -111,8 +111,8 @@ impl Record {
         }
     }
 
-    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`: it does
-    /// not say.
+    /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`:
+    /// it does not say.
     pub fn started_at(&self) -> Option<StartedAt> {
         match self {
             Self::Beads(record) => Some(record.started_at),

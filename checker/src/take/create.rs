@@ -61,7 +61,8 @@ impl Drop for Named {
 const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
-/// Whatever the umask: a daemon of another user must be able to read a database's lock; so of a directory's; a named one is its user's.
+/// Whatever the umask: a daemon of another user must be able to read a database's lock; so of a directory's; a named
+/// one is its user's.
 fn mode(dialect: Dialect) -> Mode {
     Mode::from_bits_truncate(match dialect {
         Dialect::Beads | Dialect::Memory => 0o644,

@@ -6,8 +6,8 @@
 //! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
 //! came out was not ours. Nothing is written over a file that has become somebody else's.
 //!
-//! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the same,
-//! right after a look; a writer in place that comes in between finds the time of ours in its record.
+//! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
+//! same, right after a look; a writer in place that comes in between finds the time of ours in its record.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -30,8 +30,8 @@ pub struct Held {
     pub(super) inode: Inode,
     /// Since when it is held.
     since: Instant,
-    /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the grace
-    /// of a release is counted from.
+    /// Since when this guards it, or the lock file of a claim that another process has made was not touched: what the
+    /// grace of a release is counted from.
     pub(super) guarded: Instant,
 }
 
@@ -250,8 +250,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long at least the lock file has been as it is: since its link, or since whoever changed anything of it. By
-    /// this machine's clock; none where another one writes the times.
+    /// For how long at least the lock file has been as it is: since its link, or since whoever changed anything of
+    /// it. By this machine's clock; none where another one writes the times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
         /// The kernel's times are of its last tick, at least 100 of which make a second.
         const TICK: Duration = Duration::from_millis(10);

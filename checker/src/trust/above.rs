@@ -27,8 +27,8 @@ const KEPT: usize = 4096;
 /// No path is as deep: there is a top somewhere.
 const DEEPEST: usize = 4096;
 
-/// A directory as it was: device, inode, and when it was last changed. A new one with the number of one that has gone, or
-/// one with another mode, is another.
+/// A directory as it was: device, inode, and when it was last changed. A new one with the number of one that has
+/// gone, or one with another mode, is another.
 type Known = (u64, u64, i64, i64);
 
 fn known(stat: &FileStat) -> Known {

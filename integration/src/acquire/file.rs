@@ -1,5 +1,5 @@
-//! `beadlock acquire file:PATH`: the lock is taken here and kept by a process of its own, the keeper, which shares the open
-//! lock file. An flock needs a process that lives.
+//! `beadlock acquire file:PATH`: the lock is taken here and kept by a process of its own, the keeper, which shares
+//! the open lock file. An flock needs a process that lives.
 
 use std::ffi::OsString;
 use std::fs::File;

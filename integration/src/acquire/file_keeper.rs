@@ -1,5 +1,5 @@
-//! The keeper of a file's lock: the process that `acquire` leaves behind. It is the running binary again, and has the open
-//! lock file from the one who has taken the lock, as its stderr; with its end the lock is gone.
+//! The keeper of a file's lock: the process that `acquire` leaves behind. It is the running binary again, and has the
+//! open lock file from the one who has taken the lock, as its stderr; with its end the lock is gone.
 
 use std::ffi::OsString;
 use std::fs::File;

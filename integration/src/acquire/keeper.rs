@@ -6,8 +6,8 @@
 //! environment, by which CI systems find what a job has left behind.
 //!
 //! Two pipes are its stdin and stdout at first. By one byte it says that it keeps the claim and has left its caller; by
-//! another it hears that whoever asked for the claim has been told of it. Without that byte (`acquire` was killed) nobody
-//! knows the id, and the keeper ends the claim again.
+//! another it hears that whoever asked for the claim has been told of it. Without that byte (`acquire` was killed)
+//! nobody knows the id, and the keeper ends the claim again.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
@@ -210,8 +210,8 @@ pub fn main(args: &[OsString]) -> End {
     let Ok(trail) = trail else { return failed };
     let Ok(keeping) = Keeping::begin(held, Events::AtOnce) else { return failed };
     let guard = keeping.guard(&trail);
-    // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has ended, which
-    // the other pipe says as well.
+    // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
+    // ended, which the other pipe says as well.
     let _ = File::from(ready).write_all(b".");
     let kept = keep(guard, deadline, Subject::parse(subject), &mut signals);
     let Some(held) = keeping.end() else { return failed };

@@ -57,11 +57,13 @@ use keeper::{Kept, Subject, get_away, keep};
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The process that the claim is for: it ends with it [default: the process that called; for a subshell, its
-    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, as a warning says, and a subshell in the background
-    /// may outlive its shell: name the process there, --for $$, or --for $BASHPID for the subshell itself
+    /// shell]. A wrapper (timeout, sudo, xargs) is a process of its own and soon over, as a warning says, and a
+    /// subshell in the background may outlive its shell: name the process there, --for $$, or --for $BASHPID for the
+    /// subshell itself
     #[arg(long = "for", value_name = "PID", conflicts_with = "detach")]
     pub for_process: Option<i32>,
     /// Leave a process that keeps the claim: for steps that share no process, as in CI
@@ -287,7 +289,8 @@ fn subject_of(typed: &Typed) -> Result<Option<i32>, Error> {
     })
 }
 
-/// A claim that nobody has named a process for stands for the caller, and that may be a program that only starts others.
+/// A claim that nobody has named a process for stands for the caller, and that may be a program that only starts
+/// others.
 fn warn_of_a_wrapper(typed: &Typed, subject: Option<i32>, talk: &Talk) {
     let caller = subject.filter(|_| typed.for_process.is_none());
     if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
@@ -346,8 +349,8 @@ fn tell(
     print_all(&lines)
 }
 
-/// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would break
-/// it has other quotes ([`quoted`]).
+/// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would
+/// break it has other quotes ([`quoted`]).
 fn assigned(word: &OsStr) -> Vec<u8> {
     let (bytes, shown) = (word.as_bytes(), quoted(word));
     if !shown.starts_with(['$', '"']) || bytes.iter().any(u8::is_ascii_control) {

@@ -14,10 +14,11 @@ use crate::words::{self, quoted};
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;
 
-/// Refuses a claim for the process `pid`, where the lock names this very process: the same host, boot, PID namespace and start.
+/// Refuses a claim for the process `pid`, where the lock names this very process: the same host, boot, PID namespace
+/// and start.
 ///
-/// Only for locks that name the process of their claim and are judged by it. The document of `memory:` lets the same process in
-/// again, and that of `tower:` records no namespace and no start.
+/// Only for locks that name the process of their claim and are judged by it. The document of `memory:` lets the same
+/// process in again, and that of `tower:` records no namespace and no start.
 ///
 /// # Errors
 /// [`Code::LockHeld`], which no retry changes, with the id to export.

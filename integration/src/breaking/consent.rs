@@ -1,5 +1,5 @@
-//! Whether a file that cannot be understood may go: it may be somebody's data. On a terminal that is asked; where nobody can be
-//! asked, only a lock goes.
+//! Whether a file that cannot be understood may go: it may be somebody's data. On a terminal that is asked; where
+//! nobody can be asked, only a lock goes.
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{FileKind, Look, first_bytes};

@@ -44,7 +44,8 @@ process: it is said which one that is.";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Typed {
-    /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME or file:PATH [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// Break the lock with this id, as beadlock status shows it
     #[arg(long, value_name = "ID", conflicts_with_all = ["holder", "malformed"])]

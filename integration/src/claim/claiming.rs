@@ -37,8 +37,8 @@ pub struct Claiming<'a> {
 }
 
 impl Claiming<'_> {
-    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale lock that
-    /// was removed to make room, also when another one came before ours.
+    /// Claims, or says why not. On `Ok` the lock stands and the gate is open again. `removed` hears of each stale
+    /// lock that was removed to make room, also when another one came before ours.
     pub fn claim(&self, attendant: &mut impl Attendant, removed: impl Fn(&Removed)) -> Result<Held, Stopped> {
         let dir = self.target.dir();
         let mut patience = Patience::new(self.target, self.wait, self.drain, self.options);

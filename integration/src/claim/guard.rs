@@ -70,7 +70,8 @@ impl Hold {
         Self::of(On::Target(Some(text.into())))
     }
 
-    /// On the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
+    /// On the target that a command line without one means: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest
+    /// `.beads`.
     pub fn found() -> Self {
         Self::of(On::Target(None))
     }
@@ -118,8 +119,8 @@ impl Hold {
         Ok(self.claim_in(&Environment::read(), &mut Unattended)?)
     }
 
-    /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and nothing is
-    /// claimed.
+    /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
+    /// nothing is claimed.
     ///
     /// # Errors
     /// As [`Hold::claim`].
@@ -171,8 +172,8 @@ impl Wish<'_> {
     }
 }
 
-/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked meanwhile has a
-/// copy of it, which releases nothing.
+/// A lock that this process holds. [`Claim::release`] ends it; dropping it is the net. A process that is forked
+/// meanwhile has a copy of it, which releases nothing.
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the lock at once"]
 pub struct Claim {
@@ -224,7 +225,8 @@ impl Claim {
         self.end(patience).map(|_| ())
     }
 
-    /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim nothing.
+    /// [`Claim::release`], waiting for the gate at most `patience`. The answer is what was there; of a nested claim
+    /// nothing.
     pub(crate) fn end(mut self, patience: Duration) -> Result<Option<Release>, NotReleased> {
         let Some(held) = self.take_ours() else { return Ok(None) };
         match release(held, self.target.dir(), patience, &mut Unattended) {

@@ -1,5 +1,5 @@
-//! A lock that stands, and what is done for it while the work goes on: it is watched, and where its dialect goes by time it is
-//! kept up too.
+//! A lock that stands, and what is done for it while the work goes on: it is watched, and where its dialect goes by
+//! time it is kept up too.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

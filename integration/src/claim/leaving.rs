@@ -118,8 +118,8 @@ impl Leaving<'_> {
         Left::Lost(error)
     }
 
-    /// A named lock that was given up, and that was still there to remove: its document has no event for a loss, but one
-    /// for a release and one for a release that failed.
+    /// A named lock that was given up, and that was still there to remove: its document has no event for a loss, but
+    /// one for a release and one for a release that failed.
     fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
         if record.as_tower().is_none() {
             return;

@@ -85,7 +85,8 @@ impl Loss {
         matches!(self, Self::Replaced | Self::Overdue { .. })
     }
 
-    /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who broke it keeps it.
+    /// What happened to the lock at `path` of the claim `id`, and its likely cause; `kept` is where somebody who
+    /// broke it keeps it.
     pub fn cause(&self, path: &Path, id: &str, kept: Option<&Path>) -> String {
         if let Self::Gate(loss) = self {
             return loss.cause(path).to_string();

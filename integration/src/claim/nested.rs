@@ -47,14 +47,14 @@ pub fn refuse_to(target: &Found, environment: &Environment, what: &str) -> Resul
     ))
 }
 
-/// Somebody has the gate now. What a cycle that has ended left behind has its environment still; where there can be no gate,
-/// nobody waits for one.
+/// Somebody has the gate now. What a cycle that has ended left behind has its environment still; where there can be
+/// no gate, nobody waits for one.
 fn is_shut(target: &Found) -> bool {
     Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none())
 }
 
-/// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock that has no
-/// id of its own is nobody's claim.
+/// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock
+/// that has no id of its own is nobody's claim.
 pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> {
     let there = look(&target.place, &Options::default());
     let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
@@ -101,8 +101,8 @@ pub fn name_of(outer: &str) -> String {
     format!("{NESTED}{outer}")
 }
 
-/// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that this runs
-/// in.
+/// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that
+/// this runs in.
 pub fn outer_of<'i>(id: &'i str, target: &Found, environment: &Environment) -> Option<&'i str> {
     id.strip_prefix(NESTED).or_else(|| is_of_hold(id, target, environment).then_some(id))
 }

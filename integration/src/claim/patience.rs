@@ -28,8 +28,8 @@ use crate::{no_lock, words};
 const RETRY: Duration = Duration::from_secs(5);
 /// The pause between two looks at a lock that somebody is writing or changing.
 const SHORTLY: Duration = Duration::from_millis(50);
-/// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing tells when that
-/// is.
+/// For how long a holder that has ended is looked at shortly again: its PID answers until it is reaped, and nothing
+/// tells when that is.
 const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.

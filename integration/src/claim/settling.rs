@@ -1,5 +1,5 @@
-//! For how long a lock that cannot be understood is looked at again. A writer may be at it; a file that has not changed for
-//! a while has none.
+//! For how long a lock that cannot be understood is looked at again. A writer may be at it; a file that has not
+//! changed for a while has none.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::settings::wait::Deadline;
 /// For how long somebody may be in the middle of writing a lock file (docs/design.md#waiting).
 pub const WRITING: Duration = Duration::from_secs(2);
 
-/// The second look at what has not changed for long. The age rests on the wall clock alone, which may just have jumped; in
-/// this time a writer that is at it writes on.
+/// The second look at what has not changed for long. The age rests on the wall clock alone, which may just have
+/// jumped; in this time a writer that is at it writes on.
 const CONFIRM: Duration = Duration::from_millis(50);
 
 /// A lock that cannot be understood, from the first look at it.

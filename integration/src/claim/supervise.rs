@@ -173,7 +173,8 @@ impl Running {
     }
 
     /// What lives of the tree of a command that has ended. Mostly nothing, and then our own children tell it, however
-    /// many processes there are. The tree's end is not believed by one scan of them all: one may be born while it goes on.
+    /// many processes there are. The tree's end is not believed by one scan of them all: one may be born while it
+    /// goes on.
     pub fn left(&self, must_be_sure: bool) -> Vec<Stat> {
         if let Some(none) = self.tree.orphans(self.pid).filter(Vec::is_empty) {
             return none;
@@ -187,7 +188,8 @@ impl Running {
         self.tree.orphans(self.pid).unwrap_or_else(|| self.tree.living())
     }
 
-    /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to end.
+    /// A signal has come: it is passed on where the terminal has not done so, and what is left after the grace is to
+    /// end.
     pub fn receive(&self, received: Received, has_ended: bool, is_late: bool, came: &mut Came) {
         let Received { signal, from_terminal } = received;
         if signal == Signal::SIGCHLD {

@@ -43,7 +43,8 @@ pub enum Command {
     Release(release::Typed),
     /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
     Cycle(cycle::Typed),
-    /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4, 5: do not touch
+    /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4,
+    /// 5: do not touch
     Check(check::CheckArgs),
     /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
     Status(status::StatusArgs),

@@ -22,7 +22,8 @@ pub struct Typed {
     /// Remove a lock also when its holder is proved dead by more than its PID
     #[arg(long)]
     pub reap_proven_dead: bool,
-    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no *.db,
+    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and
+    /// has no *.db,
     /// *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,

@@ -138,7 +138,8 @@ impl From<Errno> for Failure {
     fn from(errno: Errno) -> Self {
         let detail = system_words(&errno.into());
         match errno {
-            // What was to be tidied away is still there; where EEXIST is the answer that was hoped for, it is asked for.
+            // What was to be tidied away is still there; where EEXIST is the answer that was hoped for, it is asked
+            // for.
             Errno::EEXIST
             | Errno::EMFILE
             | Errno::ENFILE

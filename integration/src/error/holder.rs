@@ -8,7 +8,8 @@ use beadlock_checker::internal::{Gate, GateHolder};
 
 use crate::words;
 
-/// Who holds what could not be had, as far as that is known. What a lock file says is untrusted: it is not escaped here.
+/// Who holds what could not be had, as far as that is known. What a lock file says is untrusted: it is not escaped
+/// here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {

@@ -74,7 +74,8 @@ pub enum Situation {
     Ageless,
     /// A lock that is judged by its age, and too old.
     Old,
-    /// A lock that is too old by the wall clock, and whose process may live here: one look cannot tell whether it is refreshed.
+    /// A lock that is too old by the wall clock, and whose process may live here: one look cannot tell whether it is
+    /// refreshed.
     OldByTheClock,
     /// An empty file.
     Empty {

@@ -1,5 +1,5 @@
-//! A file's access control list. Where there is one, the group's bits of the mode are not what the group may do, but the most
-//! that anybody may whom the list names: a new file with the mode alone would give all of that to the group.
+//! A file's access control list. Where there is one, the group's bits of the mode are not what the group may do, but
+//! the most that anybody may whom the list names: a new file with the mode alone would give all of that to the group.
 
 use std::ffi::CStr;
 use std::io;
@@ -44,7 +44,8 @@ impl Acl {
     }
 }
 
-/// Gives the open file this list, or takes away the one that it has from its directory. False: nothing was to be changed.
+/// Gives the open file this list, or takes away the one that it has from its directory. False: nothing was to be
+/// changed.
 ///
 /// # Errors
 /// What the system said.

@@ -2,8 +2,9 @@
 //! there is no room for all of them, none of them stays.
 //!
 //! # Limits
-//! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in between. The
-//! next append finds that the last line has no end, says so, and keeps it apart: it is never merged with another.
+//! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in
+//! between. The next append finds that the last line has no end, says so, and keeps it apart: it is never merged with
+//! another.
 
 use std::fmt;
 use std::fs::File;

@@ -118,8 +118,8 @@ impl Entry {
         Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
     }
 
-    /// That this lock keeps others away from this very file: it still stands, and in this directory. To be asked before a
-    /// step that must not happen without it.
+    /// That this lock keeps others away from this very file: it still stands, and in this directory. To be asked
+    /// before a step that must not happen without it.
     ///
     /// # Errors
     /// [`Code::LockLost`].
@@ -319,8 +319,8 @@ impl Entry {
             Ok(()) => Ok(true),
             // Nothing has a name that is too long.
             Err(Errno::ENOENT | Errno::ENAMETOOLONG) => Ok(false),
-            // A file system that is read-only says so before it has looked; and there is a better word than the system's for
-            // what is no file.
+            // A file system that is read-only says so before it has looked; and there is a better word than the
+            // system's for what is no file.
             Err(errno) => match self.look(which)? {
                 None => Ok(false),
                 Some(_) => Err(self.failed("remove", which, errno)),

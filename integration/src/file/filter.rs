@@ -1,9 +1,10 @@
-//! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new content.
+//! The filter under `beadlock update`: the file's content on its standard input, its standard output is the new
+//! content.
 //!
-//! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts when
-//! it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does not
-//! outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor does it the
-//! lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
+//! Its process is made before the lock is waited for, and executes once the lock is there. What it has written counts
+//! when it has ended with 0 and everybody has closed its standard output: who still has it might still write. It does
+//! not outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor
+//! does it the lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -67,7 +68,8 @@ pub enum Input {
 type Poured = Result<u64, Spilled>;
 
 impl Filter {
-    /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before any thread.
+    /// Makes its process, which finds `updates` in its environment ([`nested::UPDATES`]). Before any lock, and before
+    /// any thread.
     ///
     /// # Errors
     /// When the system has no process or no pipe to give.
@@ -110,8 +112,8 @@ impl Filter {
         self.running.pid
     }
 
-    /// Runs it from `input` to `stage` under the lock, and returns how many bytes there are when all of it is there and as
-    /// `check` wants it.
+    /// Runs it from `input` to `stage` under the lock, and returns how many bytes there are when all of it is there
+    /// and as `check` wants it.
     ///
     /// # Errors
     /// What was not as it should be; the loss of the lock, within a second; a signal that came.

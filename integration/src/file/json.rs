@@ -1,6 +1,6 @@
-//! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it. It is
-//! checked while it is copied, and held in memory by the piece: JSON by 64 KiB, lines by the line; a schema needs the
-//! whole value.
+//! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
+//! It is checked while it is copied, and held in memory by the piece: JSON by 64 KiB, lines by the line; a schema
+//! needs the whole value.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,7 +17,8 @@ use super::schema::Schema;
 use super::utf8::Utf8;
 use crate::error::Error;
 
-/// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be said.
+/// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be
+/// said.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Bytes that are copied at once.

@@ -48,8 +48,9 @@ enum Held {
 }
 
 impl FileLock {
-    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic link that
-    /// leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made before.
+    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic
+    /// link that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
+    /// before.
     pub fn on(path: impl AsRef<Path>) -> Locking {
         Locking::of(path.as_ref())
     }
@@ -109,8 +110,8 @@ impl FileLock {
         (device, inode)
     }
 
-    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100 ms when
-    /// it does not.
+    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100
+    /// ms when it does not.
     ///
     /// # Errors
     /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
@@ -139,13 +140,13 @@ impl FileLock {
         }
     }
 
-    /// Waits for this one's turn among all who work on the file under the same lock, in other processes of the same hold and
-    /// in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for; for threads of
-    /// this process without end.
+    /// Waits for this one's turn among all who work on the file under the same lock, in other processes of the same
+    /// hold and in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for;
+    /// for threads of this process without end.
     ///
     /// # Errors
-    /// [`Code::LockFailed`] when the wait ran out, or where a nested one may not write the lock file; [`Code::LockLost`]
-    /// when that is another by now.
+    /// [`Code::LockFailed`] when the wait ran out, or where a nested one may not write the lock file;
+    /// [`Code::LockLost`] when that is another by now.
     pub fn turn(&self) -> Result<Turn<'_>, Error> {
         let thread = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = LockFile::find(&self.target)?.filter(|file| file.inode() == self.inode()) else {
@@ -212,7 +213,8 @@ impl FileLock {
         &self.target
     }
 
-    /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is released.
+    /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is
+    /// released.
     ///
     /// # Errors
     /// [`Code::LockLost`], as [`FileLock::still_held`].

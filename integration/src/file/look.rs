@@ -1,5 +1,5 @@
-//! Whether somebody has a file locked, and who: what `check`, `status`, `list` and `break` say of one. Nothing is changed, and no
-//! lock file is made.
+//! Whether somebody has a file locked, and who: what `check`, `status`, `list` and `break` say of one. Nothing is
+//! changed, and no lock file is made.
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode, held};
 use beadlock_checker::internal::{GateHolder, Gates, flock_of};
@@ -168,7 +168,8 @@ impl Look {
     }
 }
 
-/// Where `/proc` shows nobody there may be somebody of another namespace or machine: the lock is tried, and let go at once.
+/// Where `/proc` shows nobody there may be somebody of another namespace or machine: the lock is tried, and let go at
+/// once.
 fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
     let Some(file) = LockFile::find(target)? else { return Ok(Verdict::Free) };
     let taken = file.flock(Mode::Exclusive, Patience::Try).map_err(|error| failed(target, &error))?;

@@ -18,12 +18,12 @@ use crate::settings::environment::Environment;
 /// By what a filter, and all that it starts, knows of the updates that it runs in: the id of each, `DEV:INODE:PID`.
 pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";
 
-/// The claim of the lock file `inode` that this process runs in: a `hold` that is a living ancestor, or one of `acquire`
-/// whose id is in the environment, and that has its flock still. `mode` is what is wanted under it.
+/// The claim of the lock file `inode` that this process runs in: a `hold` that is a living ancestor, or one of
+/// `acquire` whose id is in the environment, and that has its flock still. `mode` is what is wanted under it.
 ///
 /// # Errors
-/// [`Code::LockFailed`](crate::Code::LockFailed) inside the filter of an update of the file, and where the claim shares the
-/// file and an exclusive lock is wanted.
+/// [`Code::LockFailed`](crate::Code::LockFailed) inside the filter of an update of the file, and where the claim
+/// shares the file and an exclusive lock is wanted.
 pub fn outer(
     target: &FileTarget,
     inode: Inode,

@@ -1,5 +1,5 @@
-//! What keeps a file from being replaced, where its own attributes tell it: the words of the system are about the rename,
-//! and say nothing of the cause.
+//! What keeps a file from being replaced, where its own attributes tell it: the words of the system are about the
+//! rename, and say nothing of the cause.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -19,9 +19,9 @@ use crate::error::Error;
 /// What content is called that no command line has named.
 const CONTENT: &str = "the content";
 
-/// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the file's
-/// name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of backups take
-/// the lock by hand ([`FileLock::write_with`]).
+/// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the
+/// file's name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of
+/// backups take the lock by hand ([`FileLock::write_with`]).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), beadlock::Error> {
@@ -57,8 +57,8 @@ pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> R
     under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), CONTENT, &rules))
 }
 
-/// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what `change`
-/// does. Where there is no file it gets `null`. Numbers beyond an `f64` lose digits: such a file is one for
+/// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what
+/// `change` does. Where there is no file it gets `null`. Numbers beyond an `f64` lose digits: such a file is one for
 /// [`FileLock::read`] and [`FileLock::write`].
 ///
 /// ```no_run
@@ -78,8 +78,8 @@ pub fn update_json<R>(path: impl AsRef<Path>, change: impl FnOnce(&mut Value) ->
     under_lock(path, |entry, lock| update(entry, lock, change))
 }
 
-/// Adds whole lines to the end of the file at `path`, each a JSON value, under its lock: never in the middle of somebody
-/// else's, all of them or none.
+/// Adds whole lines to the end of the file at `path`, each a JSON value, under its lock: never in the middle of
+/// somebody else's, all of them or none.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -130,12 +130,13 @@ impl FileLock {
         self.write_with(content.as_ref(), &Rules::default())
     }
 
-    /// Gives the file what `from` reads, by these rules. It is never held in memory as a whole, unless a schema is to check
-    /// it.
+    /// Gives the file what `from` reads, by these rules. It is never held in memory as a whole, unless a schema is to
+    /// check it.
     ///
     /// # Errors
-    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::Code::LockLost) when the
-    /// lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was then.
+    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::Code::LockLost)
+    /// when the lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was
+    /// then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
         let entry = Entry::open(self.path())?;
         self.in_turn(|| write::write(&entry, self, from, CONTENT, rules))

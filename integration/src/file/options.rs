@@ -1,4 +1,5 @@
-//! What `hold` and `acquire` take for a file, and what they do not: whoever types an option believes that it does something.
+//! What `hold` and `acquire` take for a file, and what they do not: whoever types an option believes that it does
+//! something.
 
 use clap::Args;
 

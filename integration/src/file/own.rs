@@ -1,5 +1,5 @@
-//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks nor the
-//! threads. So it begins with nothing.
+//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks
+//! nor the threads. So it begins with nothing.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -37,8 +37,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads the schema in a file of at most 16 MiB, which may be a pipe, and is waited for then. What it refers to elsewhere is
-    /// never fetched.
+    /// Reads the schema in a file of at most 16 MiB, which may be a pipe, and is waited for then. What it refers to
+    /// elsewhere is never fetched.
     ///
     /// # Errors
     /// When the file cannot be read, or is no schema.

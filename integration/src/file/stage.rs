@@ -1,6 +1,6 @@
-//! The stage: where new content is written before it is the file's. It has no name, so that nothing is left of it whenever
-//! this process ends; a file system without such files has it as `PATH.tmp`, which the next operation under the lock
-//! removes.
+//! The stage: where new content is written before it is the file's. It has no name, so that nothing is left of it
+//! whenever this process ends; a file system without such files has it as `PATH.tmp`, which the next operation under
+//! the lock removes.
 
 use std::fs::File;
 use std::io;
@@ -87,7 +87,8 @@ impl<'e> Stage<'e> {
     /// All of it is there: it gets mode, ACL and owner of the file, and is put on the disk.
     ///
     /// # Errors
-    /// What the system said; [`Code::NotPermitted`] when the file belongs to somebody whom this user cannot give files to.
+    /// What the system said; [`Code::NotPermitted`] when the file belongs to somebody whom this user cannot give
+    /// files to.
     pub fn seal(&mut self, original: Option<&FileStat>) -> Result<(), Error> {
         if let Some(original) = original {
             self.resemble(original)?;

@@ -36,8 +36,8 @@ struct Paths {
 }
 
 impl FileTarget {
-    /// The file that is named on the command line, without a name by `$BEADLOCK_TARGET`. `None`: a target of another kind is
-    /// meant, or none that can be understood.
+    /// The file that is named on the command line, without a name by `$BEADLOCK_TARGET`. `None`: a target of another
+    /// kind is meant, or none that can be understood.
     ///
     /// # Errors
     /// As [`FileTarget::of`] and [`FileTarget::canonical`].

@@ -1,14 +1,14 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
 //! 1. The content is written to a stage that has no name, and checked on the way.
-//! 2. With the lock held: what a crash has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the stage gets mode,
-//!    ACL and owner of the file, is synced, and gets the name `PATH.tmp`.
+//! 2. With the lock held: what a crash has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the
+//!    stage gets mode, ACL and owner of the file, is synced, and gets the name `PATH.tmp`.
 //! 3. The file gets a second name, `PATH.tmp1`.
 //! 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1` is removed, and no backup has moved.
 //! 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the directory is synced.
 //!
-//! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content that is what
-//! it was before is written like any other.
+//! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content
+//! that is what it was before is written like any other.
 //!
 //! # Limits
 //! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
@@ -97,8 +97,8 @@ impl fmt::Display for Written {
     }
 }
 
-/// What an operation does first when it has the lock: what a crash has left is removed, and what it was when the file was
-/// new already becomes a backup, of which there are to be `count`.
+/// What an operation does first when it has the lock: what a crash has left is removed, and what it was when the file
+/// was new already becomes a backup, of which there are to be `count`.
 ///
 /// # Errors
 /// When it cannot be removed or moved.
@@ -139,8 +139,8 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for the commit
-    /// looks again: what can be done before is not done while others wait.
+    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for
+    /// the commit looks again: what can be done before is not done while others wait.
     ///
     /// # Errors
     /// As [`Draft::commit`].
@@ -182,7 +182,8 @@ impl<'e> Draft<'e> {
     }
 }
 
-/// Of so many hard links, whose type is not the same on every processor, those beside the file's own name and its newest backup.
+/// Of so many hard links, whose type is not the same on every processor, those beside the file's own name and its
+/// newest backup.
 fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
     links.into().saturating_sub(if kept.was_there() { 2 } else { 1 })
 }

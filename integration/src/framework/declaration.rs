@@ -54,11 +54,11 @@ impl CommandLock {
         }
     }
 
-    /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is missing
-    /// it is made for this user alone (0700). Who may write it can take the lock.
+    /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is
+    /// missing it is made for this user alone (0700). Who may write it can take the lock.
     ///
-    /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky bit
-    /// (`chmod 2770`): in a sticky one nobody but root takes over what another user's crashed tool has left.
+    /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky
+    /// bit (`chmod 2770`): in a sticky one nobody but root takes over what another user's crashed tool has left.
     pub fn directory(mut self, dir: impl Into<PathBuf>) -> Self {
         self.directory = Some(dir.into());
         self
@@ -70,14 +70,15 @@ impl CommandLock {
         self
     }
 
-    /// How long the children may take to end after a signal: 10 seconds unless told otherwise. What is left then is killed.
+    /// How long the children may take to end after a signal: 10 seconds unless told otherwise. What is left then is
+    /// killed.
     pub fn kill_after(mut self, limit: Duration) -> Self {
         self.terms.kill_after = limit;
         self
     }
 
-    /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have ended. See
-    /// [which order to use](super#which-order-to-use).
+    /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have
+    /// ended. See [which order to use](super#which-order-to-use).
     pub fn release_before_forwarding(mut self) -> Self {
         self.terms.order = Order::ReleaseFirst;
         self
@@ -93,25 +94,26 @@ impl CommandLock {
         Ok(environment.of_database().cwd.join(dir).join(self.file()))
     }
 
-    /// Waits for the lock, and takes it: for tools that print what they have to say themselves. A signal ends the process, in
-    /// the wait with nothing claimed, later as [`run`](Self::run) does.
+    /// Waits for the lock, and takes it: for tools that print what they have to say themselves. A signal ends the
+    /// process, in the wait with nothing claimed, later as [`run`](Self::run) does.
     ///
     /// In a command of `beadlock hold` on the same lock it stands under the outer claim, and releases nothing.
     ///
     /// # Errors
-    /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock already;
-    /// [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path);
-    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one that is
-    /// closed to this user;
-    /// [`Code::LockUnreadable`](crate::Code::LockUnreadable) and [`Code::LockStale`](crate::Code::LockStale) for a lock file
-    /// that could not be dealt with, and what the system refused. Nothing is claimed then.
+    /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock
+    /// already; [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path);
+    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one
+    /// that is closed to this user; [`Code::LockUnreadable`](crate::Code::LockUnreadable) and
+    /// [`Code::LockStale`](crate::Code::LockStale) for a lock file that could not be dealt with, and what the system
+    /// refused. Nothing is claimed then.
     pub fn acquire(self) -> Result<CommandGuard, Error> {
         let bell = Bell::new()?;
         self.acquire_heeding(&bell)
     }
 
-    /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it is ready,
-    /// the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at once.
+    /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it
+    /// is ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again
+    /// at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -131,7 +133,8 @@ impl CommandLock {
         let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
         let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
         let drain = self.timeout.max(SHORTEST_DRAIN);
-        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is another's by now.
+        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is
+        // another's by now.
         let options = Options { reap_proven_dead: true, ..Options::default() };
         let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
         let claim = match wish.claim(&environment, &mut Waiting(bell)) {

@@ -25,8 +25,8 @@ pub enum Directory {
 }
 
 impl Directory {
-    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in `$TMPDIR` or `/tmp`. A
-    /// path that is not absolute would be another one for each working directory, and does not count.
+    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in `$TMPDIR` or
+    /// `/tmp`. A path that is not absolute would be another one for each working directory, and does not count.
     pub fn of(tool: &str, environment: &Environment) -> Self {
         let us = geteuid().as_raw();
         let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
@@ -51,9 +51,9 @@ impl Directory {
     /// Makes it where it is missing, for this user alone.
     ///
     /// # Errors
-    /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or others may
-    /// write it: they could take any lock. Also when others may rename what is in the directory above both. And when it
-    /// cannot be made.
+    /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or
+    /// others may write it: they could take any lock. Also when others may rename what is in the directory above
+    /// both. And when it cannot be made.
     pub fn make(&self) -> Result<(), Error> {
         match self {
             Self::Given(dir) => {

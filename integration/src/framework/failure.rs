@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::{Envelope, Request};
 
-/// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit code
-/// 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. What is no
+/// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit
+/// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. What is no
 /// [`std::error::Error`], such as `anyhow`'s, is given as words: `Failure::new(format!("{error:#}"))`.
 ///
 /// ```

@@ -14,7 +14,8 @@ use crate::tower::options::{FailureStep, Rollback};
 /// `beadlock hold [TARGET] -- CMD [ARG…]`
 #[derive(Debug, Args)]
 pub struct HoldArgs {
-    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET] [default: what --intent names, else the nearest .beads up the tree]
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: what --intent names, else the nearest .beads up the tree]
     pub target: Option<OsString>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
     #[arg(long, value_name = "NAME")]

@@ -1,6 +1,6 @@
-//! `beadlock hold file:PATH -- CMD`: lock, run, unlock. The flock is beadlock's own, so that there is no work without it: when
-//! it is killed, the command and all that it has started are ended (docs/design.md#loss), and only then is the lock
-//! free.
+//! `beadlock hold file:PATH -- CMD`: lock, run, unlock. The flock is beadlock's own, so that there is no work without
+//! it: when it is killed, the command and all that it has started are ended (docs/design.md#loss), and only then is
+//! the lock free.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;

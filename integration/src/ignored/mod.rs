@@ -1,9 +1,9 @@
-//! Whether git ignores a lock file. `git add -A` inside a hold commits a lock that git does not ignore, and every other clone then
-//! has a lock that no check may remove.
+//! Whether git ignores a lock file. `git add -A` inside a hold commits a lock that git does not ignore, and every
+//! other clone then has a lock that no check may remove.
 //!
-//! No git is started: the answer comes from the ignore files alone, so that a repository cannot run code in our name. Limits: the
-//! index is not read, so a lock that is tracked already counts by its patterns; `core.excludesFile` is found in the repository's,
-//! the user's and the system's configuration, but not in files that these include.
+//! No git is started: the answer comes from the ignore files alone, so that a repository cannot run code in our name.
+//! Limits: the index is not read, so a lock that is tracked already counts by its patterns; `core.excludesFile` is
+//! found in the repository's, the user's and the system's configuration, but not in files that these include.
 //!
 //! ```text
 //! mod.rs         this page, and the answer

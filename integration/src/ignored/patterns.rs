@@ -74,8 +74,8 @@ fn parsed(root: &Path, content: &[u8], parts: &[Cow<'_, str>]) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The line may match one of these names. Hundreds of patterns would take milliseconds to compile, and hardly one has to do with a
-/// lock: what follows the last wildcard of a pattern is how the name ends that it matches.
+/// The line may match one of these names. Hundreds of patterns would take milliseconds to compile, and hardly one has
+/// to do with a lock: what follows the last wildcard of a pattern is how the name ends that it matches.
 fn may_match(line: &str, parts: &[Cow<'_, str>]) -> bool {
     if line.contains('\\') {
         return true;

@@ -1,5 +1,5 @@
-//! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that a home
-//! directory that hangs holds up neither the command nor the release.
+//! The reminder of `hold` and `acquire`: one line, once a repository and day. The files are read by a thread, so that
+//! a home directory that hangs holds up neither the command nor the release.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -36,8 +36,9 @@ struct Question {
 }
 
 impl Reminder {
-    /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another clone: it goes
-    /// stale there. Nothing is asked of a repository that was spoken of today, that belongs to another user, or with `-q`.
+    /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
+    /// clone: it goes stale there. Nothing is asked of a repository that was spoken of today, that belongs to another
+    /// user, or with `-q`.
     pub fn of(target: &Found, cwd: PathBuf, talk: &Talk) -> Self {
         Self(Self::begin(target, cwd, talk))
     }
@@ -73,8 +74,8 @@ impl Reminder {
 }
 
 impl Question {
-    /// Says the sentence, and returns it. A repository whose git directory cannot be written gets none: there git cannot add the
-    /// lock either.
+    /// Says the sentence, and returns it. A repository whose git directory cannot be written gets none: there git
+    /// cannot add the lock either.
     fn answer(self) -> Option<String> {
         let patterns = Patterns::around(&self.dir, &[&self.name], &self.tree).ok()?;
         if patterns.ignore(&self.dir.join(&self.name)) || !self.stamp.renew() {

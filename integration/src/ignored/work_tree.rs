@@ -20,8 +20,8 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// The nearest around `dir`, a path without links, on the same file system: as git looks for it. `None` also inside a git
-    /// directory: git adds nothing from there.
+    /// The nearest around `dir`, a path without links, on the same file system: as git looks for it. `None` also
+    /// inside a git directory: git adds nothing from there.
     pub fn around(dir: &Path) -> Option<Self> {
         if dir.iter().any(|name| name == ".git") {
             return None;

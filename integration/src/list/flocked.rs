@@ -1,5 +1,5 @@
-//! Files that somebody has locked by an flock: of all `*.lock` files those that `/proc` shows to be locked now. None is tried,
-//! for that would keep others out of it for a moment; whom another PID namespace hides is not seen.
+//! Files that somebody has locked by an flock: of all `*.lock` files those that `/proc` shows to be locked now. None
+//! is tried, for that would keep others out of it for a moment; whom another PID namespace hides is not seen.
 
 use std::path::Path;
 

@@ -187,8 +187,8 @@ impl Root {
     }
 }
 
-/// The mount points that are left out of the search, because what is mounted there does not answer; each that the search would
-/// have entered is named.
+/// The mount points that are left out of the search, because what is mounted there does not answer; each that the
+/// search would have entered is named.
 fn closed_below(
     roots: &[Root],
     all_file_systems: bool,

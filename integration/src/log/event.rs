@@ -175,8 +175,8 @@ fn held(rest: &str) -> Option<Held<'_>> {
     Some(Held { since, pid: pid.parse().ok()?, host, reason })
 }
 
-/// What the line says of the lock, without what it says of a holder that is a zombie. Such a holder is of the agent's own host,
-/// so the first of these words are the agent's.
+/// What the line says of the lock, without what it says of a holder that is a zombie. Such a holder is of the agent's
+/// own host, so the first of these words are the agent's.
 fn without_zombie(rest: &str) -> &str {
     if !rest.ends_with("--reap-proven-dead may remove the lock") {
         return rest;

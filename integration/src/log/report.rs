@@ -10,12 +10,13 @@
 //! - `lines`: `{"all","other","cut","outside"}`.
 //! - `agents`: `{"starts","stops","lost","runs":[{"program","pid","host","started","last","end","signal"}]}`; `end` is
 //!   `running`, `stopped` or `lost`; the last 1000 runs.
-//! - `databases`: for each `{"database","answer","first","last","cycles","skips","not_syncing_ms","holders","unreadable",
+//! - `databases`: for each
+//!   `{"database","answer","first","last","cycles","skips","not_syncing_ms","holders","unreadable",
 //!   "failures","gaps","notices","clock_went_back"}`; `database` is null where the log names none.
 //!   - `answer`: `{"state","syncing","since","since_first_line","for_ms","as_of","message","holder","pid","host",
 //!     "held_since","reason","detail","silent_ms","more","next":[{"command","why"}]}`. `state` is `syncing`, `held`,
-//!     `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`; `syncing` is
-//!     null where the log cannot say.
+//!     `unreadable`, `busy`, `failing`, `stopped`, `started`, `resumed`, `in_cycle`, `silent` or `unknown`; `syncing`
+//!     is null where the log cannot say.
 //!   - `cycles`: `{"complete","failed","timed_out","unfinished","last_complete","usual_interval_ms"}`.
 //!   - `holders`: `{"holder","claims","skips","median_ms","longest_ms","longest_since","total_ms","last","ended":
 //!     {"released","removed_stale","taken_over","agent_stopped","open"}}`, those who held longest first.

@@ -23,11 +23,12 @@ pub struct Order {
 }
 
 impl Order {
-    /// Of `target`, where that is the lock of a directory. With `--create` the directory is made: without it a typing mistake
-    /// would claim a new directory, and protect nothing.
+    /// Of `target`, where that is the lock of a directory. With `--create` the directory is made: without it a typing
+    /// mistake would claim a new directory, and protect nothing.
     ///
     /// # Errors
-    /// Exit 2 for an option that means nothing to this target; exit 1 when the directory does not exist or cannot be made.
+    /// Exit 2 for an option that means nothing to this target; exit 1 when the directory does not exist or cannot be
+    /// made.
     pub fn of(
         target: &Found,
         holder: Option<&String>,

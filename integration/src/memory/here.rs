@@ -1,5 +1,5 @@
-//! What this process has of the locks of directories: by the document a process that has one has it again, and releases it
-//! with the last of them.
+//! What this process has of the locks of directories: by the document a process that has one has it again, and
+//! releases it with the last of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

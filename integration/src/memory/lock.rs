@@ -52,8 +52,8 @@ pub struct MemoryLock {
 }
 
 impl MemoryLock {
-    /// The lock `.lock` in `dir`, in the name of the session `$CLAWDBOT_SESSION_ID`, else of `unknown`. The directory is made
-    /// when the lock is acquired.
+    /// The lock `.lock` in `dir`, in the name of the session `$CLAWDBOT_SESSION_ID`, else of `unknown`. The directory
+    /// is made when the lock is acquired.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), session: None, stale: Stale::default(), limits: Limits::default() }
     }
@@ -73,8 +73,8 @@ impl MemoryLock {
         Self { limits, ..self }
     }
 
-    /// Acquires it for the current process, waiting for whoever holds it. Where this process has it already it has it once
-    /// more: it is released with the last guard.
+    /// Acquires it for the current process, waiting for whoever holds it. Where this process has it already it has it
+    /// once more: it is released with the last guard.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("beadlock-doc-{}", std::process::id()));
@@ -91,14 +91,15 @@ impl MemoryLock {
     /// ```
     ///
     /// # Errors
-    /// [`Code::LockHeld`] when the wait ran out, in the document's words; [`Code::LockUnreadable`] and [`Code::LockStale`] for a
-    /// lock file that could not be dealt with; and what the system refused. Nothing is held then.
+    /// [`Code::LockHeld`] when the wait ran out, in the document's words; [`Code::LockUnreadable`] and
+    /// [`Code::LockStale`] for a lock file that could not be dealt with; and what the system refused. Nothing is held
+    /// then.
     pub fn acquire(&self, operation: &str, wait: Wait) -> Result<Guard, Error> {
         Ok(self.acquire_in(operation, wait, &Environment::read(), &mut Unattended)?)
     }
 
-    /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
-    /// nothing is held.
+    /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said
+    /// so, and nothing is held.
     ///
     /// # Errors
     /// As [`MemoryLock::acquire`].
@@ -239,7 +240,8 @@ impl Guard {
         self.standing.still_held()
     }
 
-    /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is no error.
+    /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is no
+    /// error.
     ///
     /// # Errors
     /// When it could not be removed: it is stale 30 seconds later.

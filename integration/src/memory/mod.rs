@@ -13,14 +13,16 @@
 //! ```
 //!
 //! # Promises
-//! - A lock that is held and refreshed is never broken by beadlock, and what beadlock writes the document's programs understand.
+//! - A lock that is held and refreshed is never broken by beadlock, and what beadlock writes the document's programs
+//!   understand.
 //! - A stale one is removed only if it is still the one that was judged, under the directory's flock.
-//! - A process that has the lock has it again at once; it is released with the last guard. Threads of one process do not keep each
-//!   other out: that is the document's rule.
+//! - A process that has the lock has it again at once; it is released with the last guard. Threads of one process do
+//!   not keep each other out: that is the document's rule.
 //!
 //! # Limits
-//! The document's own programs look and then write: two of them may have the lock at once, and one of them may write over a lock
-//! that was made between its look and its write. Who holds one of ours then learns that it is lost ([`Guard::still_held`]).
+//! The document's own programs look and then write: two of them may have the lock at once, and one of them may write
+//! over a lock that was made between its look and its write. Who holds one of ours then learns that it is lost
+//! ([`Guard::still_held`]).
 //!
 //! ```text
 //! mod.rs       this page

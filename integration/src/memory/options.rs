@@ -1,5 +1,5 @@
-//! What is typed for the lock of a directory, and what means nothing to it: whoever types an option believes that it does
-//! something.
+//! What is typed for the lock of a directory, and what means nothing to it: whoever types an option believes that it
+//! does something.
 
 use std::time::Duration;
 

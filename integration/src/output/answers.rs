@@ -51,7 +51,8 @@ impl Answers {
     }
 }
 
-/// Ends a command that has one answer. An answer that cannot be printed is a failure; a failure stays the one that it is.
+/// Ends a command that has one answer. An answer that cannot be printed is a failure; a failure stays the one that it
+/// is.
 pub fn conclude(common: &Common, request: &Request, answer: Result<Value, (End, Error)>) -> End {
     common.talk.end_live();
     match answer {

@@ -93,8 +93,8 @@ impl<'a> Trail<'a> {
         Ok(Self { lines, request, talk, name, path })
     }
 
-    /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that cannot be
-    /// opened is warned of, and stops nothing.
+    /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that
+    /// cannot be opened is warned of, and stops nothing.
     ///
     /// # Errors
     /// Exit 2 for a lock file.

@@ -1,9 +1,10 @@
 //! The gate keeper: the small process beside `beadlock cycle` that holds the same open gate (docs/design.md#the-gate).
 //!
-//! It is the running binary itself, started again with a hidden first argument, as the [`runner`](beadlock_checker::internal::runner) is.
-//! But it runs nothing: the command stays the child of whoever started it, with its terminal and its streams. The
-//! gate keeper only waits, so that the gate stays shut for as long as the command works, also when its parent was killed.
-//! It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
+//! It is the running binary itself, started again with a hidden first argument, as the
+//! [`runner`](beadlock_checker::internal::runner) is. But it runs nothing: the command stays the child of whoever
+//! started it, with its terminal and its streams. The gate keeper only waits, so that the gate stays shut for as long
+//! as the command works, also when its parent was killed. It does not die of the signals that end a daemon, which a
+//! service manager sends to everyone at once.
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -41,8 +42,8 @@ use beadlock_checker::internal::facts::Liveness;
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::{Gate, sys};
 
-/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line. Who has the gate is told by
-/// it as well.
+/// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line. Who has the gate is
+/// told by it as well.
 pub const ARGUMENT: &str = beside::GATE_KEEPER;
 
 /// How often a process is looked at where there is no pidfd, and a process group.

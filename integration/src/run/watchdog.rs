@@ -3,8 +3,9 @@
 //! hears of each heartbeat ([`Pulse`]): where there is none for too long, because its owner was stopped, or hangs, or
 //! the machine has slept, the tree is stopped until there is one again, or its owner ends it.
 //!
-//! It is the running binary itself, started again with a hidden first argument, as the [`gate_keeper`](super::gate_keeper)
-//! is. It does not die of the signals that end a daemon, which a service manager sends to everyone at once.
+//! It is the running binary itself, started again with a hidden first argument, as the
+//! [`gate_keeper`](super::gate_keeper) is. It does not die of the signals that end a daemon, which a service manager
+//! sends to everyone at once.
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -17,15 +18,16 @@
 //!
 //! Who belongs to the tree: the command's process, its group where it leads one, whoever has the token in
 //! [`VARIABLE`], and what descends from any of them. The token is needed because the tree falls apart with its
-//! root: the kernel tells the command to end at the same moment (`parent_death` of [`Spawn`](beadlock_checker::internal::sys::Spawn)), and
-//! what it leaves behind is a child of the system's first process then. All of it gets TERM, then CONT for who stands
-//! still; what is left after the grace gets KILL, until two looks in a row find nobody.
+//! root: the kernel tells the command to end at the same moment (`parent_death` of
+//! [`Spawn`](beadlock_checker::internal::sys::Spawn)), and what it leaves behind is a child of the system's first
+//! process then. All of it gets TERM, then CONT for who stands still; what is left after the grace gets KILL, until
+//! two looks in a row find nobody.
 //!
 //! # Limits
 //! Who is made to go on by somebody else, as by a shell's `fg`, works for up to 20 ms before it is stopped again.
-//! Who has cleared its environment and whose parents have ended is not found; nor is anybody where `/proc` is not this PID
-//! namespace's. Whom this user may not signal lives on. A watchdog that is killed itself leaves the command alone with
-//! the signal of the kernel, which a set-user-id program does not get.
+//! Who has cleared its environment and whose parents have ended is not found; nor is anybody where `/proc` is not
+//! this PID namespace's. Whom this user may not signal lives on. A watchdog that is killed itself leaves the command
+//! alone with the signal of the kernel, which a set-user-id program does not get.
 
 mod pulse;
 mod standstill;
@@ -101,8 +103,8 @@ impl Watchdog {
         Self::start_with(ward, name, Stdio::null())
     }
 
-    /// [`Watchdog::start`] with a share of an open file that is locked by flock(2): killed, its parent leaves the lock to nobody
-    /// before the command's tree has ended.
+    /// [`Watchdog::start`] with a share of an open file that is locked by flock(2): killed, its parent leaves the
+    /// lock to nobody before the command's tree has ended.
     ///
     /// # Errors
     /// As [`Watchdog::start`].

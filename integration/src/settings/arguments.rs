@@ -42,8 +42,8 @@ pub struct CommonArgs {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ClaimArgs {
-    /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to come
-    /// back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
+    /// How long to wait for who holds the lock; after that exit 4, and with --json error.retry_after_ms says when to
+    /// come back [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0s, for memory:DIR 5s, for file:PATH 30s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse, overrides_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait for who holds the lock
@@ -61,15 +61,16 @@ pub struct ClaimArgs {
     /// Take a lock also from a holder that is proved dead by more than its PID: of a database, or lock:PATH
     #[arg(long)]
     pub reap_proven_dead: bool,
-    /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no *.db,
+    /// Claim DIR also when it does not look like a database: it is not called .beads, is not $BEADS_DIR, and has no
+    /// *.db,
     /// *.sqlite*, *.jsonl or redirect in it
     #[arg(long)]
     pub any_directory: bool,
     /// Write what became of it to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME: audit.jsonl
-    /// beside the lock directory]
+    /// Add a JSON line to FILE for whatever happens to the lock [env: BEADLOCK_AUDIT] [default for tower:NAME:
+    /// audit.jsonl beside the lock directory]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }

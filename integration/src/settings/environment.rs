@@ -111,8 +111,8 @@ pub fn unquoted_target(text: &OsStr) -> Cow<'_, OsStr> {
     }
 }
 
-/// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a file
-/// of environment variables that nobody unquotes. Anything else is as it is.
+/// The word that a shell would read `value` as, where it is quoted as a whole: as `acquire` has printed it, out of a
+/// file of environment variables that nobody unquotes. Anything else is as it is.
 pub(crate) fn unquoted(value: &OsStr) -> OsString {
     let bytes = value.as_bytes();
     let printed = || bytes.strip_prefix(b"\"$(printf '")?.strip_suffix(b"')\"").and_then(unprinted);

@@ -1,4 +1,5 @@
-//! Which directories a command line takes for a database: a claim refuses one that does not look like it, and a look warns.
+//! Which directories a command line takes for a database: a claim refuses one that does not look like it, and a look
+//! warns.
 
 use std::ffi::OsStr;
 
@@ -10,7 +11,8 @@ use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
 
 impl Found {
-    /// [`Found::resolve`] for a claim or a cycle: without an option that insists, a directory must look like a database.
+    /// [`Found::resolve`] for a claim or a cycle: without an option that insists, a directory must look like a
+    /// database.
     ///
     /// # Errors
     /// As [`Found::resolve`]; exit 2 for a directory that does not look like a database.

@@ -1,5 +1,5 @@
-//! A target by its letters alone, and which paths it leads to that may hang. Only local file systems are looked at to find that
-//! out.
+//! A target by its letters alone, and which paths it leads to that may hang. Only local file systems are looked at to
+//! find that out.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -250,8 +250,8 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Which step failed: what was typed, else the first line of the file `result` (the one that `$BEADLOCK_RESULT_FILE` names
-/// for the command); `None` when neither says. Of the file 1024 bytes are read, and only of a regular one.
+/// Which step failed: what was typed, else the first line of the file `result` (the one that `$BEADLOCK_RESULT_FILE`
+/// names for the command); `None` when neither says. Of the file 1024 bytes are read, and only of a regular one.
 pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String> {
     let step = typed.map(str::to_owned).or_else(|| first_line(result?));
     step.filter(|step| !step.is_empty())

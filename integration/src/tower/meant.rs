@@ -40,8 +40,8 @@ impl MakeRecord for Named {
 }
 
 impl Meant {
-    /// By the target that is typed, else the intent's, else what is found. `also` is an option that was typed besides and
-    /// means something to named locks alone; `instead` one that means nothing to them, and what does.
+    /// By the target that is typed, else the intent's, else what is found. `also` is an option that was typed besides
+    /// and means something to named locks alone; `instead` one that means nothing to them, and what does.
     ///
     /// # Errors
     /// As [`Found::to_claim`], [`Found::refuse_tracked`], [`Wanted::resolve`] and [`Wanted::fields`].

@@ -35,7 +35,8 @@ pub struct Typed {
     /// After how long without a heartbeat the lock is stale [default: the intent's lock_ttl, else 900]
     #[arg(long, value_name = "SECONDS", value_parser = ttl, help_heading = HEADING)]
     pub ttl: Option<u64>,
-    /// observe takes no lock and is blocked by none; mutate and reconcile lock [default: the intent's mode, else mutate]
+    /// observe takes no lock and is blocked by none; mutate and reconcile lock [default: the intent's mode, else
+    /// mutate]
     #[arg(long, value_name = "MODE", hide_possible_values = true, help_heading = HEADING)]
     pub mode: Option<Mode>,
     /// Anything else to be found in the lock: a JSON object

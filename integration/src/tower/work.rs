@@ -1,5 +1,5 @@
-//! What a command under a named lock has besides: who ends it when beadlock is killed, where it says which step has failed,
-//! and what undoes it (section 8.2 in docs/protocols/tower.md#the-requirements).
+//! What a command under a named lock has besides: who ends it when beadlock is killed, where it says which step has
+//! failed, and what undoes it (section 8.2 in docs/protocols/tower.md#the-requirements).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -54,8 +54,8 @@ impl Work {
         [(watchdog::VARIABLE, wards)].into_iter().chain(result).collect()
     }
 
-    /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as there is no
-    /// heartbeat: before the lock may be taken as stale.
+    /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as
+    /// there is no heartbeat: before the lock may be taken as stale.
     ///
     /// # Errors
     /// When it could not be started.

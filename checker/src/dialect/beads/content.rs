@@ -1,4 +1,5 @@
-//! What a file is that is no valid record: a lock all the same, which somebody was cut off in writing, or somebody's data.
+//! What a file is that is no valid record: a lock all the same, which somebody was cut off in writing, or somebody's
+//! data.
 
 use std::fmt;
 
@@ -13,15 +14,16 @@ use super::parse::is_field;
 pub enum Content {
     /// Nothing is in it.
     Empty,
-    /// A record that is cut off, or in which something is wrong; or nothing but blanks and NULs, which a crash of the machine leaves.
+    /// A record that is cut off, or in which something is wrong; or nothing but blanks and NULs, which a crash of the
+    /// machine leaves.
     Record,
     /// Anything else: somebody's data.
     Data,
 }
 
 impl Content {
-    /// Of the bytes of a file that is no valid record. A record is a JSON object, whole or cut off, with one of the fields that a lock
-    /// needs; `version` alone is in many other files.
+    /// Of the bytes of a file that is no valid record. A record is a JSON object, whole or cut off, with one of the
+    /// fields that a lock needs; `version` alone is in many other files.
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;

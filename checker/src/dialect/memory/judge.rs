@@ -1,8 +1,10 @@
-//! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on the host
-//! that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the future is no age.
+//! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on
+//! the host that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the
+//! future is no age.
 //!
-//! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes. So where
-//! its process may live on this host, its age counts only after it has been seen to stay unrefreshed for [`UNREFRESHED`].
+//! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes.
+//! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
+//! [`UNREFRESHED`].
 
 use std::fmt;
 use std::time::Duration;

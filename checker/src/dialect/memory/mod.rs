@@ -1,9 +1,9 @@
 //! The memory dialect: one lock for a directory, `DIR/.lock`, judged by its process and by its age, as the clawdbot
 //! document has it.
 //!
-//! Every field may be missing or odd: what cannot be understood is no evidence, and never a reason. What is no JSON object at
-//! all is no lock; that is the document's rule, and of no other dialect. [`evidence`] says what makes a lock stale, in the
-//! document's words.
+//! Every field may be missing or odd: what cannot be understood is no evidence, and never a reason. What is no JSON
+//! object at all is no lock; that is the document's rule, and of no other dialect. [`evidence`] says what makes a
+//! lock stale, in the document's words.
 
 mod judge;
 mod parse;
@@ -30,8 +30,8 @@ pub const UNKNOWN: &str = "unknown";
 /// How often beadlock refreshes a lock that it holds.
 pub const REFRESH: Duration = Duration::from_secs(3);
 
-/// For how long a lock that is too old must have stayed unrefreshed before its age counts, where its process may live on this
-/// host: an interval, and half a second for a refresh that comes late.
+/// For how long a lock that is too old must have stayed unrefreshed before its age counts, where its process may live
+/// on this host: an interval, and half a second for a refresh that comes late.
 pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 
 /// How old a lock may become before it is stale.
@@ -143,8 +143,8 @@ impl Record {
             && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
     }
 
-    /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two spaces, the
-    /// time in milliseconds, a newline at the end. What is not known is left out.
+    /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two
+    /// spaces, the time in milliseconds, a newline at the end. What is not known is left out.
     pub fn to_json(&self) -> String {
         let written = Written {
             pid: self.pid,
@@ -161,7 +161,8 @@ impl Record {
         json
     }
 
-    /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its host.
+    /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its
+    /// host.
     pub fn process(&self) -> Option<beads::Record> {
         Some(beads::Record {
             holder: String::new(),

@@ -1,6 +1,6 @@
-//! Reading a record: any JSON object is one. A byte order mark before it, as PowerShell may write, is passed over; what is
-//! not UTF-8 reads as U+FFFD; the last duplicate wins. What Python's JSON has besides, NaN and the infinities, stands for
-//! nothing: to the document's program such a lock is one too.
+//! Reading a record: any JSON object is one. A byte order mark before it, as PowerShell may write, is passed over;
+//! what is not UTF-8 reads as U+FFFD; the last duplicate wins. What Python's JSON has besides, NaN and the
+//! infinities, stands for nothing: to the document's program such a lock is one too.
 
 use serde_json::Value;
 
@@ -12,8 +12,8 @@ impl Record {
     /// The record that the bytes of a lock file are.
     ///
     /// # Errors
-    /// [`Rejected::Malformed`] for what is no JSON object: by the document no lock at all. [`Rejected::Invalid`] for what is
-    /// nested too deeply to be read.
+    /// [`Rejected::Malformed`] for what is no JSON object: by the document no lock at all. [`Rejected::Invalid`] for
+    /// what is nested too deeply to be read.
     pub fn parse(bytes: &[u8]) -> Result<Self, Rejected> {
         let text = text(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
         if nests_too_deeply(&text) {

@@ -2,12 +2,13 @@
 //! directory's lock its refreshes): a thread says in the lock file, again and again, that its holder lives. It has the
 //! guard of the lock meanwhile, and nothing else to do: no output and no wait delays it.
 //!
-//! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`): after a suspend the first thing is
-//! a heartbeat, by compare and swap, so that it is known whose the lock is. A step of the wall clock, by which the others
-//! judge, has the same effect.
+//! Times are those of a clock that runs on while the machine sleeps (`CLOCK_BOOTTIME`): after a suspend the first
+//! thing is a heartbeat, by compare and swap, so that it is known whose the lock is. A step of the wall clock, by
+//! which the others judge, has the same effect.
 //!
-//! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure in a
-//! row comes before the lock is stale; who can refresh it no more has lost it a little before it is ([`Limits`]).
+//! What fails is tried again after an eighth of the TTL, or an interval where that is less, so that the third failure
+//! in a row comes before the lock is stale; who can refresh it no more has lost it a little before it is
+//! ([`Limits`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -133,8 +134,8 @@ impl Heartbeats {
         state.pulse = Some(pulse);
     }
 
-    /// There was none for almost as long as the lock is valid without, or that has just ended: the command may have been
-    /// stopped for it.
+    /// There was none for almost as long as the lock is valid without, or that has just ended: the command may have
+    /// been stopped for it.
     pub fn are_late(&self) -> bool {
         let state = self.shared.state();
         let now = boottime();

@@ -38,8 +38,8 @@ impl Limits {
         Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
     }
 
-    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the same
-    /// file system.
+    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the
+    /// same file system.
     pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
         let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
         Self { interval: memory::REFRESH, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }

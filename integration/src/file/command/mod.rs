@@ -142,7 +142,8 @@ impl Checked {
 /// The backups of a write.
 #[derive(Debug, Args)]
 pub struct Backups {
-    /// How many backups to keep, PATH.1 the newest; 0 makes none; older ones beyond N are left alone [env: BEADLOCK_BACKUPS] [default: 5]
+    /// How many backups to keep, PATH.1 the newest; 0 makes none; older ones beyond N are left alone [env:
+    /// BEADLOCK_BACKUPS] [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9999))]
     pub backups: Option<u32>,
 }
@@ -212,7 +213,8 @@ impl<'t> Locked<'t> {
     /// Ends the lock, after what was done under it.
     ///
     /// # Errors
-    /// Why it was not done; or that it was, and the lock is lost by now: somebody else may have done the like on what was before.
+    /// Why it was not done; or that it was, and the lock is lost by now: somebody else may have done the like on what
+    /// was before.
     pub fn end<T: fmt::Display>(self, done: Result<T, Error>) -> Result<(T, Times), Error> {
         let Self { lock, waited, trail } = self;
         let held = lock.age();

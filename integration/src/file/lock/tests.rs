@@ -151,8 +151,8 @@ fn readers_share_and_keep_writers_out() {
     let _writer = at_once(&file).unwrap();
 }
 
-/// A thread that cannot be called back from the kernel is there once, however often its process gives up, and lets go of what
-/// it gets too late.
+/// A thread that cannot be called back from the kernel is there once, however often its process gives up, and lets go
+/// of what it gets too late.
 #[test]
 fn a_wait_that_ran_out_leaves_one_thread_and_no_lock() {
     let (_top, file) = scene();

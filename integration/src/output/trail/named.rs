@@ -4,8 +4,8 @@
 //! stops nothing.
 //!
 //! One flag names the file, `--audit`, and the dialect of the target says which lines go into it: these for `tower:`,
-//! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so that one
-//! reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
+//! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so
+//! that one reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -36,14 +36,15 @@ impl Pulse {
 }
 
 impl HearHeartbeats for Pulse {
-    /// A heartbeat that was begun at this time of [`boottime`] has succeeded. A watchdog that reads no more hears nothing.
+    /// A heartbeat that was begun at this time of [`boottime`] has succeeded. A watchdog that reads no more hears
+    /// nothing.
     fn beat(&mut self, begun: Duration) {
         let nanos = u64::try_from(begun.as_nanos()).unwrap_or(OVER).min(OVER - 1);
         let _ = self.0.write(&nanos.to_ne_bytes());
     }
 
-    /// The lock is lost: nobody is to be stopped for its sake from now on. Who stands still by then is left so, for whoever
-    /// ends it.
+    /// The lock is lost: nobody is to be stopped for its sake from now on. Who stands still by then is left so, for
+    /// whoever ends it.
     fn over(&mut self) {
         let _ = self.0.write(&OVER.to_ne_bytes());
     }

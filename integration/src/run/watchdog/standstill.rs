@@ -1,4 +1,5 @@
-//! A standstill: a tree of processes that does no work for as long as it is not known whether the lock is still its own.
+//! A standstill: a tree of processes that does no work for as long as it is not known whether the lock is still its
+//! own.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -15,10 +15,10 @@
 //! an [`Environment`](crate::settings::environment::Environment) has this guard only in the program.
 //!
 //! # Limits
-//! A file system that stops answering after it was asked hangs the command, at most until the file system answers again.
-//! What lies beside the target is asked as well (`--audit`, `--report`, `--intent`, `$BEADS_DIR`), but neither `$PATH` nor
-//! the command that `hold` runs. The time for an answer is not taken off the wait for a holder that follows.
-//! Where `list` may start no thread, its search looks at mount points before it leaves them out.
+//! A file system that stops answering after it was asked hangs the command, at most until the file system answers
+//! again. What lies beside the target is asked as well (`--audit`, `--report`, `--intent`, `$BEADS_DIR`), but neither
+//! `$PATH` nor the command that `hold` runs. The time for an answer is not taken off the wait for a holder that
+//! follows. Where `list` may start no thread, its search looks at mount points before it leaves them out.
 
 mod helper;
 mod lookup;
@@ -62,8 +62,8 @@ struct Guard {
 }
 
 impl Remote {
-    /// For a command in the directory `cwd`, whose `patience` bounds how long an answer is waited for. `besides` is what it
-    /// reads or writes beside its targets.
+    /// For a command in the directory `cwd`, whose `patience` bounds how long an answer is waited for. `besides` is
+    /// what it reads or writes beside its targets.
     pub fn of(patience: Patience, besides: Vec<PathBuf>, cwd: PathBuf) -> Self {
         let (mounts, silent) = (OnceLock::new(), Mutex::default());
         Self(Some(Arc::new(Guard { patience, besides, cwd, mounts, silent })))
@@ -81,8 +81,8 @@ impl Remote {
         self.guard().map(|(_, mounts)| mounts)
     }
 
-    /// Returns when all of these can be looked at, and what the command touches beside its targets. Where the command line
-    /// does not say how long a holder is waited for, it is `wait`.
+    /// Returns when all of these can be looked at, and what the command touches beside its targets. Where the command
+    /// line does not say how long a holder is waited for, it is `wait`.
     ///
     /// # Errors
     /// [`Code::LockUnreadable`] when a file system on the way did not answer in time.

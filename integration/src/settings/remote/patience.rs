@@ -20,8 +20,8 @@ pub enum Patience {
 }
 
 impl Patience {
-    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given, and
-    /// is the shorter one.
+    /// Where a claim of the target waits for `default` unless told otherwise. A drain counts where it alone is given,
+    /// and is the shorter one.
     pub fn limit(self, default: Wait) -> Duration {
         let limit = match self {
             Self::Look => return LOOK,
