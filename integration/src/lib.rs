@@ -27,11 +27,13 @@ mod breaking;
 mod check;
 mod claim;
 mod cli;
+mod commands;
 mod cycle;
 mod doctor;
 mod error;
 mod explain;
 pub mod file;
+mod files;
 pub mod framework;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -16,7 +16,8 @@ use crate::output::talk::print;
 use crate::settings::environment::{Environment, boolean};
 use crate::settings::{self, common_unresolved, remote};
 use crate::{
-    acquire, agent, breaking, check, cycle, doctor, file, hold, list, log, memory, release, status, waiting,
+    acquire, agent, breaking, check, commands, cycle, doctor, file, hold, list, log, memory, release, status,
+    waiting,
 };
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
@@ -87,12 +88,12 @@ pub fn run() -> End {
         Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
         Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
         Some(Command::Wait(typed)) => waiting::run(&typed, &environment, &common, &request),
-        Some(Command::Write(typed)) => file::command::write::run(&typed, &environment, &common, &request),
+        Some(Command::Write(typed)) => commands::write::run(&typed, &environment, &common, &request),
         Some(Command::Update(typed)) if typed.command.is_empty() => {
             misused(no_command("update file:PATH", &words), own, &common, &request)
         }
-        Some(Command::Update(typed)) => file::command::update::run(typed, &environment, &common, &request),
-        Some(Command::Append(typed)) => file::command::append::run(&typed, &environment, &common, &request),
+        Some(Command::Update(typed)) => commands::update::run(typed, &environment, &common, &request),
+        Some(Command::Append(typed)) => commands::append::run(&typed, &environment, &common, &request),
         Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
         Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {

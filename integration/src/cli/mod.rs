@@ -5,9 +5,9 @@ use clap::{Parser, Subcommand};
 use crate::acquire;
 use crate::breaking;
 use crate::check;
+use crate::commands;
 use crate::cycle;
 use crate::doctor;
-use crate::file;
 use crate::hold;
 use crate::list;
 use crate::log;
@@ -51,11 +51,11 @@ pub enum Command {
     /// Return when it is free. That promises nothing about the moment after: to have it, use hold
     Wait(waiting::Typed),
     /// Make standard input the content of a file, all of it or none, under its lock and with backups
-    Write(file::command::write::Typed),
+    Write(commands::write::Typed),
     /// Run a file through a command and back, under one lock
-    Update(file::command::update::Typed),
+    Update(commands::update::Typed),
     /// Add whole lines to the end of a file, under its lock
-    Append(file::command::append::Typed),
+    Append(commands::append::Typed),
     /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
     Break(breaking::Typed),
     /// Every lock below the directories ROOT. Never changes anything

@@ -21,7 +21,6 @@ use beadlock_checker::internal::sys::Waiting;
 use beadlock_checker::internal::system_words;
 use nix::sys::signal::Signal;
 
-use super::json::{Check, Spilled};
 use super::lock::FileLock;
 use super::nested;
 use super::watch::Watch;
@@ -34,6 +33,7 @@ use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
 use crate::claim::tree::{self, Ending, Tree};
 use crate::error::{Code, Error, Exit};
+use crate::files::json::{Check, Spilled};
 use crate::output::talk::Talk;
 use crate::settings::OnLoss;
 use crate::settings::environment::Environment;

@@ -55,33 +55,21 @@
 //! look.rs       whether somebody has it, and who: `check`, `status`, `list`
 //! breaking.rs   `beadlock break file:PATH`
 //! waiting.rs    `beadlock wait file:PATH`
-//! acl.rs        a file's access control list
-//! entry.rs      a file by its name in an open directory, and those beside it
-//! stage.rs      where new content is before it is the file's
-//! json.rs       what content has to be; utf8.rs: its text; schema.rs: a JSON Schema
-//! write.rs      the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what keeps it from that
-//! append.rs     whole lines at its end
-//! operations.rs all of that from Rust
+//! operations.rs what `files` does to a file, under its lock, from Rust
 //! filter.rs     the command under an update
-//! command/      `beadlock write`, `update`, `append`
+//! command.rs    what `beadlock write`, `update` and `append` share
 //! ```
 
-mod acl;
-mod append;
-mod backups;
 mod blocked;
 pub(crate) mod breaking;
 pub(crate) mod command;
 pub(crate) mod ending;
-mod entry;
-mod filter;
-mod json;
-mod lock;
+pub(crate) mod filter;
+pub(crate) mod lock;
 mod locking;
 mod look;
 pub(crate) mod nested;
-mod obstacle;
-mod open;
+pub(crate) mod open;
 mod operations;
 pub(crate) mod options;
 mod own;
@@ -89,29 +77,25 @@ pub(crate) mod refused;
 mod registry;
 pub(crate) mod release;
 pub(crate) mod said;
-mod schema;
-mod stage;
 mod target;
 mod turn;
-mod utf8;
 pub(crate) mod waiting;
 mod watch;
-mod write;
 
-pub use append::{Appended, Torn};
+pub use crate::files::append::{Appended, Torn};
+pub use crate::files::json::Format;
+pub use crate::files::schema::Schema;
+pub use crate::files::write::{Rules, Written};
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode};
-pub use json::Format;
 pub use lock::FileLock;
 pub(crate) use lock::take;
 pub use locking::Locking;
 pub(crate) use look::Look;
 pub(crate) use open::LockFile;
 pub use operations::{append, atomic_write, save_json, update_json};
-pub use schema::Schema;
 pub(crate) use target::FileTarget;
 pub use turn::Turn;
 pub(crate) use watch::Watch;
-pub use write::{Rules, Written};
 
 /// The hidden first argument of the process that keeps a file's lock when `acquire` has ended.
 pub(crate) const KEEPER: &str = "__keep-file";

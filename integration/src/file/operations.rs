@@ -3,18 +3,19 @@
 use std::io::Read;
 use std::path::Path;
 
-use beadlock_checker::internal::dialect::file::Mode;
+use beadlock_checker::internal::dialect::file::{LockId, Mode};
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::append::{Appended, Lines, append as append_lines};
-use super::entry::Entry;
-use super::json::{Check, Format};
 use super::lock::FileLock;
-use super::stage::Stage;
-use super::write::{self, Draft, Rules, Written, tidy};
-use crate::error::Error;
+use crate::error::{Code, Error};
+use crate::files::WriteLock;
+use crate::files::append::{Appended, Lines, append as append_lines};
+use crate::files::entry::{Beside, Entry};
+use crate::files::json::{Check, Format};
+use crate::files::stage::Stage;
+use crate::files::write::{self, Draft, Rules, Written, tidy};
 
 /// What content is called that no command line has named.
 const CONTENT: &str = "the content";
@@ -111,6 +112,23 @@ fn under_lock<T>(
     let done = lock.alone(|| work(&entry, &lock))?;
     lock.release()?;
     Ok(done)
+}
+
+impl WriteLock for FileLock {
+    fn guards(&self, entry: &Entry) -> Result<(), Error> {
+        let LockId { device, inode, .. } = self.id();
+        let is_here =
+            entry.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
+        if is_here && !self.is_nested() {
+            return Ok(());
+        }
+        self.still_held()?;
+        if is_here {
+            return Ok(());
+        }
+        let path = escaped_path(entry.path());
+        Err(Error::new(Code::LockLost, format!("{path} is in another directory than its lock by now")))
+    }
 }
 
 impl FileLock {
@@ -224,7 +242,6 @@ fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Code;
     use std::fs;
     use std::path::PathBuf;
 

@@ -44,6 +44,7 @@ const INTEGRATION: House = House {
     order: &[
         &["lib"],
         &["cli"],
+        &["commands"],
         &[
             "acquire", "agent", "breaking", "check", "cycle", "fuzzing", "hold", "release", "status",
             "waiting",
@@ -55,6 +56,7 @@ const INTEGRATION: House = House {
         &["file", "memory", "tower"],
         &["run"],
         &["claim"],
+        &["files"],
         &["ground", "ignored", "no_lock"],
         &["target"],
         &["settings"],

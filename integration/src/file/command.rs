@@ -1,9 +1,5 @@
 //! `beadlock write`, `beadlock update`, `beadlock append`: what they share. Each is for a file alone.
 
-pub mod append;
-pub mod update;
-pub mod write;
-
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
@@ -18,16 +14,16 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::ending::record;
-use super::json::Format;
 use super::lock::{FileLock, take};
 use super::said::{acquired, blocked, note};
-use super::schema::Schema;
 use super::target::FileTarget;
-use super::write::{Rules, Written};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::error::{Code, Error};
+use crate::files::json::Format;
+use crate::files::schema::Schema;
+use crate::files::write::{Rules, Written};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;

@@ -19,9 +19,9 @@ use nix::sys::stat::FileStat;
 use super::backups;
 use super::entry::{Beside, Entry};
 use super::json::{Check, Spilled};
-use super::lock::FileLock;
 use super::write::tidy;
 use crate::error::Error;
+use crate::files::WriteLock;
 
 /// One write copies no more than this at once.
 const LIMIT: u64 = 1 << 30;
@@ -101,9 +101,9 @@ impl fmt::Display for Appended {
 ///
 /// # Errors
 /// What the system said. The file is as it was then; where it could not be cut back to that, the words say so.
-pub fn append(entry: &Entry, lock: &FileLock, lines: &Lines) -> Result<Appended, Error> {
+pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
-    entry.guarded_by(lock)?;
+    lock.guards(entry)?;
     let path = entry.path().to_owned();
     let (count, length) = (lines.count, lines.bytes.len() as u64);
     if lines.bytes.is_empty() {
@@ -205,6 +205,7 @@ impl Short {
 mod tests {
     use super::super::json::Format;
     use super::*;
+    use crate::file::FileLock;
     use std::fs;
     use std::path::Path;
 

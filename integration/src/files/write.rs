@@ -23,10 +23,10 @@ use beadlock_checker::internal::escape::escaped_path;
 use super::backups::{self, Kept};
 use super::entry::{Beside, Entry};
 use super::json::{Check, Format};
-use super::lock::FileLock;
 use super::schema::Schema;
 use super::stage::Stage;
 use crate::error::Error;
+use crate::files::WriteLock;
 
 /// What a write checks and keeps.
 #[derive(Debug, Default)]
@@ -153,16 +153,16 @@ impl<'e> Draft<'e> {
     ///
     /// # Errors
     /// What the system said, or that the lock is lost. The file is as it was then, unless the words say that it is new.
-    pub fn commit(self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
+    pub fn commit(self, entry: &Entry, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
         // Without the lock others are at work here: that is why it failed then.
-        self.place(entry, lock, rules).map_err(|error| entry.guarded_by(lock).err().unwrap_or(error))
+        self.place(entry, lock, rules).map_err(|error| lock.guards(entry).err().unwrap_or(error))
     }
 
-    fn place(mut self, entry: &Entry, lock: &FileLock, rules: &Rules) -> Result<Written, Error> {
+    fn place(mut self, entry: &Entry, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
         let original = entry.look(Beside::Itself)?;
         self.stage.seal(original.as_ref())?;
         let stage = self.stage.name()?;
-        entry.guarded_by(lock)?;
+        lock.guards(entry)?;
         let kept = backups::keep(entry, original.as_ref(), rules.kept())?;
         stage.become_the_file()?;
         let written = Written {
@@ -194,7 +194,7 @@ fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
 /// When the content is not what it has to be, and what the system said. The file is as it was then.
 pub fn write(
     entry: &Entry,
-    lock: &FileLock,
+    lock: &impl WriteLock,
     from: impl Read,
     source: &str,
     rules: &Rules,

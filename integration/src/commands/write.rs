@@ -8,15 +8,15 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{Backups, Checked, Locked, OnFile};
 use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::error::{End, Replaced};
-use crate::file::entry::Entry;
-use crate::file::json::Format;
-use crate::file::stage::Stage;
-use crate::file::write::{Draft, tidy};
+use crate::file::command::{self, Backups, Checked, Locked, OnFile};
+use crate::files::entry::Entry;
+use crate::files::json::Format;
+use crate::files::stage::Stage;
+use crate::files::write::{Draft, tidy};
 use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
@@ -88,8 +88,8 @@ fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Reques
         return Err(Stopped::Signalled(signal));
     }
     let (written, times) = ended?;
-    super::tell(&written, talk);
-    Ok(super::answer_of_write(&target, &written, times))
+    command::tell(&written, talk);
+    Ok(command::answer_of_write(&target, &written, times))
 }
 
 /// Standard input while signals do not end this program: one of them ends the reading.

@@ -12,7 +12,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dialect::file::LockId;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
@@ -21,9 +20,8 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::acl::Acl;
-use super::lock::FileLock;
 use super::obstacle::Obstacle;
-use crate::error::{Code, Error};
+use crate::error::Error;
 
 /// A file and those beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,23 +114,6 @@ impl Entry {
     /// What the system said.
     pub fn acl(&self) -> Result<Option<Acl>, Error> {
         Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
-    }
-
-    /// That this lock keeps others away from this very file: it still stands, and in this directory. To be asked
-    /// before a step that must not happen without it.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`].
-    pub fn guarded_by(&self, lock: &FileLock) -> Result<(), Error> {
-        let LockId { device, inode, .. } = lock.id();
-        let is_here =
-            self.look(Beside::Lock)?.is_some_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode));
-        if is_here && !lock.is_nested() {
-            return Ok(());
-        }
-        lock.still_held()?;
-        let message = || format!("{} is in another directory than its lock by now", escaped_path(&self.path));
-        if is_here { Ok(()) } else { Err(Error::new(Code::LockLost, message())) }
     }
 
     fn regular(&self, which: Beside, stat: FileStat) -> Result<FileStat, Error> {

@@ -7,13 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::write::STDIN;
-use super::{Checked, Locked, OnFile};
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
-use crate::file::append::{Lines, append as append_lines};
-use crate::file::entry::Entry;
-use crate::file::json::Format;
+use crate::file::command::{self, Checked, Locked, OnFile};
+use crate::files::append::{Lines, append as append_lines};
+use crate::files::entry::Entry;
+use crate::files::json::Format;
 use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
@@ -72,7 +72,7 @@ fn append(
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }
     talk.say(&added.to_string());
-    let mut answer = super::answer(&target, times);
+    let mut answer = command::answer(&target, times);
     let torn = added.torn.map(|torn| json!({ "offset": torn.offset, "length": torn.length }));
     answer.insert("lines".to_owned(), added.lines.into());
     answer.insert("bytes".to_owned(), added.bytes.into());

@@ -9,19 +9,19 @@ use beadlock_checker::internal::escape::escaped_path;
 use clap::Args;
 use serde_json::Value;
 
-use super::{Backups, Checked, Locked, OnFile};
 use crate::claim::attendant::Stopped;
 use crate::claim::command::Command;
 use crate::claim::signals::Signals;
 use crate::error::{Code, End, Error, Replaced};
-use crate::file::entry::Entry;
+use crate::file::command::{self, Backups, Checked, Locked, OnFile};
 use crate::file::filter::{Filter, Input};
-use crate::file::json::Format;
 use crate::file::lock::FileLock;
 use crate::file::nested;
 use crate::file::open::LockFile;
-use crate::file::stage::Stage;
-use crate::file::write::{Draft, Rules, Written, tidy};
+use crate::files::entry::Entry;
+use crate::files::json::Format;
+use crate::files::stage::Stage;
+use crate::files::write::{Draft, Rules, Written, tidy};
 use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
@@ -116,8 +116,8 @@ fn update(typed: Typed, environment: &Environment, talk: &Talk, request: &Reques
         return Err(Stopped::Signalled(signal));
     }
     let (written, times) = ended?;
-    super::tell(&written, talk);
-    Ok(super::answer_of_write(&target, &written, times))
+    command::tell(&written, talk);
+    Ok(command::answer_of_write(&target, &written, times))
 }
 
 /// A change that is to be made under the lock.

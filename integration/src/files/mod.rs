@@ -1,0 +1,35 @@
+//! What a file's content needs: it is checked, written to a stage, and renamed over the file, whose old content becomes
+//! a backup; or whole lines are added to its end. Knows no lock: it asks one, which is a [`WriteLock`].
+//!
+//! ```text
+//! acl.rs       a file's access control list
+//! entry.rs     a file by its name in an open directory, and those beside it
+//! stage.rs     where new content is before it is the file's
+//! json.rs      what content has to be; utf8.rs: its text; schema.rs: a JSON Schema
+//! write.rs     the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what
+//!              keeps it from that
+//! append.rs    whole lines at its end
+//! ```
+
+mod acl;
+pub mod append;
+mod backups;
+pub mod entry;
+pub mod json;
+mod obstacle;
+pub mod schema;
+pub mod stage;
+mod utf8;
+pub mod write;
+
+use crate::error::Error;
+
+/// A lock that a file is changed under.
+pub trait WriteLock {
+    /// That it keeps others away from this very file: it still stands, and in this directory. Asked before a step that
+    /// must not happen without it.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`](crate::Code::LockLost).
+    fn guards(&self, entry: &entry::Entry) -> Result<(), Error>;
+}
