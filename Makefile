@@ -108,10 +108,11 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path integration/python/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --features beadlock/validate-schema --lib --test schema -- --deny warnings
 	CARGO_TARGET_DIR="$$(scripts/target-dir.sh)" PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 		$(CARGO) clippy --locked --manifest-path integration/python/Cargo.toml -- --deny warnings
 	@scripts/fuzz-lock.sh
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --workspace --no-deps --features beadlock/validate-schema
 
 install uninstall: export PREFIX := $(PREFIX)
 install uninstall: export UNITDIR := $(UNITDIR)

@@ -21,8 +21,8 @@ use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::error::{Code, Error};
+use crate::files::Schema;
 use crate::files::json::Format;
-use crate::files::schema::Schema;
 use crate::files::write::{Rules, Written};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
@@ -112,7 +112,7 @@ pub struct Checked {
     /// else json]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub format: Option<Format>,
-    /// A JSON Schema, in FILE, that each value has to conform to
+    /// Check each value by the JSON Schema in FILE. Needs a beadlock built with --features validate-schema
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
 }
@@ -129,7 +129,7 @@ impl Checked {
             Some(_) if format == Format::Any => {
                 Err(Error::usage("--schema is for JSON; it checks nothing with --format any"))
             }
-            Some(path) => Ok(rules.schema(Schema::read(path)?)),
+            Some(path) => Ok(rules.conforming_to(Schema::read(path)?)),
             None => Ok(rules),
         }
     }

@@ -82,9 +82,10 @@ mod turn;
 pub(crate) mod waiting;
 mod watch;
 
+#[cfg(feature = "validate-schema")]
+pub use crate::files::Schema;
 pub use crate::files::append::{Appended, Torn};
 pub use crate::files::json::Format;
-pub use crate::files::schema::Schema;
 pub use crate::files::write::{Rules, Written};
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode};
 pub use lock::FileLock;

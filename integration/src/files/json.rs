@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::schema::Schema;
+use super::Schema;
 use super::utf8::Utf8;
 use crate::error::Error;
 

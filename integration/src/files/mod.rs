@@ -5,7 +5,8 @@
 //! acl.rs       a file's access control list
 //! entry.rs     a file by its name in an open directory, and those beside it
 //! stage.rs     where new content is before it is the file's
-//! json.rs      what content has to be; utf8.rs: its text; schema.rs: a JSON Schema
+//! json.rs      what content has to be; utf8.rs: its text; schema.rs, no_schema.rs: a JSON Schema,
+//!              with the feature `validate-schema` and without
 //! write.rs     the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what
 //!              keeps it from that
 //! append.rs    whole lines at its end
@@ -16,11 +17,19 @@ pub mod append;
 mod backups;
 pub mod entry;
 pub mod json;
+#[cfg(not(feature = "validate-schema"))]
+mod no_schema;
 mod obstacle;
-pub mod schema;
+#[cfg(feature = "validate-schema")]
+mod schema;
 pub mod stage;
 mod utf8;
 pub mod write;
+
+#[cfg(not(feature = "validate-schema"))]
+pub use no_schema::Schema;
+#[cfg(feature = "validate-schema")]
+pub use schema::Schema;
 
 use crate::error::Error;
 

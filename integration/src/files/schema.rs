@@ -15,22 +15,7 @@ use crate::error::Error;
 /// More than this many bytes is no schema that anybody has written.
 const LIMIT: u64 = 16 << 20;
 
-/// A schema that is ready to check.
-///
-/// ```
-/// use beadlock::file::{FileLock, Rules, Schema};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let (schema, path) = (dir.path().join("schema.json"), dir.path().join("todo.json"));
-/// std::fs::write(&schema, r#"{"required": ["n"]}"#)?;
-/// let rules = Rules::default().schema(Schema::read(&schema)?);
-/// let lock = FileLock::exclusive(&path)?;
-/// assert!(lock.write_with(&b"{}"[..], &rules).is_err());
-/// lock.write_with(&br#"{"n": 1}"#[..], &rules)?;
-/// # Ok(())
-/// # }
-/// ```
+/// A JSON Schema for [`Rules::schema`](super::write::Rules::schema). Needs the cargo feature `validate-schema`.
 pub struct Schema {
     name: String,
     validator: Validator,
@@ -76,20 +61,5 @@ impl Schema {
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_no_end_is_no_schema() {
-        let error = Schema::read(Path::new("/dev/zero")).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("/dev/zero is no JSON Schema that could be used: it has more than 16 MiB")
-        );
     }
 }

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::escape::escaped_path;
 
+use super::Schema;
 use super::backups::{self, Kept};
 use super::entry::{Beside, Entry};
 use super::json::{Check, Format};
-use super::schema::Schema;
 use super::stage::Stage;
 use crate::error::Error;
 use crate::files::WriteLock;
@@ -43,9 +43,15 @@ impl Rules {
         Self { format: Some(format), ..self }
     }
 
-    /// What each value has to be beside. A schema makes no JSON of what may be anything.
+    /// A schema that each value has to conform to. [`Format::Any`] is not checked by it. Needs the cargo feature
+    /// `validate-schema`.
+    #[cfg(feature = "validate-schema")]
     #[must_use]
     pub fn schema(self, schema: Schema) -> Self {
+        self.conforming_to(schema)
+    }
+
+    pub(crate) fn conforming_to(self, schema: Schema) -> Self {
         Self { schema: Some(schema), ..self }
     }
 
