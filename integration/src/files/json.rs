@@ -1,6 +1,6 @@
 //! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
-//! It is checked while it is copied, and held in memory by the piece: JSON by 64 KiB, lines by the line; a schema
-//! needs the whole value.
+//! serde_json checks it while it is copied, and it is held in memory by the piece: JSON by 64 KiB, lines by the line; a
+//! schema needs the whole value. No value is nested more than [`DEEPEST`] levels deep.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,9 +11,10 @@ use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::system_words;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
 use super::Schema;
+use super::nesting::{DEEPEST, Nesting};
 use super::utf8::Utf8;
 use crate::error::Error;
 
@@ -105,15 +106,11 @@ impl Check<'_> {
     /// # Errors
     /// Whichever of the three came first.
     pub fn pour(&self, from: impl Read, to: impl Write) -> Result<u64, Spilled> {
-        let is_text = self.format != Format::Any;
-        let text = is_text.then(Utf8::default);
+        let text = (self.format == Format::Json).then(Text::default);
         let mut tee = Tee { from, to, count: 0, is_blank: true, text, failed: None };
         let checked = match self.format {
             Format::Json => self.value(BufReader::with_capacity(PIECE, &mut tee)),
-            Format::JsonLines => {
-                let mut reader = BufReader::with_capacity(PIECE, &mut tee);
-                self.lines(|line| reader.read_until(b'\n', line))
-            }
+            Format::JsonLines => self.lines(BufReader::with_capacity(PIECE, &mut tee)).map(drop),
             Format::Any => io::copy(&mut tee, &mut io::sink()).map(drop).map_err(Spilled::Read),
         };
         match (tee.failed, checked) {
@@ -124,48 +121,48 @@ impl Check<'_> {
         }
     }
 
+    /// Checks whole lines that are in memory; how many there are. The last one gets an end where it has none.
+    ///
+    /// # Errors
+    /// What a line is not.
+    pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
+        if bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.push(b'\n');
+        }
+        if self.format == Format::Any {
+            return Ok(bytes.iter().filter(|byte| **byte == b'\n').count() as u64);
+        }
+        self.lines(bytes.as_slice())
+    }
+
     fn value(&self, from: impl Read) -> Result<(), Spilled> {
-        let mut json = serde_json::Deserializer::from_reader(from);
-        let read = match self.schema {
-            None => IgnoredAny::deserialize(&mut json).and_then(|_| json.end()).map(|()| None),
-            Some(schema) => {
-                Value::deserialize(&mut json).and_then(|value| json.end().map(|()| Some((schema, value))))
-            }
-        };
-        match read {
-            Ok(None) => Ok(()),
-            Ok(Some((schema, value))) => schema.check(&value).map_err(Spilled::Invalid),
+        match self.read(Deserializer::from_reader(from)) {
+            Ok(conforms) => conforms.map_err(Spilled::Invalid),
             Err(error) => Err(Spilled::Invalid(format!("not valid JSON: {}", escaped(&error.to_string())))),
         }
     }
 
-    /// The lines that `next` reads, each with its end, where it has one.
-    fn lines(&self, mut next: impl FnMut(&mut Vec<u8>) -> io::Result<usize>) -> Result<(), Spilled> {
-        let mut line = Vec::new();
-        for number in 1_u64.. {
+    fn lines(&self, mut from: impl BufRead) -> Result<u64, Spilled> {
+        let (mut line, mut count) = (Vec::new(), 0);
+        while from.read_until(b'\n', &mut line).map_err(Spilled::Read)? > 0 {
+            count += 1;
+            self.line(&line, count)?;
             line.clear();
-            if next(&mut line).map_err(Spilled::Read)? == 0 {
-                break;
-            }
-            self.line(&line, number)?;
         }
-        Ok(())
+        Ok(count)
     }
 
     fn line(&self, line: &[u8], number: u64) -> Result<(), Spilled> {
+        if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            return Err(marked());
+        }
         let wrong = |why: &str| Spilled::Invalid(format!("not valid JSON Lines: line {number}: {why}"));
         if line.trim_ascii().is_empty() {
             return Err(wrong("it is empty"));
         }
-        let parsed = match self.schema {
-            None => serde_json::from_slice::<IgnoredAny>(line).map(|_| None),
-            Some(schema) => serde_json::from_slice::<Value>(line).map(|value| Some((schema, value))),
-        };
-        match parsed {
-            Ok(None) => Ok(()),
-            Ok(Some((schema, value))) => {
-                schema.check(&value).map_err(|why| Spilled::Invalid(format!("{why} (line {number})")))
-            }
+        Text::default().hear(line).map_err(|(what, at)| wrong(&format!("{what} at column {}", at + 1)))?;
+        match self.read(Deserializer::from_slice(line)) {
+            Ok(conforms) => conforms.map_err(|why| Spilled::Invalid(format!("{why} (line {number})"))),
             Err(error) => {
                 // Its own line is always the first.
                 let words = error.to_string().replace(" at line 1 column ", " at column ");
@@ -174,35 +171,38 @@ impl Check<'_> {
         }
     }
 
-    /// The same for whole lines that are in memory: how many there are. The last one gets an end where it has none.
-    ///
-    /// # Errors
-    /// What a line is not.
-    pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
-        if self.format != Format::Any && bytes.starts_with(BYTE_ORDER_MARK) {
-            return Err(marked());
-        }
-        if bytes.last().is_some_and(|last| *last != b'\n') {
-            bytes.push(b'\n');
-        }
-        let mut count = 0;
-        for (line, number) in bytes.split_inclusive(|byte| *byte == b'\n').zip(1..) {
-            if self.format != Format::Any {
-                if let Err(error) = std::str::from_utf8(line) {
-                    let at = error.valid_up_to() + 1;
-                    let why = format!("not valid JSON Lines: line {number}: not UTF-8 at column {at}");
-                    return Err(Spilled::Invalid(why));
-                }
-                self.line(line, number)?;
-            }
-            count = number;
-        }
-        Ok(count)
+    /// Reads one value to its end, and says what the schema finds wrong with it.
+    fn read<'de>(
+        &self,
+        mut json: Deserializer<impl serde_json::de::Read<'de>>,
+    ) -> serde_json::Result<Result<(), String>> {
+        let value = match self.schema {
+            None => IgnoredAny::deserialize(&mut json).map(|_| None)?,
+            Some(schema) => Some((schema, Value::deserialize(&mut json)?)),
+        };
+        json.end()?;
+        Ok(value.map_or(Ok(()), |(schema, value)| schema.check(&value)))
     }
 }
 
 fn marked() -> Spilled {
     Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
+}
+
+/// What serde_json does not see where it builds no value: characters that are none, and a depth that another reader
+/// does not take.
+#[derive(Debug, Default)]
+struct Text {
+    utf8: Utf8,
+    nesting: Nesting,
+}
+
+impl Text {
+    /// `Err`: what the piece is, and where.
+    fn hear(&mut self, piece: &[u8]) -> Result<(), (String, usize)> {
+        self.utf8.hear(piece).map_err(|at| ("not UTF-8".to_owned(), at))?;
+        self.nesting.hear(piece).map_err(|at| (format!("nested more than {DEEPEST} levels deep"), at))
+    }
 }
 
 /// What is read from it is written too.
@@ -212,8 +212,8 @@ struct Tee<R, W> {
     count: u64,
     /// There was nothing but white space.
     is_blank: bool,
-    /// None: it need be no text.
-    text: Option<Utf8>,
+    /// None: it need be no text, or is heard by the line.
+    text: Option<Text>,
     failed: Option<Spilled>,
 }
 
@@ -238,10 +238,9 @@ impl<R: Read, W: Write> Tee<R, W> {
             if self.count == 0 && piece.starts_with(BYTE_ORDER_MARK) {
                 return Err(marked());
             }
-            let before = self.count;
-            let at = |within: usize| before + within as u64;
-            text.hear(piece)
-                .map_err(|within| Spilled::Invalid(format!("not UTF-8 near byte {}", at(within))))?;
+            text.hear(piece).map_err(|(what, at)| {
+                Spilled::Invalid(format!("{what} near byte {}", self.count + at as u64))
+            })?;
         }
         self.to.write_all(piece).map_err(Spilled::Write)?;
         self.count += count as u64;
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn valid_content_arrives_as_it_is() {
-        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        let deep = [b"[".repeat(127), b"]".repeat(127)].concat();
         let long = format!("[{}0]", "1.5e3, ".repeat(50_000));
         for json in [
             &b"{}"[..],
@@ -276,21 +275,24 @@ mod tests {
             b"0",
             b"\"x\"",
             b"{\"a\":1,\"a\":2}",
+            b"[1e999, 123456789012345678901234567890]",
             &deep,
             long.as_bytes(),
         ] {
             assert_eq!(poured(Format::Json, json).unwrap(), json);
         }
-        for lines in [&b""[..], b"{}\n", b"1\n2\r\n[3]", b"{\"a\":\"\\n\"}\n"] {
+        for lines in [&b""[..], b"{}\n", b"1\n2\r\n[3]", b"{\"a\":\"\\n\"}\n", &deep] {
             assert_eq!(poured(Format::JsonLines, lines).unwrap(), lines);
         }
-        for any in [&b""[..], b"\0\xff\n\n", &deep] {
+        for any in [&b""[..], b"\0\xff\n\n", &b"[".repeat(100_000)] {
             assert_eq!(poured(Format::Any, any).unwrap(), any);
         }
     }
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
+        let deep = b"[".repeat(100_000);
+        let deep_line = [b"1\n", deep.as_slice(), b"\n"].concat();
         for (json, why) in [
             (&b""[..], "empty, which is no JSON"),
             (b" \n ", "empty, which is no JSON"),
@@ -304,6 +306,7 @@ mod tests {
             (b"\xef\xbb\xbf{}", "not valid JSON: it begins with a byte order mark"),
             (b"\"\xff\"", "not UTF-8 near byte 1"),
             (b"\"\xe2\x82\"", "not UTF-8 near byte 1"),
+            (&deep, "nested more than 127 levels deep near byte 127"),
             (b"{}\0", "not valid JSON: trailing characters at line 1 column 3"),
         ] {
             let said = poured(Format::Json, json).unwrap_err();
@@ -313,7 +316,8 @@ mod tests {
             (&b"{}\n{\n}\n"[..], "not valid JSON Lines: line 2: EOF while parsing an object"),
             (b"1\n\n2\n", "not valid JSON Lines: line 2: it is empty"),
             (b"1 2\n", "not valid JSON Lines: line 1: trailing characters at column 3"),
-            (b"\"\xff\"\n", "not UTF-8 near byte 1"),
+            (b"\"\xff\"\n", "not valid JSON Lines: line 1: not UTF-8 at column 2"),
+            (&deep_line, "not valid JSON Lines: line 2: nested more than 127 levels deep at column 128"),
             (b"\xef\xbb\xbf{}\n", "not valid JSON: it begins with a byte order mark"),
         ] {
             let said = poured(Format::JsonLines, lines).unwrap_err();

@@ -59,6 +59,7 @@ fn content_that_is_not_what_it_has_to_be_changes_nothing() {
         ("{\"n\":", &["file:todo.json"], "not valid JSON: EOF while parsing a value at line 1 column 5"),
         ("{} {}", &["file:todo.json"], "not valid JSON: trailing characters at line 1 column 4"),
         ("\"\u{1}\"", &["file:todo.json"], "not valid JSON: control character"),
+        (&"[".repeat(128), &["file:todo.json"], "nested more than 127 levels deep near byte 127"),
         ("{}\n{\n", &["file:log.jsonl"], "not valid JSON Lines: line 2"),
         ("{\n}", &["file:log.jsonl", "--format", "jsonl"], "not valid JSON Lines: line 1"),
     ] {
