@@ -23,6 +23,7 @@
 
 mod acquire;
 mod agent;
+mod api;
 mod breaking;
 mod check;
 mod claim;
@@ -38,12 +39,9 @@ pub mod framework;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ground;
-mod hold;
 mod ignored;
 mod list;
 mod log;
-pub mod memory;
-mod no_lock;
 mod output;
 mod protocol;
 mod release;
@@ -51,12 +49,11 @@ mod release;
 pub mod run;
 mod settings;
 mod status;
-mod target;
-mod tower;
 mod waiting;
 mod words;
 
-pub use claim::guard::{Claim, Hold, NotReleased};
+pub use api::hold::{Claim, Hold, NotReleased};
+pub use api::{file_lock as file, framework, memory_lock as memory};
 pub use error::{Code, End, Error, Holder};
 pub use output::envelope::{Envelope, Request};
 pub use settings::wait::Wait;

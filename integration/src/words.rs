@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use beadlock_checker::Removed;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::Liveness;
@@ -32,32 +31,6 @@ pub fn is_local_and_alive(look: &Look) -> bool {
     look.facts
         .as_ref()
         .is_some_and(|facts| matches!(facts.liveness, Liveness::Alive | Liveness::NotPermitted))
-}
-
-/// `make (PID 77: make release, on ci-3)`; the command only when the process is of this machine.
-pub fn holder(look: &Look) -> Option<String> {
-    let record = look.record.as_ref()?;
-    let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
-    let command = pid.and_then(process::command_line).map(|line| format!(": {}", escaped(&line)));
-    let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
-    if let Some(memory) = record.as_memory() {
-        let operation = escaped(memory.operation());
-        let pid = memory.pid.map_or("PID unknown".to_owned(), |pid| format!("PID {pid}"));
-        let host = memory.hostname.as_ref().map(|_| format!(", on {host}")).unwrap_or_default();
-        let command = command.unwrap_or_default();
-        return Some(format!("session {name} for operation {operation} ({pid}{command}{host})"));
-    }
-    Some(format!("{name} (PID {}{}, on {host})", record.pid(), command.unwrap_or_default()))
-}
-
-/// `removed stale lock of make (PID 77, pid_gone)`; in its document's words of a lock that is judged by its age.
-/// `None`: what was removed was no lock.
-pub fn removed(removed: &Removed) -> Option<String> {
-    let Removed { record, reason, .. } = removed;
-    if record.as_memory().is_some() {
-        return Some(removed.breaking()).filter(|words| !words.is_empty());
-    }
-    Some(format!("removed stale lock of {} (PID {}, {reason})", escaped(record.holder()), record.pid()))
 }
 
 /// Who has the gate of `dir`: `PID 33 (beadlock-agent --db .beads)`; other users' processes may not be seen.

@@ -19,8 +19,9 @@ use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::nested::name_of;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
+use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::file::{FileLock, FileTarget, KEEPER, LockFile, nested, said, take};
+use crate::protocol::file::{FileLock, FileTarget, KEEPER, LockFile, nested, said, take};
 use crate::output::trail::Trail;
 use crate::settings::Claim;
 use crate::settings::environment::Environment;
@@ -33,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What is to be kept, and for whom.
 #[derive(Debug)]
 pub struct Order<'a> {
-    pub target: &'a FileTarget,
+    pub target: &'a Target,
     pub mode: Mode,
     pub settings: &'a Claim,
     pub max_hold: Duration,
@@ -50,7 +51,8 @@ pub fn acquire(
     report: &mut Report,
     tell: impl FnOnce(&mut Report, &str, i32) -> Result<(), Error>,
 ) -> Result<(), Stopped> {
-    let Order { target, mode, settings, .. } = *order;
+    let Order { mode, settings, .. } = *order;
+    let target = &FileTarget::of_target(order.target);
     let talk = trail.talk();
     report.target = Some((target.given(), target.lock().to_owned()));
     said::note(target, talk);
@@ -158,8 +160,8 @@ fn words_of(order: &Order<'_>) -> [OsString; 7] {
     let audit = audit.and_then(Result::ok).unwrap_or_default();
     let subject = order.subject.map(|pid| Subject::of(pid).to_string()).unwrap_or_default();
     [
-        order.target.file().into(),
-        order.target.named().into(),
+        FileTarget::of_target(order.target).file().into(),
+        order.target.typed.clone().into(),
         order.mode.as_str().into(),
         millis(order.max_hold).to_string().into(),
         subject.into(),

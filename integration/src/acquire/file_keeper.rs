@@ -16,14 +16,13 @@ use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
-use crate::file::ending::end;
-use crate::file::{FileLock, FileTarget, Watch};
+use crate::protocol::file::ending::end;
+use crate::protocol::file::{FileLock, FileTarget, Watch};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::output::trail::Trail;
 use crate::settings::wait::Deadline;
 
-/// The keeper's own life, with the arguments after [`KEEPER`](crate::file::KEEPER).
+/// The keeper's own life, with the arguments after [`KEEPER`](crate::protocol::file::KEEPER).
 pub fn main(args: &[OsString]) -> End {
     End::Code(live(args).unwrap_or(Exit::Failed).code())
 }
@@ -46,8 +45,9 @@ fn live(args: &[OsString]) -> Option<Exit> {
     let request = Request::called(request.to_str()?);
     let talk = Talk::silent();
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
-    let trail = Trail::of_file(audit.as_deref(), lock.target().for_trail(), &request, &talk);
-    let trail = trail.or_else(|_| Trail::of_file(None, lock.target().for_trail(), &request, &talk)).ok()?;
+    let target = lock.target().to_target();
+    let trail = target.trail(audit.as_deref(), (None, None), &request, &talk);
+    let trail = trail.or_else(|_| target.trail(None, (None, None), &request, &talk)).ok()?;
     let subject = Subject::parse(subject.to_str()?);
     let (lost, why) = match keep(Guard::Other(Box::new(Watch::over(&lock))), deadline, subject, &mut signals)
     {

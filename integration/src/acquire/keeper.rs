@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::internal::beside::{close_the_rest, has_said_so};
-use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::facts::Liveness;
 use beadlock_checker::internal::process::{self, Stat};
 use beadlock_checker::internal::sys::{self, Spawn, Waiting, fork_waiting, ignore};
@@ -36,14 +35,14 @@ use crate::claim::keeping::{Guard, Keeping};
 use crate::claim::leaving::{Leaving, Left, Why};
 use crate::claim::loss::{Events, Loss};
 use crate::claim::signals::Signals;
+use crate::claim::target::Target;
 use crate::claim::tree;
 use crate::error::{Code, End, Error, Exit};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::output::trail::Trail;
 use crate::settings::environment::Environment;
+use crate::protocol::exact;
 use crate::settings::wait::Deadline;
-use crate::target::Found;
 use crate::words;
 
 /// The hidden first argument.
@@ -57,7 +56,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(130);
 /// What is to be kept.
 #[derive(Debug)]
 pub struct Order<'a> {
-    pub target: &'a Found,
+    pub target: &'a Target,
     pub id: &'a str,
     pub holder: &'a str,
     pub request: &'a str,
@@ -190,7 +189,7 @@ pub fn main(args: &[OsString]) -> End {
     };
     let deadline = Deadline::after(max_hold);
     close_the_rest();
-    let Ok(target) = Found::exact(target, given) else { return failed };
+    let Ok(target) = exact(target, given) else { return failed };
     let audit = Some(PathBuf::from(audit)).filter(|path| !path.as_os_str().is_empty());
     let request = Request::called(request);
     let talk = Talk::silent();
@@ -200,15 +199,12 @@ pub fn main(args: &[OsString]) -> End {
     if get_away().is_err() {
         return failed;
     }
-    let trail = match held.record() {
-        Record::Tower(_) => Trail::of_named(audit.as_deref(), id, target.for_trail(), &request, &talk),
-        Record::Beads(_) | Record::Memory(_) => {
-            Trail::open(audit.as_deref(), Some(holder), target.for_trail(), &request, &talk)
-                .or_else(|_| Trail::open(None, None, target.for_trail(), &request, &talk))
-        }
-    };
+    let of_claim = (Some(holder), Some(id));
+    let trail = target.trail(audit.as_deref(), of_claim, &request, &talk);
+    let trail = trail.or_else(|_| target.trail(None, of_claim, &request, &talk));
     let Ok(trail) = trail else { return failed };
-    let Ok(keeping) = Keeping::begin(held, Events::AtOnce) else { return failed };
+    let lease = target.protocol.lease(&held);
+    let Ok(keeping) = Keeping::begin(held, lease, Events::AtOnce) else { return failed };
     let guard = keeping.guard(&trail);
     // Our caller is waiting for this: by now nothing is missed, and what ends it does not end us. An error: it has
     // ended, which the other pipe says as well.
@@ -324,7 +320,7 @@ pub fn keep(
 }
 
 /// The lock that was just claimed may be aside for a moment: somebody is looking at it.
-fn adopt(target: &Found, id: &str) -> Option<Held> {
+fn adopt(target: &Target, id: &str) -> Option<Held> {
     let deadline = Deadline::after(Duration::from_secs(2));
     loop {
         if let Ok(Adopted::Held(held)) = Held::adopt(&target.place, id) {

@@ -13,11 +13,10 @@ mod subject;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::duration::{self, shown};
-use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::{Liveness, random_id};
 use beadlock_checker::internal::process;
 use beadlock_checker::internal::sys::stdout_was_closed;
@@ -30,24 +29,22 @@ use crate::claim::claiming::Claiming;
 use crate::claim::command;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
-use crate::claim::protocol::{MakeRecord, OfProcess};
+use crate::claim::protocol::MakeRecord;
+use crate::claim::record_claim::claimed;
 use crate::claim::report::{self, Report};
 use crate::claim::signals::Signals;
+use crate::claim::target::Target;
 use crate::error::{End, Error, Exit};
-use crate::file::FileTarget;
 use crate::ignored::Reminder;
-use crate::memory;
 use crate::output::Common;
 use crate::output::envelope::Request;
 use crate::output::files::{self, Output};
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
-use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report};
 use crate::settings::Claim;
 use crate::settings::arguments::ClaimArgs;
 use crate::settings::environment::Environment;
-use crate::target::lock_dir;
-use crate::tower::meant::Meant;
 use crate::words::quoted;
 
 pub use file_keeper::main as file_keeper;
@@ -56,7 +53,7 @@ use keeper::{Kept, Subject, get_away, keep};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
-pub struct Typed {
+pub struct AcquireArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
     /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
@@ -84,7 +81,7 @@ pub struct Typed {
 /// For how long a keeper keeps a claim unless told otherwise.
 const MAX_HOLD: Duration = Duration::from_secs(6 * 60 * 60);
 
-impl Typed {
+impl AcquireArgs {
     /// When the keeper ends the claim of `subject` by itself.
     fn max_hold(&self, subject: Option<i32>) -> Duration {
         match subject {
@@ -95,7 +92,7 @@ impl Typed {
 }
 
 /// Claims, and prints what `release` needs.
-pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
+pub fn run(typed: &AcquireArgs, environment: &Environment, common: &Common, request: &Request) -> End {
     let replaced = typed.claim.replaced();
     let mut report = Report::default();
     let mut report_file = typed.claim.report.as_deref();
@@ -117,7 +114,7 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
     };
     let report_file = report_file.filter(|file| environment.remote().may_touch(file));
     report::conclude(common, request, report_file, &report, error.as_ref());
-    if typed.protocol.raw
+    if typed.protocol.raw()
         && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref())
     {
         let _ = print_all(format!("{lock:#}\n").as_bytes());
@@ -133,110 +130,135 @@ pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &
 }
 
 fn acquire(
-    typed: &Typed,
+    typed: &AcquireArgs,
     settings: &Claim,
     environment: &Environment,
     (common, request): (&Common, &Request),
     report: &mut Report,
 ) -> Result<(), Stopped> {
     let talk = &common.talk;
-    let is_of_intent = typed.target.is_none() && typed.protocol.tower.intent.is_some();
-    if !is_of_intent && let Some(file) = FileTarget::meant(typed.target.as_deref(), environment)? {
-        refuse_for_file(&file.given(), typed.holder.as_ref(), (&typed.claim, &typed.protocol), None)?;
-        return of_file(typed, settings, &file, environment, (common, request), report);
-    }
-    typed.protocol.file.refuse()?;
-    let meant = Meant::resolve(
-        typed.target.as_deref(),
-        &typed.protocol.tower,
-        typed.protocol.raw.then_some("--raw"),
-        not_for_named(typed.holder.as_ref(), &typed.claim),
-        typed.claim.directories(),
-        environment,
-    )?;
-    let (target, named) = match meant {
-        Meant::Other(target) => (target, None),
-        Meant::Named(named) => (named.target.clone(), Some(named)),
-        Meant::Nothing(why) => {
+    let of_claim = (&typed.protocol, &typed.claim);
+    let intended = intended(typed.target.as_deref(), of_claim, (typed.holder.as_ref(), &[]), environment)?;
+    let (target, words) = match intended {
+        Intended::Claim(target, words) => (target, words),
+        Intended::Nothing(why) => {
             let why = why.unwrap_or("mode observe takes no lock");
             let message = format!("{why}: there is nothing to acquire; run the commands without that");
             return Err(Error::usage(message).into());
         }
     };
-    let memory = memory::claim::Order::of(
-        &target,
-        typed.holder.as_ref(),
-        (&typed.claim, &typed.protocol.memory),
-        environment,
-    )?;
+    if target.protocol.without_record().is_some() {
+        return without_record(typed, settings, (&target, words), environment, (common, request), report);
+    }
     report.target = Some((target.name(), target.path()));
     files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
     let subject = subject_of(typed)?;
     let name = || subject::name(subject.unwrap_or_else(subject::parent));
-    let of_process = || settings.holder.clone().or_else(name);
-    let holder = match (&named, &memory) {
-        (Some(named), _) => named.fields.actor.clone(),
-        (_, Some(memory)) => memory.session().to_owned(),
-        _ => of_process().unwrap_or_else(|| command::holder_name(OsStr::new(""))),
-    };
+    let holder = words.holder.clone().or_else(|| settings.holder.clone()).or_else(name);
+    let holder = holder.unwrap_or_else(|| command::holder_name(OsStr::new("")));
     report.holder = Some(holder.clone());
-    if named.is_some() {
-        lock_dir::make(target.dir())?;
-        target.warn(talk);
-    }
-    let id = named.as_ref().map_or_else(random_id, |named| named.fields.request_id.clone());
+    target.prepare()?;
+    target.warn(talk);
+    let id = words.id.clone().unwrap_or_else(random_id);
     let audit = settings.audit.as_deref();
-    let trail = match &named {
-        Some(_) => Trail::of_named(audit, &id, target.for_trail(), request, talk)?,
-        None => Trail::open(audit, Some(&holder), target.for_trail(), request, talk)?,
-    };
-    nested::refuse_inside_a_cycle(&target, environment)
-        .inspect_err(|error| trail.blocked(error, &target.place))?;
-    // The target does not say where, and what was typed is in no environment.
-    let lock_dir = (environment.typed_lock_dir().is_some() && named.is_some()).then(|| target.dir());
-    let is_in = || memory::claim::of_same_process(&target, subject?, &settings.options);
-    if let Some(outer) = nested::outer_claim(&target, environment).or_else(is_in) {
+    let trail = target.trail(audit, (Some(&holder), Some(&id)), request, talk)?;
+    let trail = &trail;
+    let says = words.of(holder.clone(), id.clone());
+    let acquiring = Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
+    if acquiring.is_nested(report)? {
+        return Ok(());
+    }
+    warn_of_a_wrapper(typed, subject, talk);
+    acquiring.claim(&says, report)
+}
+
+/// A claim on a lock with a record.
+struct Acquiring<'a> {
+    typed: &'a AcquireArgs,
+    settings: &'a Claim,
+    environment: &'a Environment,
+    common: &'a Common,
+    request: &'a Request,
+    target: Target,
+    holder: String,
+    id: String,
+    /// The process that the claim is for; `None`: the keeper's own time.
+    subject: Option<i32>,
+    trail: &'a Trail<'a>,
+}
+
+impl Acquiring<'_> {
+    /// The claim stands under another one, which is told; a second claim of the same process is refused.
+    fn is_nested(&self, report: &mut Report) -> Result<bool, Stopped> {
+        let Self { target, environment, subject, trail, .. } = self;
+        let blocked = |error: &Error| trail.blocked(error, &target.place);
+        nested::refuse_inside_a_cycle(target, environment).inspect_err(blocked)?;
+        let is_in = || target.protocol.reentered(target, (*subject)?, &self.settings.options);
+        let Some(outer) = nested::outer_claim(target, environment).or_else(is_in) else {
+            if let Some(pid) = *subject {
+                own::refuse(target, pid).inspect_err(blocked)?;
+            }
+            return Ok(false);
+        };
         report.nested = true;
         report.waited = Some(Duration::ZERO);
         let id = nested::name_of(&outer);
         report.id = Some(id.clone());
-        talk.say_more(&format!(
-            "{} is held by an outer claim ({outer}); this one releases nothing",
-            target.given
-        ));
-        let pid = subject.unwrap_or_else(subject::parent);
-        return tell(common, request, report, &id, pid, (target.exported(), lock_dir))
-            .map_err(|error| not_printed(&error).into());
+        let given = &target.given;
+        trail.talk().say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        self.tell(report, &id, subject.unwrap_or_else(subject::parent))?;
+        Ok(true)
     }
-    if let Some(pid) = subject {
-        own::refuse(&target, pid).inspect_err(|error| trail.blocked(error, &target.place))?;
-    }
-    warn_of_a_wrapper(typed, subject, talk);
-    report.id = Some(id.clone());
-    let mut signals = Signals::block()?;
-    let max_hold = typed.max_hold(subject);
-    // What is judged by time needs somebody who keeps it up.
-    let mut keeper = match subject {
-        Some(_) if !target.place.dialect().is_judged_by_time() => None,
-        _ => {
-            let (target, id, holder, request) = (&target, &id, &holder, request.id());
-            let order = keeper::Order { target, id, holder, request, max_hold, subject };
-            Some(order.fork(audit, environment, signals.mask_before())?)
+
+    fn claim(&self, says: &MakeRecord<'_>, report: &mut Report) -> Result<(), Stopped> {
+        let Self { typed, settings, environment, target, holder, id, subject, trail, .. } = self;
+        let (talk, subject) = (trail.talk(), *subject);
+        report.id = Some(id.clone());
+        let mut signals = Signals::block()?;
+        let max_hold = typed.max_hold(subject);
+        // A lock that is judged by time needs a process that keeps it up.
+        let mut keeper = match subject {
+            Some(_) if !target.place.dialect().is_judged_by_time() => None,
+            _ => {
+                let request = self.request.id();
+                let order = keeper::Order { target, id, holder, request, max_hold, subject };
+                Some(order.fork(settings.audit.as_deref(), environment, signals.mask_before())?)
+            }
+        };
+        let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
+        let begun = Instant::now();
+        let child = keeper.as_ref().map(keeper::Keeper::pid);
+        let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
+        let ((wait, drain), options) = (settings.patience(target.protocol.default_wait()), settings.options);
+        let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
+        let held = claiming.claim_and_tell(&mut attending, talk, trail)?;
+        match self.hand_over(pid, &mut keeper, &mut attending, begun, report) {
+            Ok(()) => {
+                let until = match typed.detach {
+                    true => format!("kept for at most {}", shown(max_hold)),
+                    false => "for as long as that process lives".to_owned(),
+                };
+                talk.say(&format!("{}, {until}", claimed(target, holder, pid)));
+                leave_it(held);
+                Ok(())
+            }
+            Err(stopped) => {
+                let leaving = Leaving { target, patience: drain, talk, trail, failure_step: None };
+                let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
+                Err(stopped)
+            }
         }
-    };
-    let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
-    let begun = Instant::now();
-    let child = keeper.as_ref().map(keeper::Keeper::pid);
-    let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
-    let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
-    let says: &dyn MakeRecord = match (&named, &memory) {
-        (Some(named), _) => named.as_ref(),
-        (_, Some(memory)) => &memory.says(&id),
-        _ => &OfProcess { holder: &holder, id: &id },
-    };
-    let claiming = Claiming { target: &target, pid: pid.unsigned_abs(), says, wait, drain, options };
-    let held = claiming.claim_and_tell(&mut attending, talk, &trail)?;
-    let mut finish = || -> Result<(), Stopped> {
+    }
+
+    /// The claim stands: its keeper begins, and whoever asked for it is told.
+    fn hand_over(
+        &self,
+        pid: i32,
+        keeper: &mut Option<keeper::Keeper>,
+        attending: &mut Attending<'_>,
+        begun: Instant,
+        report: &mut Report,
+    ) -> Result<(), Stopped> {
         if let Some(stopped) = attending.stopped() {
             return Err(stopped);
         }
@@ -245,38 +267,25 @@ fn acquire(
             let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
         }
-        if subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
+        if self.subject.is_some() && process::probe(i64::from(pid)) == Liveness::Gone {
             return Err(subject::gone(pid).into());
         }
         report.waited = Some(begun.elapsed());
         report.pid = Some(pid);
-        Reminder::of(&target, environment.of_database().cwd, talk).finish(talk);
-        tell(common, request, report, &id, pid, (target.exported(), lock_dir))
-            .map_err(|error| not_printed(&error))?;
+        Reminder::of(&self.target, self.environment.of_database().cwd, self.trail.talk())
+            .finish(self.trail.talk());
+        self.tell(report, &self.id, pid)?;
         Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
-    };
-    match finish() {
-        Ok(()) => {
-            let until = match typed.detach {
-                true => format!("kept for at most {}", shown(max_hold)),
-                false => "for as long as that process lives".to_owned(),
-            };
-            let name = escaped(&holder);
-            talk.say(&format!("claimed {} for {name} (PID {pid}), {until}", target.given));
-            leave_it(held);
-            Ok(())
-        }
-        Err(stopped) => {
-            let leaving =
-                Leaving { target: &target, patience: drain, talk, trail: &trail, failure_step: None };
-            let _ = leaving.end(held, None, Why::NOT_HANDED_OVER, &mut attending);
-            Err(stopped)
-        }
+    }
+
+    fn tell(&self, report: &Report, id: &str, pid: i32) -> Result<(), Error> {
+        let besides = self.target.protocol.exported_besides(&self.target, self.environment);
+        tell(self.common, self.request, report, (id, pid), (&self.target, besides))
     }
 }
 
 /// The process that the claim is for; `None`: for a keeper's own time.
-fn subject_of(typed: &Typed) -> Result<Option<i32>, Error> {
+fn subject_of(typed: &AcquireArgs) -> Result<Option<i32>, Error> {
     if typed.detach && std::process::id() == 1 {
         let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
                        process (--for PID), or hold it: beadlock hold -- CMD";
@@ -291,7 +300,7 @@ fn subject_of(typed: &Typed) -> Result<Option<i32>, Error> {
 
 /// A claim that nobody has named a process for stands for the caller, and that may be a program that only starts
 /// others.
-fn warn_of_a_wrapper(typed: &Typed, subject: Option<i32>, talk: &Talk) {
+fn warn_of_a_wrapper(typed: &AcquireArgs, subject: Option<i32>, talk: &Talk) {
     let caller = subject.filter(|_| typed.for_process.is_none());
     if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
         talk.warn(&format!(
@@ -301,23 +310,22 @@ fn warn_of_a_wrapper(typed: &Typed, subject: Option<i32>, talk: &Talk) {
     }
 }
 
-/// The same for a file.
-fn of_file(
-    typed: &Typed,
+/// A claim on a lock without a record: it is kept by a process of its own.
+fn without_record(
+    typed: &AcquireArgs,
     settings: &Claim,
-    target: &FileTarget,
+    (target, words): (&Target, ClaimWords<'_>),
     environment: &Environment,
     (common, request): (&Common, &Request),
     report: &mut Report,
 ) -> Result<(), Stopped> {
-    let trail = Trail::of_file(settings.audit.as_deref(), target.for_trail(), request, &common.talk)?;
+    let trail = target.trail(settings.audit.as_deref(), (None, None), request, &common.talk)?;
     let subject = subject_of(typed)?;
-    let (mode, max_hold) = (typed.protocol.file.mode(), typed.max_hold(subject));
+    let (mode, max_hold) = (words.mode, typed.max_hold(subject));
     warn_of_a_wrapper(typed, subject, &common.talk);
     let order = file::Order { target, mode, settings, max_hold, subject, request: request.id() };
     file::acquire(&order, environment, &trail, report, |report, id, pid| {
-        tell(common, request, report, id, pid, (&target.exported(), None))
-            .map_err(|error| not_printed(&error))
+        tell(common, request, report, (id, pid), (target, None))
     })
 }
 
@@ -331,22 +339,23 @@ fn tell(
     common: &Common,
     request: &Request,
     report: &Report,
-    id: &str,
-    pid: i32,
-    (target, lock_dir): (&OsStr, Option<&Path>),
-) -> io::Result<()> {
+    (id, pid): (&str, i32),
+    (target, besides): (&Target, Option<(&'static str, PathBuf)>),
+) -> Result<(), Error> {
+    let mut lines = Vec::new();
     if common.json {
         let envelope = request.envelope(report.json(), None, &common.talk.warnings());
-        return print_all(format!("{envelope}\n").as_bytes());
+        lines.extend(format!("{envelope}\n").into_bytes());
+    } else {
+        lines.extend(b"BEADLOCK_TARGET=");
+        lines.extend(assigned(target.exported()));
+        if let Some((variable, path)) = besides {
+            lines.extend(format!("\n{variable}=").into_bytes());
+            lines.extend(assigned(path.as_os_str()));
+        }
+        lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
     }
-    let mut lines = b"BEADLOCK_TARGET=".to_vec();
-    lines.extend(assigned(target));
-    if let Some(dir) = lock_dir {
-        lines.extend(b"\nBEADLOCK_LOCK_DIR=");
-        lines.extend(assigned(dir.as_os_str()));
-    }
-    lines.extend(format!("\nBEADLOCK_ID={id}\nBEADLOCK_PID={pid}\n").as_bytes());
-    print_all(&lines)
+    print_all(&lines).map_err(|error| not_printed(&error))
 }
 
 /// A word as every shell reads it back: this is data, and so is no more escaped than the line needs. Only what would

@@ -12,6 +12,7 @@ use beadlock_checker::internal::escape::escaped_path;
 use nix::sys::signal::Signal;
 
 use super::signals::Signals;
+use super::target::Target;
 use super::tree;
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::output::talk::Talk;
@@ -164,7 +165,7 @@ pub enum Waited<'a> {
     /// A running cycle.
     Gate { dir: &'a Path, since: Duration, left: Duration },
     /// Another claim.
-    Holder { path: &'a Path, look: &'a Look, since: Duration, left: Duration },
+    Holder { target: &'a Target, look: &'a Look, since: Duration, left: Duration },
     /// A lock that cannot be understood, or that somebody is changing.
     Lock { path: &'a Path, words: &'a str, left: Duration },
     /// Whoever has a file locked.
@@ -192,10 +193,10 @@ impl fmt::Display for Waited<'_> {
                 let (path, since, left) = (escaped_path(dir), shown(*since), shown(*left));
                 write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
             }
-            Self::Holder { path, look, since, left } => {
-                let holder = words::holder(look).unwrap_or_default();
+            Self::Holder { target, look, since, left } => {
+                let (path, holder) = (target.path(), words::holder(look, target).unwrap_or_default());
                 let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
-                let (path, since, left) = (escaped_path(path), shown(*since), shown(*left));
+                let (path, since, left) = (escaped_path(&path), shown(*since), shown(*left));
                 write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
             }
             Self::Lock { path, words, left } => {

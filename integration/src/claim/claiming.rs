@@ -12,22 +12,20 @@ use super::attendant::{Attendant, Stopped};
 use super::gate;
 use super::patience::Patience;
 use super::protocol::MakeRecord;
+use super::target::Target;
 use crate::error::Error;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
 use crate::settings::wait::Wait;
-use crate::target::Found;
-use crate::words;
 
 /// One claim, and how patient it is.
-#[derive(Debug)]
 pub struct Claiming<'a> {
     /// The target.
-    pub target: &'a Found,
+    pub target: &'a Target,
     /// The process that the record names.
     pub pid: u32,
-    /// What else the record says.
-    pub says: &'a dyn MakeRecord,
+    /// Makes its record.
+    pub says: &'a MakeRecord<'a>,
     /// For how long a holder is waited for.
     pub wait: Wait,
     /// For how long the gate is waited for.
@@ -73,7 +71,7 @@ impl Claiming<'_> {
         trail: &Trail<'_>,
     ) -> Result<Held, Stopped> {
         let claimed = self.claim(attendant, |removed| {
-            words::removed(removed).iter().for_each(|words| talk.say(words));
+            self.target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
             trail.removed(removed);
         });
         talk.end_live();
@@ -93,6 +91,6 @@ impl Claiming<'_> {
 
     /// Made anew for every attempt: it says when the lock was acquired, not when the wait began.
     fn record(&self) -> Result<Record, Error> {
-        self.says.record(self.pid)
+        (self.says)(self.pid)
     }
 }

@@ -24,7 +24,7 @@ use crate::words;
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A command that was found and may be executed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Command {
     program: PathBuf,
     words: Vec<OsString>,

@@ -18,6 +18,12 @@ use crate::words;
 /// Waits until one of the descriptors is readable, or for `limit`; a signal's handler ends it too. Answers which
 /// are readable.
 pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duration) -> [bool; N] {
+    let ready = wait_for_each(&fds, limit);
+    std::array::from_fn(|index| ready.get(index) == Some(&true))
+}
+
+/// [`wait_for`], for a list.
+pub fn wait_for_each(fds: &[Option<BorrowedFd<'_>>], limit: Duration) -> Vec<bool> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     // Rounded up, lest the last millisecond is spent spinning; cut to an hour, after which the caller comes again.
@@ -32,10 +38,10 @@ pub fn wait_for<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duratio
         if errno != Errno::EINTR {
             sleep(limit.min(Duration::from_millis(50)));
         }
-        return [false; N];
+        return vec![false; fds.len()];
     }
     let mut answers = polled.iter().map(|fd| fd.any().unwrap_or(true));
-    fds.map(|fd| fd.is_some() && answers.next().unwrap_or(false))
+    fds.iter().map(|fd| fd.is_some() && answers.next().unwrap_or(false)).collect()
 }
 
 /// What the kernel watches for us.

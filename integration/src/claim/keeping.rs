@@ -1,14 +1,12 @@
 //! A lock that stands, and what is done for it while the work goes on: it is watched, and where its dialect goes by
 //! time it is kept up too.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::take::Held;
-use beadlock_checker::internal::{GateWatch, shared_file_system};
+use beadlock_checker::internal::GateWatch;
 
 use super::lease::FAILURES_IN_A_ROW;
 use super::lease::HearHeartbeats;
@@ -29,22 +27,14 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// Begins, as the lock's dialect has it.
+    /// Begins: with heartbeats, where the lock has a `lease`.
     ///
     /// # Errors
     /// When the system has no thread to give; the guard comes back.
-    pub fn begin(held: Held, events: Events) -> Result<Self, Box<(Held, Error)>> {
-        match held.record() {
-            Record::Beads(_) => Ok(Self::Watched(held, events)),
-            Record::Tower(record) => {
-                let limits = Limits::of(record.ttl_seconds);
-                Heartbeats::of(held, limits, events).map(Self::Beating)
-            }
-            Record::Memory(_) => {
-                let is_shared = held.path().parent().and_then(shared_file_system).is_some();
-                let limits = Limits::of_age(&memory::Limits::default(), is_shared);
-                Heartbeats::of(held, limits, events).map(Self::Beating)
-            }
+    pub fn begin(held: Held, lease: Option<Limits>, events: Events) -> Result<Self, Box<(Held, Error)>> {
+        match lease {
+            None => Ok(Self::Watched(held, events)),
+            Some(limits) => Heartbeats::of(held, limits, events).map(Self::Beating),
         }
     }
 
@@ -64,15 +54,11 @@ impl Keeping {
         }
     }
 
-    /// From now on it hears of each heartbeat.
-    ///
-    /// # Errors
-    /// What `pulse` says.
-    pub fn tell<P: HearHeartbeats + 'static>(&self, pulse: impl FnOnce() -> io::Result<P>) -> io::Result<()> {
+    /// From now on `pulse` hears of each heartbeat.
+    pub fn tell(&self, pulse: Box<dyn HearHeartbeats>) {
         if let Self::Beating(beats) = self {
-            beats.tell(Box::new(pulse()?));
+            beats.tell(pulse);
         }
-        Ok(())
     }
 
     /// The guard of the claim, to end it. `None`: it is not to be had, for a heartbeat hangs.

@@ -9,19 +9,19 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::take::{Held, Release, Whereabouts};
 
 use super::attendant::Attendant;
-use super::guard::release;
+
 use super::loss::Loss;
+use super::release::release;
+use super::target::Target;
 use super::tree::Ending;
 use crate::error::Error;
 use crate::output::talk::Talk;
-use crate::output::trail::{Trail, errno_words};
-use crate::target::Found;
-use crate::words::{Part, to_type};
+use crate::output::trail::Trail;
 
 /// Ends claims on one target.
 pub struct Leaving<'a> {
     /// What is claimed.
-    pub target: &'a Found,
+    pub target: &'a Target,
     /// For how long the gate is waited for.
     pub patience: Duration,
     /// Who is told.
@@ -68,10 +68,13 @@ impl Why {
     /// The keeper was told to end.
     pub const KEEPER_SIGNAL: Self = Self { reason: "signal", result: Outcome::Success };
 
+    /// The reason of a claim whose command has ended.
+    pub const COMMAND_ENDED: &'static str = "command_ended";
+
     /// The command has ended.
     pub fn ended(ending: Ending) -> Self {
         let result = if ending == Ending::Exited(0) { Outcome::Success } else { Outcome::Failure };
-        Self { reason: "command_ended", result }
+        Self { reason: Self::COMMAND_ENDED, result }
     }
 }
 
@@ -94,12 +97,12 @@ impl Leaving<'_> {
                 (Ok(Release::NotOurs(now)), None) => Loss::Changed(now),
                 (Ok(Release::Released), None) => {
                     self.talk.end_live();
-                    // How old the claim is such a lock does not say; the words are its document's.
-                    match self.target.has_age() && why.reason == Why::RELEASED.reason {
-                        true => self.talk.say("Lock released."),
-                        false => {
-                            self.talk.say(&format!("released {} after {}", self.target.given, shown(age)))
-                        }
+                    let age_shown = || format!("released {} after {}", self.target.given, shown(age));
+                    // The age of the claim is not in every lock; the words are its document's then.
+                    let is_by_id = why.reason == Why::RELEASED.reason;
+                    match self.target.protocol.released().filter(|_| is_by_id) {
+                        Some(words) => self.talk.say(words),
+                        None => self.talk.say(&age_shown()),
                     }
                     self.trail.released((why.reason, why.result), age, &record, self.failure_step);
                     return Left::Released;
@@ -118,10 +121,10 @@ impl Leaving<'_> {
         Left::Lost(error)
     }
 
-    /// A named lock that was given up, and that was still there to remove: its document has no event for a loss, but
+    /// A lock that was given up, and that was still there to remove, where its document has no event for a loss, but
     /// one for a release and one for a release that failed.
     fn of_lost(&self, done: &Result<Release, Box<(Held, Error)>>, why: Why, age: Duration, record: &Record) {
-        if record.as_tower().is_none() {
+        if !self.target.protocol.lost_is_released() {
             return;
         }
         match done {
@@ -139,7 +142,7 @@ impl Leaving<'_> {
 
     /// The guard of the claim is not to be had: whatever it does with the lock's file hangs.
     pub fn hangs(&self) {
-        let then = if self.target.has_age() { "" } else { ", and --force-lock takes it then" };
+        let then = self.target.protocol.then_stale();
         self.talk.warn(&format!(
             "the lock was not released: {} does not answer; it goes stale by itself{then}",
             escaped_path(&self.target.path())
@@ -149,27 +152,6 @@ impl Leaving<'_> {
 
     /// Why a lock was not released, and what is to be done about it.
     fn what_now(&self, record: &Record, error: &Error) -> String {
-        let target = || self.target.part();
-        let by_hand = |id: &str| {
-            let parts = [target(), Part::Value("--id", id.as_ref())];
-            to_type("beadlock break {} {} --even-if-live", &parts)
-        };
-        match record {
-            Record::Beads(_) => {
-                let check = to_type("beadlock check {}", &[target()]);
-                format!("{error}; once this has ended, type: {check}")
-            }
-            Record::Memory(_) => format!(
-                "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {}",
-                by_hand(record.id().unwrap_or_default())
-            ),
-            Record::Tower(record) => format!(
-                "{error} ({}); it goes stale {} s after its last heartbeat, and --force-lock takes it then; to take it \
-                 away by hand: {}",
-                errno_words(&error.system()),
-                record.ttl_seconds,
-                by_hand(&record.request_id)
-            ),
-        }
+        self.target.protocol.not_released(self.target, record, error)
     }
 }

@@ -16,9 +16,9 @@ use beadlock_checker::internal::take::{Held, Whereabouts};
 use nix::sys::inotify::AddWatchFlags;
 
 use super::event::Watcher;
+use super::target::Target;
 use crate::error::{Code, Error};
 use crate::settings::wait::Deadline;
-use crate::target::Found;
 use crate::words::to_type;
 
 /// The pause between the two looks.
@@ -129,7 +129,7 @@ impl Loss {
     }
 
     /// The error that a hold ends with.
-    pub fn error(&self, id: &str, kept: Option<&Path>, age: Duration, target: &Found) -> Error {
+    pub fn error(&self, id: &str, kept: Option<&Path>, age: Duration, target: &Target) -> Error {
         let (name, age, path) = (&target.given, shown(age), target.path());
         let cause = self.cause(&path, id, kept);
         let message = format!(
@@ -140,7 +140,7 @@ impl Loss {
     }
 
     /// The error that a cycle ends with, whose gate is lost.
-    pub fn of_gate(loss: GateLoss, age: Duration, target: &Found) -> Error {
+    pub fn of_gate(loss: GateLoss, age: Duration, target: &Target) -> Error {
         let (name, age) = (&target.given, shown(age));
         let status = to_type("beadlock status {}", &[target.part()]);
         let switch = to_type("beadlock hold {} -- git switch BRANCH", &[target.part()]);

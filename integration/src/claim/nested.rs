@@ -12,12 +12,12 @@ use beadlock_checker::internal::{Gate, look};
 use beadlock_checker::{Options, Verdict};
 
 use super::loss::CONFIRM;
+use super::target::Target;
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
-use crate::target::Found;
 
 /// `$BEADLOCK_CYCLE` names this target: whoever started this is a cycle of it.
-pub fn is_inside_a_cycle(target: &Found, environment: &Environment) -> bool {
+pub fn is_inside_a_cycle(target: &Target, environment: &Environment) -> bool {
     environment.get("BEADLOCK_CYCLE").is_some_and(|cycle| is_directory(Path::new(cycle), target.dir()))
 }
 
@@ -25,7 +25,7 @@ pub fn is_inside_a_cycle(target: &Found, environment: &Environment) -> bool {
 ///
 /// # Errors
 /// At once, inside a cycle of this target.
-pub fn refuse_inside_a_cycle(target: &Found, environment: &Environment) -> Result<(), Error> {
+pub fn refuse_inside_a_cycle(target: &Target, environment: &Environment) -> Result<(), Error> {
     refuse_to(target, environment, "claim")
 }
 
@@ -33,7 +33,7 @@ pub fn refuse_inside_a_cycle(target: &Found, environment: &Environment) -> Resul
 ///
 /// # Errors
 /// At once, inside a cycle of this target.
-pub fn refuse_to(target: &Found, environment: &Environment, what: &str) -> Result<(), Error> {
+pub fn refuse_to(target: &Target, environment: &Environment, what: &str) -> Result<(), Error> {
     if !is_inside_a_cycle(target, environment) || !is_shut(target) {
         return Ok(());
     }
@@ -49,20 +49,22 @@ pub fn refuse_to(target: &Found, environment: &Environment, what: &str) -> Resul
 
 /// Somebody has the gate now. What a cycle that has ended left behind has its environment still; where there can be
 /// no gate, nobody waits for one.
-fn is_shut(target: &Found) -> bool {
+fn is_shut(target: &Target) -> bool {
     Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none())
 }
 
 /// The id of the claim that this runs under already: still in the file, and still held. What `status` calls a lock
 /// that has no id of its own is nobody's claim.
-pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> {
+pub fn outer_claim(target: &Target, environment: &Environment) -> Option<String> {
+    if target.protocol.without_record().is_some() {
+        return None;
+    }
     let there = look(&target.place, &Options::default());
     let record = there.record.filter(|_| matches!(there.verdict, Verdict::Held(_)))?;
     let id = record.id()?.to_owned();
     let is_its_id = |known: &OsStr| known == id.as_str() || known == name_of(&id).as_str();
-    // A request may have acquired several named locks.
     let is_its_target = || {
-        target.lock_name().is_none() || environment.of_database().target.as_deref() == Some(target.exported())
+        !target.protocol.shares_ids() || environment.of_database().target.as_deref() == Some(target.exported())
     };
     let is_acquired = || environment.get("BEADLOCK_ID").is_some_and(is_its_id) && is_its_target();
     let is_known = is_of_hold(&id, target, environment) || is_acquired();
@@ -70,7 +72,7 @@ pub fn outer_claim(target: &Found, environment: &Environment) -> Option<String> 
 }
 
 /// The claim with this id stands: is still in the file, and still held. Takes 100 ms when not: one look proves no loss.
-pub fn stands(id: &str, target: &Found) -> bool {
+pub fn stands(id: &str, target: &Target) -> bool {
     let is_held = || {
         let there = look(&target.place, &Options::default());
         there.id.as_deref() == Some(id) && matches!(there.verdict, Verdict::Held(_))
@@ -83,7 +85,7 @@ pub fn stands(id: &str, target: &Found) -> bool {
 
 /// A guard of the outer claim with this id, to watch it. `None` when that is a `hold`, which watches it itself and ends
 /// all that runs in it, and when it cannot be had just now.
-pub fn guard_of(id: &str, target: &Found, environment: &Environment) -> Option<Held> {
+pub fn guard_of(id: &str, target: &Target, environment: &Environment) -> Option<Held> {
     if is_of_hold(id, target, environment) {
         return None;
     }
@@ -103,7 +105,7 @@ pub fn name_of(outer: &str) -> String {
 
 /// The outer claim of an id that is not ended from here: of a claim that stands under another, or of a `hold` that
 /// this runs in.
-pub fn outer_of<'i>(id: &'i str, target: &Found, environment: &Environment) -> Option<&'i str> {
+pub fn outer_of<'i>(id: &'i str, target: &Target, environment: &Environment) -> Option<&'i str> {
     id.strip_prefix(NESTED).or_else(|| is_of_hold(id, target, environment).then_some(id))
 }
 
@@ -119,18 +121,18 @@ pub fn holds(environment: &Environment) -> impl Iterator<Item = &str> {
 }
 
 /// The id is of a `hold` of this target that this runs in. Ids of ours are random; those of requests need not be.
-pub fn is_of_hold(id: &str, target: &Found, environment: &Environment) -> bool {
+pub fn is_of_hold(id: &str, target: &Target, environment: &Environment) -> bool {
     let known = known_as(id, target);
     holds(environment).any(|held| held == known)
 }
 
 /// What a claim is called in the list of all holds.
-fn known_as(id: &str, target: &Found) -> String {
-    target.lock_name().map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
+fn known_as(id: &str, target: &Target) -> String {
+    target.protocol.name_of_claim(id, target)
 }
 
 /// `$BEADLOCK_HELD_IDS` for what runs in a `hold` of this target with this id.
-pub fn ids_inside(id: &str, target: &Found, environment: &Environment) -> String {
+pub fn ids_inside(id: &str, target: &Target, environment: &Environment) -> String {
     ids_with(&known_as(id, target), environment)
 }
 
@@ -154,14 +156,15 @@ fn is_directory(path: &Path, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{lock, tower};
     use beadlock_checker::internal::dialect::tower::LockName;
 
-    fn database() -> Found {
-        Found::of_lock(Path::new("/run/x"), Path::new("/")).unwrap()
+    fn database() -> Target {
+        lock::target(Path::new("/run/x"), Path::new("/")).unwrap()
     }
 
-    fn named(name: &str) -> Found {
-        Found::of_tower(Path::new("/locks"), &LockName::parse(name).unwrap(), None)
+    fn named(name: &str) -> Target {
+        tower::target(Path::new("/locks"), &LockName::parse(name).unwrap(), None)
     }
 
     fn is_of_hold(id: &str, environment: &Environment) -> bool {

@@ -7,8 +7,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::closed;
-use beadlock_checker::internal::dialect::tower::{self, Answer};
-use beadlock_checker::internal::dialect::{Record, lock, memory};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::obstacle::Obstacle;
@@ -17,12 +15,13 @@ use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
 use super::event::{Events, wait_for};
+use super::protocol::WaitOver;
 use super::settling::Settling;
+use super::target::Target;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::settings::wait::{Backoff, Deadline, Wait};
-use crate::target::Found;
 use crate::words::{Part, to_type};
-use crate::{no_lock, words};
+use crate::words;
 
 /// When to come back where the lock file could not be opened for the moment.
 const RETRY: Duration = Duration::from_secs(5);
@@ -34,7 +33,7 @@ const REAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is left of the patience with each way of being refused. A clock starts with the first refusal of its kind.
 pub struct Patience<'a> {
-    target: &'a Found,
+    target: &'a Target,
     wait: Wait,
     drain: Duration,
     options: Options,
@@ -48,14 +47,14 @@ pub struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     /// With `wait` for a holder, and `drain` for whoever changes the lock.
-    pub fn new(target: &'a Found, wait: Wait, drain: Duration, options: Options) -> Self {
+    pub fn new(target: &'a Target, wait: Wait, drain: Duration, options: Options) -> Self {
         let (begun, end) = (Instant::now(), None);
         let (holder, unreadable, changing) = (None, None, None);
         Self { target, wait, drain, options, begun, end, holder, unreadable, changing }
     }
 
     /// Of somebody who wants to see it free and claims nothing: one clock for everything, from now on.
-    pub fn to_see_it_free(target: &'a Found, wait: Wait, options: Options) -> Self {
+    pub fn to_see_it_free(target: &'a Target, wait: Wait, options: Options) -> Self {
         let limit = wait.limit();
         Self { end: Some(Deadline::after(limit)), ..Self::new(target, wait, limit, options) }
     }
@@ -98,7 +97,7 @@ impl<'a> Patience<'a> {
                     _ => self.unreadable.get_or_insert_default().deadline(look.on_disk).sooner(self.end),
                 };
                 if deadline.is_over() {
-                    return Err(no_lock::error(&look, self.target)
+                    return Err(not_a_lock(&look, self.target)
                         .unwrap_or_else(|| not_checked(self.target, reason, &detail))
                         .into());
                 }
@@ -149,12 +148,12 @@ impl<'a> Patience<'a> {
             }
             let pause = if reaping.is_over() { backoff.next() } else { SHORTLY };
             // No event tells that a lock has become stale.
-            let fresh = fresh_for(&look, &self.options);
+            let fresh = fresh_for(target, &look, &self.options);
             let again = Deadline::after(pause.min(fresh.max(SHORTLY)));
             while !again.is_over() && !deadline.is_over() {
                 if notice.is_over() {
                     let (since, left) = (self.begun.elapsed(), deadline.left());
-                    attendant.waiting(&Waited::Holder { path: &path, look: &look, since, left });
+                    attendant.waiting(&Waited::Holder { target, look: &look, since, left });
                     notice = Deadline::after(TICK);
                 }
                 let limit = again.left().min(deadline.left()).min(notice.left());
@@ -178,73 +177,55 @@ impl<'a> Patience<'a> {
 }
 
 /// How long it is not stale yet, by time alone.
-fn fresh_for(look: &Look, options: &Options) -> Duration {
-    let fresh = match (&look.record, &look.facts) {
-        (Some(Record::Tower(record)), _) => Some(tower::fresh_for(record, facts::now())),
-        (Some(Record::Memory(record)), Some(facts)) if !options.keep_stale => {
-            memory::fresh_for(record, facts, &options.limits)
-        }
-        _ => None,
-    };
+fn fresh_for(target: &Target, look: &Look, options: &Options) -> Duration {
+    let record = look.record.as_ref();
+    let fresh = record.and_then(|record| target.protocol.fresh_for(record, look.facts.as_ref(), options));
     fresh.unwrap_or(Duration::MAX)
 }
 
-pub(crate) fn held(target: &Found, look: &Look, wait: Wait) -> Error {
-    let path = escaped_path(&target.path());
+pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
+    let path = &escaped_path(&target.path());
     let Some(record) = &look.record else {
         return Error::new(Code::LockHeld, format!("{path} is held; {wait}"))
             .detailed(format!("lock_file={path}"))
             .retry_on_a_lock_of(None);
     };
     let age = words::age(record);
-    let holder = words::holder(look).unwrap_or_default();
-    let (for_long, status) = (shown(age), to_type("beadlock status {}", &[target.part()]));
-    let zombie = Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    let message = match target.has_cycles() {
-        true => {
-            format!("{path} is held by {holder} for {for_long}; {wait}{zombie}; who and why: {status}")
-        }
-        false => match record {
-            Record::Beads(record) => lock::timed_out(record, age, wait.limit()) + &zombie,
-            Record::Memory(record) => memory::timed_out(record, wait.limit()),
-            Record::Tower(record) => {
-                let now = facts::now();
-                let last = match tower::judge(record, now).reason() {
-                    Reason::HeartbeatInFuture => {
-                        format!(
-                            "its last heartbeat, {}, lies in the future: a clock is wrong",
-                            record.last_heartbeat_at
-                        )
-                    }
-                    _ => format!("last heartbeat {}s ago", tower::silence(record, now).as_secs()),
-                };
-                format!(
-                    "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion \
-                     (--wait DUR), or take it with --force-lock once it is stale ({}s without a heartbeat); who and why: \
-                     {status}",
-                    record.created_at, record.ttl_seconds
-                )
-            }
-        },
-    };
+    let holder = &words::holder(look, target).unwrap_or_default();
+    let status = &to_type("beadlock status {}", &[target.part()]);
+    let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
+    let message =
+        target.protocol.timed_out(&WaitOver { target, record, path, holder, age, wait, zombie, status });
     let detail = format!("lock_file={path} holder_pid={} holder_age_ms={}", record.pid(), age.as_millis());
-    let error = Error::new(Code::LockHeld, message)
+    Error::new(Code::LockHeld, message)
         .detailed(detail)
         .held_by(Holder::of_record(&target.path(), record))
-        .retry_on_a_lock_of(words::known_age(record));
-    match record {
-        Record::Beads(_) | Record::Memory(_) => error,
-        Record::Tower(record) => error.answering(&Answer::blocked(record)),
-    }
+        .retry_on_a_lock_of(words::known_age(record))
+        .answering(target.protocol.answer_held(record))
+}
+
+/// What a claim says of a file that is sure not to be a lock, or not to be one of beadlock.
+fn not_a_lock(look: &Look, target: &Target) -> Option<Error> {
+    let message = match (target.protocol.not_a_lock(look, target), target.protocol.why_empty(look)) {
+        (Some(data), _) => data.words,
+        (None, Some(why)) => format!(
+            "{} is empty: {why}. If nobody uses it: {}",
+            escaped_path(&target.typed),
+            to_type("beadlock break {} --malformed", &[target.part()])
+        ),
+        (None, None) => return None,
+    };
+    let detail = format!("lock_file={}", escaped_path(&target.path()));
+    Some(Error::new(Code::LockUnreadable, message).detailed(detail))
 }
 
 /// A stale lock that goes only when somebody says so. Waiting does not change that.
-fn stale(target: &Found, skip: &Skip) -> Error {
+fn stale(target: &Target, skip: &Skip) -> Error {
     let (path, status) = (escaped_path(&target.path()), to_type("beadlock status {}", &[target.part()]));
     let Skip::Stale { record, age, .. } = skip else {
         return Error::new(Code::LockStale, format!("{path} is stale")).ending(Exit::Conflict);
     };
-    let answer = record.as_tower().map(|record| Answer::stale(record, *age));
+    let answer = target.protocol.answer_stale(record, *age);
     let (holder, age) = (escaped(record.holder()), age.as_secs());
     let message = format!(
         "{path} is a stale lock of {holder}, no heartbeat for {age}s; --force-lock takes it; who and why: \
@@ -255,14 +236,11 @@ fn stale(target: &Found, skip: &Skip) -> Error {
         record.pid(),
         words::age(record).as_millis()
     );
-    let error = Error::new(Code::LockStale, message)
+    Error::new(Code::LockStale, message)
         .detailed(detail)
         .held_by(Holder::of_record(&target.path(), record))
-        .ending(Exit::Conflict);
-    match answer {
-        Some(answer) => error.answering(&answer),
-        None => error,
-    }
+        .ending(Exit::Conflict)
+        .answering(answer)
 }
 
 fn being_changed(path: &Path, drain: Duration) -> Error {
@@ -274,13 +252,13 @@ fn being_changed(path: &Path, drain: Duration) -> Error {
 }
 
 /// Nothing is known to be wrong with the lock: it was not seen.
-pub(crate) fn not_seen(target: &Found, obstacle: Obstacle, detail: &str) -> Error {
+pub(crate) fn not_seen(target: &Target, obstacle: Obstacle, detail: &str) -> Error {
     let shown = escaped_path(&target.path());
     let message = format!("{shown} was not touched: {detail}; {}", obstacle.advice());
     Error::new(Code::LockUnreadable, message).detailed(format!("lock_file={shown}")).retry_after(RETRY)
 }
 
-fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
+fn not_checked(target: &Target, reason: Reason, detail: &str) -> Error {
     let shown = escaped_path(&target.path());
     if let Some(obstacle) = Obstacle::of(detail).filter(|_| reason == Reason::Unreadable) {
         return not_seen(target, obstacle, detail);
@@ -301,7 +279,7 @@ fn not_checked(target: &Found, reason: Reason, detail: &str) -> Error {
 
 /// How to look at a lock that cannot be understood, and how to be rid of it. What cannot be read may block whoever
 /// tries, as a FIFO does.
-fn to_look_at(reason: Reason, target: &Found) -> String {
+fn to_look_at(reason: Reason, target: &Target) -> String {
     let look = match reason {
         Reason::Unreadable => to_type("ls -la {}", &[Part::Path(&target.path())]),
         _ => to_type("beadlock status --raw {}", &[target.part()]),

@@ -1,23 +1,340 @@
-//! What a claim needs of the protocol of its lock. The engine knows none by name.
+//! What a claim needs of the protocol of its lock. The engine knows no protocol by name: it asks this trait, which
+//! each folder of `protocol` implements.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Record, Rejected, beads};
+use beadlock_checker::internal::dialect::facts::Facts;
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{GateHolder, Gates, Look};
+use beadlock_checker::{Options, Removed, Verdict};
+use serde_json::Value;
 
+use super::attendant::Stopped;
+use super::lease::limits::Limits;
 use super::loss::Loss;
-use crate::error::{Code, Error};
+use super::target::{Target, prefixed};
+use crate::error::Error;
+use crate::output::Fact;
+use crate::output::talk::Talk;
+use crate::output::trail::DocumentEvents;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::words::{Part, to_type};
 
-/// Makes the record of a claim.
-pub trait MakeRecord: fmt::Debug {
-    /// For the process `pid`, as of now.
+/// The rules and the words of one protocol. The defaults are those of a lock that is valid for as long as its process
+/// lives.
+pub trait Protocol: fmt::Debug + Sync {
+    /// The scheme of its targets, with the colon.
+    fn prefix(&self) -> &'static str;
+
+    /// What its locks are called in messages: `named locks (tower:NAME)`.
+    fn kind(&self) -> &'static str;
+
+    /// The options that it understands beside those of every claim.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Why an option of every claim does nothing here; `None`: it does what it says.
+    fn ignores(&self, _option: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// How long a claim waits for a holder where nobody says so.
+    fn default_wait(&self) -> Wait {
+        Wait::DEFAULT
+    }
+
+    /// A sync daemon runs cycles on its targets.
+    fn has_cycles(&self) -> bool {
+        false
+    }
+
+    /// Its lock lies in a work tree of git for as long as it is held, and does harm in another clone.
+    fn may_be_committed(&self) -> bool {
+        false
+    }
+
+    /// A claim makes the directory that its lock lies in.
+    fn makes_directory(&self) -> bool {
+        false
+    }
+
+    /// The words that name the target in a command.
+    fn part(&self, target: &Target) -> Part<'static> {
+        Part::Words(vec![prefixed(self.prefix(), &target.typed)])
+    }
+
+    /// The lock file.
+    fn lock_file(&self, target: &Target) -> PathBuf {
+        target.place.path()
+    }
+
+    /// Where the lock itself lies, with its scheme.
+    fn absolute(&self, target: &Target) -> OsString {
+        prefixed(self.prefix(), target.path())
+    }
+
+    /// Makes what a claim needs to exist.
     ///
     /// # Errors
-    /// When what it says is not fit for a record.
-    fn record(&self, pid: u32) -> Result<Record, Error>;
+    /// When it cannot be made.
+    fn prepare(&self, _target: &Target) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// What is to be known of the target's directory before its lock is trusted.
+    fn warnings(&self, _target: &Target) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The variable, and its value, without which [`Target::exported`] does not lead to the target.
+    fn exported_besides(
+        &self,
+        _target: &Target,
+        _environment: &Environment,
+    ) -> Option<(&'static str, PathBuf)> {
+        None
+    }
+
+    /// What the claim `id` is called in the list of the claims that a process runs in.
+    fn name_of_claim(&self, id: &str, _target: &Target) -> String {
+        id.to_owned()
+    }
+
+    /// One id may stand in several locks.
+    fn shares_ids(&self) -> bool {
+        false
+    }
+
+    /// The files that a report or an audit trail must not be written to.
+    fn own_files(&self, target: &Target) -> Vec<PathBuf> {
+        vec![target.path()]
+    }
+
+    /// The id of the lock that the process `pid` has already, where the protocol lets it in once more.
+    fn reentered(&self, _target: &Target, _pid: i32, _options: &Options) -> Option<String> {
+        None
+    }
+
+    /// The lock is that of the process `pid`, proved by more than the number.
+    fn is_held_by(&self, _look: &Look, _pid: i32) -> bool {
+        false
+    }
+
+    /// Why a guard of a Rust program cannot hold its locks; `None`: it can.
+    fn not_for_a_guard(&self, target: &Target) -> Option<String> {
+        let hold = to_type("beadlock hold {} -- CMD", &[target.part()]);
+        let given = &target.given;
+        Some(format!(
+            "{given} is kept up while it is held, which this kind of lock is not; run a command under it: {hold}"
+        ))
+    }
+
+    /// The times of the lease that keeps the lock valid; `None`: it needs none.
+    fn lease(&self, _held: &Held) -> Option<Limits> {
+        None
+    }
+
+    /// How long the lock is not stale yet, by time alone.
+    fn fresh_for(&self, _record: &Record, _facts: Option<&Facts>, _options: &Options) -> Option<Duration> {
+        None
+    }
+
+    /// Which lock file there is for it: many a file has such a name.
+    fn is_its_lock(&self, look: &Look) -> bool {
+        look.verdict != Verdict::Free
+    }
+
+    /// What lies in the place of the lock and is somebody's data.
+    fn not_a_lock(&self, _look: &Look, _target: &Target) -> Option<NotALock> {
+        None
+    }
+
+    /// Why an empty file may lie in the place of the lock, where that is one.
+    fn why_empty(&self, _look: &Look) -> Option<&'static str> {
+        None
+    }
+
+    /// What cannot be understood there may be somebody's data, and not a lock.
+    fn may_be_data(&self, _look: &Look) -> bool {
+        false
+    }
+
+    /// What a claim says whose wait for the holder ran out; `status` is the command that shows more.
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String;
+
+    /// What the protocol's document answers where the lock is held.
+    fn answer_held(&self, _record: &Record) -> Option<Value> {
+        None
+    }
+
+    /// What it answers where the lock is stale, after this long without a heartbeat.
+    fn answer_stale(&self, _record: &Record, _age: Duration) -> Option<Value> {
+        None
+    }
+
+    /// Who holds the lock: `make (PID 77: make release, on ci-3)`; `command` is of a process of this machine.
+    fn holder(&self, record: &Record, command: Option<&str>) -> String {
+        let (name, host) = (escaped(record.holder()), escaped(record.hostname()));
+        let command = command.map(|command| format!(": {command}")).unwrap_or_default();
+        format!("{name} (PID {}{command}, on {host})", record.pid())
+    }
+
+    /// What is said of a stale lock that was removed; `None`: what was removed was not a lock.
+    fn removed(&self, removed: &Removed) -> Option<String> {
+        let Removed { record, reason, .. } = removed;
+        let name = escaped(record.holder());
+        Some(format!("removed stale lock of {name} (PID {}, {reason})", record.pid()))
+    }
+
+    /// What `release` says when the lock is gone, where the document has words for it.
+    fn released(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What `release` says first of a lock that is not one's own.
+    fn not_ours(&self) -> &'static str {
+        ""
+    }
+
+    /// What becomes of a lock that was not released, and what to type.
+    fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String;
+
+    /// What follows where the lock goes stale by itself.
+    fn then_stale(&self) -> &'static str {
+        ""
+    }
+
+    /// A lock that is lost and could still be removed leaves the line of a release.
+    fn lost_is_released(&self) -> bool {
+        false
+    }
+
+    /// The events that its document wants written down for the claim `id`, in `file` or where the document says.
+    fn events<'a>(
+        &self,
+        _file: Option<&Path>,
+        _id: &str,
+        _target: &Target,
+        _talk: &'a Talk,
+    ) -> Option<Box<dyn DocumentEvents + 'a>> {
+        None
+    }
+
+    /// The work under its locks has steps, one of which may fail.
+    fn has_steps(&self) -> bool {
+        false
+    }
+
+    /// What follows an unreadable lock.
+    fn then_unreadable(&self) -> &'static str {
+        "it is never taken"
+    }
+
+    /// The options that a claim must have besides, as `status` says them.
+    fn options_of_claim(&self, _record: Option<&Record>) -> Vec<OsString> {
+        Vec::new()
+    }
+
+    /// The status as its document has it, in place of the lock file's bytes.
+    fn document_status(
+        &self,
+        _target: &Target,
+        _options: &Options,
+        _environment: &Environment,
+    ) -> Option<Result<Vec<u8>, Error>> {
+        None
+    }
+
+    /// How a lock without a record is looked at, awaited and ended; `None`: its record says all of that.
+    fn without_record(&self) -> Option<&dyn WithoutRecord> {
+        None
+    }
 }
+
+/// A wait for a holder that ran out.
+#[derive(Debug)]
+pub struct WaitOver<'a> {
+    pub target: &'a Target,
+    pub record: &'a Record,
+    /// The lock file's path, for lines.
+    pub path: &'a str,
+    /// Who holds it.
+    pub holder: &'a str,
+    pub age: Duration,
+    pub wait: Wait,
+    /// What is said of a holder that is a zombie.
+    pub zombie: &'a str,
+    /// The command that shows more.
+    pub status: &'a str,
+}
+
+/// Somebody's data in the place of a lock.
+#[derive(Debug)]
+pub struct NotALock {
+    /// `todo.json is not a lock file; did you mean file:todo.json or lock:todo.json.lock?`
+    pub words: String,
+    /// The targets that may have been meant: the file's own lock, and a lock file beside it.
+    pub meant: [OsString; 2],
+}
+
+/// The longest lock file that is read, in bytes (docs/design.md#the-beads-rule).
+pub const LONGEST_LOCK_FILE: u64 = 64 * 1024;
+
+/// A lock that the kernel keeps: nothing is written, and so nothing goes stale.
+pub trait WithoutRecord: fmt::Debug + Sync {
+    /// Whether somebody has it, and who. Changes nothing.
+    fn look(&self, target: &Target, gates: &Gates) -> Observation;
+
+    /// Returns when it is free; the answer is how long that took.
+    ///
+    /// # Errors
+    /// Exit 4 when the wait ran out.
+    fn wait(
+        &self,
+        target: &Target,
+        wait: Wait,
+        environment: &Environment,
+        talk: &Talk,
+    ) -> Result<Duration, Stopped>;
+
+    /// Ends the claim with this id; the answer is whether there was one to end.
+    ///
+    /// # Errors
+    /// Exit 9 where somebody else has the lock; exit 1 where its keeper could not be ended.
+    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error>;
+
+    /// Why nobody can break it.
+    fn not_to_break(&self, target: &Target, seen: &Observation) -> Error;
+}
+
+/// A lock without a record, as it was seen.
+#[derive(Debug)]
+pub struct Observation {
+    pub verdict: Verdict,
+    /// Why it cannot be told whether it is held.
+    pub detail: String,
+    /// What a daemon says that leaves it alone; empty where nobody has it.
+    pub message: String,
+    pub id: Option<String>,
+    /// The processes that have it, as far as `/proc` shows.
+    pub holders: Vec<GateHolder>,
+    /// What follows the verdict's word in `status`.
+    pub headline: String,
+    pub facts: Vec<Fact>,
+    /// The command to type, and why.
+    pub next: String,
+}
+
+/// Makes the record of a claim, for a process, as of now. It fails when what it says is not fit for a record.
+pub type MakeRecord<'a> = Box<dyn Fn(u32) -> Result<Record, Error> + 'a>;
 
 /// Watches over a lock that has no record.
 pub trait WatchLock: fmt::Debug {
@@ -31,26 +348,3 @@ pub trait WatchLock: fmt::Debug {
     fn path(&self) -> &Path;
 }
 
-/// A record that is true for as long as its process lives.
-#[derive(Debug, Clone, Copy)]
-pub struct OfProcess<'a> {
-    /// The holder's name.
-    pub holder: &'a str,
-    /// The claim's id, for the environment of a command that was forked before.
-    pub id: &'a str,
-}
-
-impl MakeRecord for OfProcess<'_> {
-    fn record(&self, pid: u32) -> Result<Record, Error> {
-        let made = beads::Record::for_process(pid, self.holder, env!("CARGO_PKG_VERSION"));
-        let mut record = made.map_err(|rejected| match rejected {
-            Rejected::Invalid(why) | Rejected::Malformed(why) => {
-                Error::new(Code::Io, format!("no record can be made: {why}"))
-            }
-        })?;
-        if let Some(mark) = record.beadlock.as_mut() {
-            self.id.clone_into(&mut mark.id);
-        }
-        Ok(record.into())
-    }
-}

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
-use super::event::wait_for;
+use super::event::wait_for_each;
 use super::keeping::{Guard, Told};
 use super::loss::Loss;
 use super::signals::{Received, Signals};
@@ -58,8 +58,8 @@ pub struct Ended {
     pub left: Vec<Stat>,
     /// SIGINT came.
     pub interrupted: bool,
-    /// The lock was lost meanwhile.
-    pub lost: Option<Loss>,
+    /// The claim that was lost meanwhile, by its place in the list, and how.
+    pub lost: Option<(usize, Loss)>,
 }
 
 impl Ended {
@@ -80,7 +80,7 @@ pub struct Came {
     /// When the terminal sent its last signal to the command.
     from_terminal: Option<Instant>,
     interrupted: bool,
-    lost: Option<Loss>,
+    lost: Option<(usize, Loss)>,
     /// When the command was seen to have ended.
     ended: Option<Instant>,
     /// When what is left gets KILL, for the first time and again.
@@ -99,7 +99,7 @@ impl Running {
     pub fn supervise(
         &self,
         mut starting: Option<Starting>,
-        mut guard: Option<Guard<'_>>,
+        mut guards: Vec<(usize, Guard<'_>)>,
         signals: &mut Signals,
         talk: &Talk,
     ) -> io::Result<Ended> {
@@ -110,7 +110,7 @@ impl Running {
             // After that: what has ended the command was sent to us before its end was to be seen.
             let mut has_received = false;
             while let Some(received) = signals.next() {
-                let is_late = guard.as_ref().is_some_and(Guard::is_late);
+                let is_late = guards.iter().any(|(_, guard)| guard.is_late());
                 self.receive(received, ending.is_some(), is_late, &mut came);
                 has_received = true;
             }
@@ -143,19 +143,23 @@ impl Running {
             }
             let net = if ending.is_some() { NET } else { Duration::MAX };
             let limit = came.deadline.map_or(net, |deadline| deadline.left().min(net));
-            let limit = guard.as_ref().map_or(limit, |guard| guard.left().min(limit));
-            let [_, has_started, woken] = wait_for(
-                [
-                    Some(signals.as_fd()),
-                    starting.as_ref().map(AsFd::as_fd),
-                    guard.as_ref().and_then(Guard::fd),
-                ],
-                limit,
-            );
-            let told = guard.as_mut().and_then(|guard| guard.look(woken).map(|told| (told, guard.is_late())));
-            if let Some((told, is_late)) = told {
-                self.lose(told, is_late, &mut came, talk);
-                guard = None;
+            let limit = guards.iter().map(|(_, guard)| guard.left()).fold(limit, Duration::min);
+            let fds = [Some(signals.as_fd()), starting.as_ref().map(AsFd::as_fd)];
+            let fds = fds.into_iter().chain(guards.iter().map(|(_, guard)| guard.fd())).collect::<Vec<_>>();
+            let ready = wait_for_each(&fds, limit);
+            let has_started = ready.get(1) == Some(&true);
+            let mut lost = None;
+            for (at, (claim, guard)) in guards.iter_mut().enumerate() {
+                let woken = ready.get(at + 2) == Some(&true);
+                if let Some(told) = guard.look(woken) {
+                    lost = Some((*claim, told, guard.is_late()));
+                    break;
+                }
+            }
+            if let Some((claim, told, is_late)) = lost {
+                self.lose(claim, told, is_late, &mut came, talk);
+                // The command is being ended, whatever becomes of the others.
+                guards.clear();
             }
             if has_started && let Some(starting) = starting.take() {
                 starting.result()?;
@@ -257,7 +261,7 @@ impl Running {
     }
 
     /// The lock is lost: nobody is kept away any more.
-    fn lose(&self, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
+    fn lose(&self, claim: usize, told: Told, is_late: bool, came: &mut Came, talk: &Talk) {
         let (cause, subject) = (told.cause(), told.loss.subject());
         let grace = match &told.loss {
             // Before somebody else may have the lock.
@@ -266,7 +270,7 @@ impl Running {
             _ if is_late => Duration::ZERO,
             _ => self.kill_after,
         };
-        came.lost = Some(told.loss);
+        came.lost = Some((claim, told.loss));
         match self.on_loss {
             OnLoss::Kill => {
                 came.passed_on = true;

@@ -1,5 +1,12 @@
 //! One file for each command, named after it: its arguments, and what it does with them.
 
 pub mod append;
+pub mod break_lock;
+pub mod check;
+pub mod cycle;
+pub mod hold;
+pub mod release;
+pub mod status;
 pub mod update;
+pub mod wait;
 pub mod write;

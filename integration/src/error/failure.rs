@@ -6,7 +6,6 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::tower::Answer;
 use serde_json::Value;
 
 use super::retry;
@@ -83,7 +82,7 @@ pub struct Error {
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) retry_after: Option<Duration>,
-    /// What the dialect of a named lock answers, as its document has it.
+    /// What the document of the protocol answers, where it has an answer.
     pub(crate) lock: Option<Box<Value>>,
     pub(crate) errno: Option<i32>,
     pub(crate) holder: Option<Box<Holder>>,
@@ -132,8 +131,8 @@ impl Error {
         self.retry_after(retry::after(age, u64::from_ne_bytes(random)))
     }
 
-    pub(crate) fn answering(mut self, lock: &Answer) -> Self {
-        self.lock = serde_json::to_value(lock).ok().map(Box::new);
+    pub(crate) fn answering(mut self, lock: Option<Value>) -> Self {
+        self.lock = lock.map(Box::new);
         self
     }
 

@@ -1,6 +1,5 @@
 //! A target, and what a daemon does about it: what `check` shows.
 
-use beadlock_checker::internal::dialect::memory::Limits;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{Look, look};
 use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
@@ -8,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::next;
 use super::witnesses::Witnesses;
+use crate::claim::target::Target;
 use crate::error::Exit;
-use crate::target::Found;
 
 /// A log line, with its target's name where there are several; nothing where there is none.
 pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String {
@@ -22,12 +21,12 @@ pub fn message_line(message: &str, target: &str, is_one_of_many: bool) -> String
 
 /// A target and what a daemon does about it.
 pub struct Checked {
-    pub target: Found,
+    pub target: Target,
     /// What was to be seen before: the check itself may have removed it.
     pub before: Look,
     pub decision: Decision,
-    /// How old a lock that is judged by its age may be.
-    pub limits: Limits,
+    /// The rules that it was judged by.
+    pub options: Options,
 }
 
 impl Checked {
@@ -101,11 +100,11 @@ impl Checked {
 
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
-        let now = look(&self.target.place, &Options { limits: self.limits, ..Options::default() });
+        let now = look(&self.target.place, &Options { limits: self.options.limits, ..Options::default() });
         next::next(&self.witnesses(&now))
     }
 
     fn witnesses<'a>(&'a self, look: &'a Look) -> Witnesses<'a> {
-        Witnesses::gather(look, &self.target).by(self.limits)
+        Witnesses::gather(look, &self.target).by(self.options.limits)
     }
 }

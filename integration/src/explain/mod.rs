@@ -5,11 +5,13 @@
 //! witnesses/    what speaks for it
 //! next.rs       the command to type
 //! seen.rs       a lock as `status` and `list` show it
+//! observed.rs   a lock without a record
 //! checked.rs    a target, and what a daemon does about it
 //! ```
 
 pub mod checked;
 pub mod next;
+pub mod observed;
 pub mod seen;
 pub mod situation;
 pub mod witnesses;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Dialect, tower};
+use beadlock_checker::internal::dialect::tower;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::{Look, facts};
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::next;
 use super::witnesses::Witnesses;
+use crate::claim::target::Target;
 use crate::output::talk::Talk;
-use crate::target::Found;
 use crate::words;
 
 /// A target, and what lies there.
 #[derive(Debug)]
 pub struct Seen {
-    pub target: Found,
+    pub target: Target,
     pub look: Look,
 }
 
@@ -70,13 +70,7 @@ impl Seen {
 
     /// The verdict's word, in its colour.
     pub fn word(&self, talk: &Talk) -> String {
-        let color = match self.look.verdict {
-            Verdict::Free => "32",
-            Verdict::Held(_) => "33",
-            Verdict::Stale(_) => "36",
-            Verdict::Unreadable(_) => "31",
-        };
-        talk.painted_data(self.look.verdict.as_str(), color)
+        talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
     /// All that is said of one lock. Of a named one that somebody has, the first word is the document's: `active` or
@@ -90,7 +84,7 @@ impl Seen {
     }
 
     fn of_tower(&self, silence: Duration, talk: &Talk) -> (String, String) {
-        let (reason, holder) = (self.look.verdict.reason(), words::holder(&self.look).unwrap_or_default());
+        let (reason, holder) = (self.look.verdict.reason(), self.target.holder(&self.look).unwrap_or_default());
         let silence = format!("heartbeat {} ago", shown(silence));
         match self.look.verdict {
             Verdict::Stale(_) => {
@@ -106,17 +100,14 @@ impl Seen {
 
     fn of_any(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
         let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
-        match (verdict, words::holder(&self.look)) {
+        match (verdict, self.target.holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => {
                 let zombie = if witnesses.zombie().is_some() { "a zombie, " } else { "" };
                 format!("{word} by {zombie}{holder}{} ({reason})", self.for_how_long())
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
-                let then = match self.target.place.dialect() {
-                    Dialect::Beads => "every daemon skips",
-                    Dialect::Tower | Dialect::Memory => "it is never taken",
-                };
+                let then = self.target.protocol.then_unreadable();
                 format!("{word}: {} ({reason}); {then}", self.look.detail)
             }
             (Verdict::Free, _) if !self.look.detail.is_empty() => {
@@ -140,5 +131,15 @@ impl Seen {
         lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
         lines.push(format!("next: {}", next::next(witnesses)));
         lines.iter().map(|line| format!("  {line}\n")).collect()
+    }
+}
+
+/// The colour of a verdict.
+pub fn color(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Free => "32",
+        Verdict::Held(_) => "33",
+        Verdict::Stale(_) => "36",
+        Verdict::Unreadable(_) => "31",
     }
 }

@@ -14,6 +14,8 @@ pub mod files;
 pub mod talk;
 pub mod trail;
 
+use serde_json::Value;
+
 use talk::Talk;
 
 /// How every command answers.
@@ -23,4 +25,37 @@ pub struct Common {
     pub json: bool,
     /// How to talk.
     pub talk: Talk,
+}
+
+/// One thing that is known of a target, for people and for programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fact {
+    /// What it is called, in the line and in JSON.
+    pub name: &'static str,
+    /// What the line says; `None`: people are not told.
+    pub text: Option<String>,
+    /// What JSON has; `None`: it is not there.
+    pub json: Option<Value>,
+}
+
+impl Fact {
+    /// For people and programs.
+    pub fn new(name: &'static str, text: impl Into<String>, json: impl Into<Value>) -> Self {
+        Self { name, text: Some(text.into()), json: Some(json.into()) }
+    }
+
+    /// For people alone.
+    pub fn text(name: &'static str, text: impl Into<String>) -> Self {
+        Self { name, text: Some(text.into()), json: None }
+    }
+
+    /// For programs alone.
+    pub fn json(name: &'static str, json: impl Into<Value>) -> Self {
+        Self { name, text: None, json: Some(json.into()) }
+    }
+
+    /// `heartbeat: 5s ago`
+    pub fn line(&self) -> Option<String> {
+        self.text.as_ref().map(|text| format!("{}: {text}", self.name))
+    }
 }

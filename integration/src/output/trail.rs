@@ -1,25 +1,24 @@
 //! The audit trail of one target: what `--audit FILE` gets to see (docs/design.md#the-audit-trail). A line that cannot
 //! be written is said once, and never stands in the way of the work.
 //!
-//! What a claim on a named lock leaves behind are the events of its own document ([`named`]).
+//! A protocol whose document has audit events of its own writes those instead ([`DocumentEvents`]).
 
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::internal::audit::{Audit, Author, Entry, Event, Outcome};
 use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::look;
 use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{look, system_words};
 use beadlock_checker::{Options, Place, Removed};
+use nix::errno::Errno;
 
 use crate::error::{Code, Error};
 use crate::output::envelope::Request;
 use crate::output::files::{self, Output};
 use crate::output::talk::Talk;
-
-mod named;
-
-pub use named::errno_words;
 
 /// Where what happens to one target's lock is written down, if anywhere.
 #[derive(Debug)]
@@ -36,49 +35,40 @@ pub struct Trail<'a> {
 enum Lines<'a> {
     /// Nobody has asked for any.
     None,
-    /// Beadlock's own.
-    Ours(Audit),
-    /// The document's of named locks.
-    Tower(named::Audit<'a>),
+    /// Those of beadlock.
+    Own(Audit),
+    /// Those of the protocol's document.
+    Document(Box<dyn DocumentEvents + 'a>),
+}
+
+/// The audit events of a protocol's document.
+pub trait DocumentEvents: fmt::Debug {
+    /// The lock was created with this record.
+    fn acquired(&self, record: &Record);
+    /// A stale lock was taken.
+    fn stolen(&self, removed: &Removed);
+    /// The lock was released, `held` after it was created; of a failure `step` is what failed.
+    fn released(&self, held: Duration, result: Outcome, step: Option<&str>);
+    /// The lock could not be removed.
+    fn release_failed(&self, error: &io::Error);
+    /// So many heartbeats have failed in a row.
+    fn heartbeat_failed(&self, in_a_row: u32, error: &str);
 }
 
 impl<'a> Trail<'a> {
-    /// Opens `file` before anything is done, in the name of `holder`: what a target is called, and where its lock lies.
+    /// Opens `file` before anything is done, in the name of `holder`: `name` is what the target is called, and the
+    /// first of `locks` where its lock lies; none of these may be the trail.
     ///
     /// # Errors
     /// Exit 1: nothing is claimed without the trail that was asked for. Exit 2 for a lock file.
     pub fn open(
         file: Option<&Path>,
         holder: Option<&str>,
-        (name, place): (String, &Place),
+        (name, locks): (String, &[PathBuf]),
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        files::refuse(Output::Audit, file, &[&place.path()])?;
-        Self::ours(file, holder, (name, place.path()), request, talk)
-    }
-
-    /// Of the lock of a file: what the file is called, its lock file, and the file itself.
-    ///
-    /// # Errors
-    /// As [`Trail::open`].
-    pub fn of_file(
-        file: Option<&Path>,
-        (given, lock, locked): (String, &Path, &Path),
-        request: &'a Request,
-        talk: &'a Talk,
-    ) -> Result<Self, Error> {
-        files::refuse(Output::Audit, file, &[lock, locked])?;
-        Self::ours(file, None, (given, lock.to_owned()), request, talk)
-    }
-
-    fn ours(
-        file: Option<&Path>,
-        holder: Option<&str>,
-        (name, path): (String, PathBuf),
-        request: &'a Request,
-        talk: &'a Talk,
-    ) -> Result<Self, Error> {
+        refuse(file, locks)?;
         // It asks the system for the user's name, which may take its time.
         let author = || {
             let author = Author::new("beadlock", env!("CARGO_PKG_VERSION"));
@@ -89,29 +79,26 @@ impl<'a> Trail<'a> {
         };
         let audit = file.map(|file| Audit::open(file, author())).transpose();
         let audit = audit.map_err(|failed| Error::io(failed.to_string(), failed.kind()))?;
-        let lines = audit.map_or(Lines::None, Lines::Ours);
+        let lines = audit.map_or(Lines::None, Lines::Own);
+        let path = locks.first().cloned().unwrap_or_default();
         Ok(Self { lines, request, talk, name, path })
     }
 
-    /// Of the claim `request_id` on a named lock: in `file`, else in the one beside the lock directory. One that
-    /// cannot be opened is warned of, and stops nothing.
+    /// The trail of a claim whose document has events of its own. A file that cannot be opened is warned of, and stops
+    /// nothing.
     ///
     /// # Errors
     /// Exit 2 for a lock file.
-    pub fn of_named(
+    pub fn of_document(
         file: Option<&Path>,
-        request_id: &str,
-        (name, place): (String, &Place),
+        events: Box<dyn DocumentEvents + 'a>,
+        (name, locks): (String, &[PathBuf]),
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Self, Error> {
-        files::refuse(Output::Audit, file, &[&place.path()])?;
-        let default = || named::default_file(place.dir());
-        let file = file.map_or_else(default, Path::to_owned);
-        let path = place.path();
-        let lock_name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let audit = named::Audit::open(&file, request_id, &lock_name, &path, talk);
-        Ok(Self { lines: Lines::Tower(audit), request, talk, name, path })
+        refuse(file, locks)?;
+        let path = locks.first().cloned().unwrap_or_default();
+        Ok(Self { lines: Lines::Document(events), request, talk, name, path })
     }
 
     /// Who is told what else there is to say.
@@ -121,7 +108,7 @@ impl<'a> Trail<'a> {
 
     /// Writes a line of `event`, as `with` fills it in.
     pub fn write(&self, event: Event, with: impl FnOnce(Entry) -> Entry) {
-        let Lines::Ours(audit) = &self.lines else { return };
+        let Lines::Own(audit) = &self.lines else { return };
         let entry = with(Entry::new(event, self.request.id(), &self.name, &self.path));
         if let Err(failed) = audit.write(&entry)
             && failed.is_news()
@@ -132,16 +119,16 @@ impl<'a> Trail<'a> {
 
     /// The claim stands.
     pub fn acquired(&self, held: &Held) {
-        match (&self.lines, held.record()) {
-            (Lines::Tower(audit), Record::Tower(record)) => audit.acquired(record.ttl_seconds),
+        match &self.lines {
+            Lines::Document(events) => events.acquired(held.record()),
             _ => self.write(Event::LockAcquired, |entry| entry.lock(held.record())),
         }
     }
 
     /// A stale lock was removed.
     pub fn removed(&self, removed: &Removed) {
-        match (&self.lines, &*removed.record) {
-            (Lines::Tower(audit), Record::Tower(record)) => audit.stolen(record, &removed.bytes),
+        match &self.lines {
+            Lines::Document(events) => events.stolen(removed),
             _ => self.write(Event::LockStaleRemoved, |entry| entry.removed(removed)),
         }
     }
@@ -155,7 +142,7 @@ impl<'a> Trail<'a> {
         step: Option<&str>,
     ) {
         match &self.lines {
-            Lines::Tower(audit) => audit.released(held, result, step),
+            Lines::Document(events) => events.released(held, result, step),
             _ => self.write(Event::LockReleased, |entry| {
                 entry.reason(reason).held_for(held).result(result).lock(record)
             }),
@@ -165,7 +152,7 @@ impl<'a> Trail<'a> {
     /// It could not be released.
     pub fn not_released(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         match &self.lines {
-            Lines::Tower(audit) => audit.release_failed(&error.system()),
+            Lines::Document(events) => events.release_failed(&error.system()),
             _ => self.write(Event::LockReleased, |entry| {
                 let entry = entry.reason(reason).held_for(held).lock(record);
                 entry.result(Outcome::Failure).error(error)
@@ -175,26 +162,26 @@ impl<'a> Trail<'a> {
 
     /// It could not be released, for its file does not answer.
     pub fn hangs(&self) {
-        if let Lines::Tower(audit) = &self.lines {
-            audit.release_failed(&nix::errno::Errno::ETIMEDOUT.into());
+        if let Lines::Document(events) = &self.lines {
+            events.release_failed(&nix::errno::Errno::ETIMEDOUT.into());
         }
     }
 
-    /// It was lost; the document of named locks has no event for that.
+    /// It was lost; a document of its own has no event for that.
     pub fn lost(&self, reason: &'static str, held: Duration, record: &Record, error: &Error) {
         self.write(Event::LockLost, |entry| entry.reason(reason).detail(error).held_for(held).lock(record));
     }
 
     /// So many heartbeats have failed in a row.
     pub fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
-        if let Lines::Tower(audit) = &self.lines {
-            audit.heartbeat_failed(in_a_row, error);
+        if let Lines::Document(events) = &self.lines {
+            events.heartbeat_failed(in_a_row, error);
         }
     }
 
     /// There is no claim, for somebody's lock or a cycle was in the way.
     pub fn blocked(&self, error: &Error, place: &Place) {
-        if !matches!(self.lines, Lines::Ours(_)) {
+        if !matches!(self.lines, Lines::Own(_)) {
             return;
         }
         let look = look(place, &Options::default());
@@ -211,5 +198,19 @@ impl<'a> Trail<'a> {
                 None => entry,
             }
         });
+    }
+}
+
+fn refuse(file: Option<&Path>, locks: &[PathBuf]) -> Result<(), Error> {
+    let locks: Vec<&Path> = locks.iter().map(PathBuf::as_path).collect();
+    files::refuse(Output::Audit, file, &locks)
+}
+
+/// `EACCES: permission denied`
+pub fn errno_words(error: &io::Error) -> String {
+    let words = system_words(error);
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(errno) => format!("{errno:?}: {words}"),
+        None => words,
     }
 }

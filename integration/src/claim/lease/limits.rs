@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::memory;
-
 /// There is a heartbeat at least this often, whatever the TTL.
 const SELDOM: Duration = Duration::from_secs(30);
 
@@ -36,13 +34,6 @@ impl Limits {
         let rest = (ttl / 4).min(Duration::from_secs(10));
         let interval = interval(ttl);
         Self { interval, again: interval.min(ttl / 8), give_up: ttl.saturating_sub(rest), rest }
-    }
-
-    /// Of the lock of a directory, which becomes stale by its age: sooner for other hosts, where others write to the
-    /// same file system.
-    pub fn of_age(limits: &memory::Limits, is_shared: bool) -> Self {
-        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
-        Self { interval: memory::REFRESH, again: Duration::from_secs(1), ..Self::of(age.as_secs()) }
     }
 
     /// After so long without one it is stale.

@@ -1,0 +1,184 @@
+//! The lock that a command declares.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
+use beadlock_checker::internal::escape::escaped;
+
+use super::dir::Directory;
+use super::guard::CommandGuard;
+use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
+use super::running::Running;
+use super::{ending, waiting};
+use crate::claim::attendant::Stopped;
+use crate::claim::command::holder_name;
+use crate::api::hold::Wish;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::protocol::lock_at;
+
+/// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
+///
+/// ```no_run
+/// use beadlock::framework::CommandLock;
+/// use std::time::Duration;
+///
+/// let lock = CommandLock::new("mytool", "deploy").timeout(Duration::from_secs(30));
+/// println!("{}", lock.path()?.display()); // /run/user/1000/mytool/locks/deploy.lock
+/// # Ok::<(), beadlock::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing is claimed before `run`, `run_async`, `acquire` or `acquire_async`"]
+pub struct CommandLock {
+    tool: String,
+    name: String,
+    directory: Option<PathBuf>,
+    timeout: Duration,
+    terms: Terms,
+}
+
+impl CommandLock {
+    /// The lock `name` of `tool`: who asks for the same two waits for one another. Both become parts of a path.
+    pub fn new(tool: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            tool: tool.into(),
+            name: name.into(),
+            directory: None,
+            timeout: Duration::from_secs(10),
+            terms: Terms { order: Order::ForwardFirst, kill_after: Duration::from_secs(10) },
+        }
+    }
+
+    /// In this directory, in place of the user's own; a relative one is meant from the working directory. Where it is
+    /// missing it is made for this user alone (0700). Who may write it can take the lock.
+    ///
+    /// A lock between users needs a directory that was made for them, writable by all of them and without the sticky
+    /// bit (`chmod 2770`): in a sticky one nobody but root takes over what another user's crashed tool has left.
+    pub fn directory(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.directory = Some(dir.into());
+        self
+    }
+
+    /// For how long a holder is waited for: 10 seconds unless told otherwise. Zero does not wait.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    /// How long the children may take to end after a signal: 10 seconds unless told otherwise. What is left then is
+    /// killed.
+    pub fn kill_after(mut self, limit: Duration) -> Self {
+        self.terms.kill_after = limit;
+        self
+    }
+
+    /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have
+    /// ended. See [which order to use](super#which-order-to-use).
+    pub fn release_before_forwarding(mut self) -> Self {
+        self.terms.order = Order::ReleaseFirst;
+        self
+    }
+
+    /// The lock file. It need not be there, nor its directory.
+    ///
+    /// # Errors
+    /// [`Code::Usage`](crate::Code::Usage) for a tool or a name that cannot be part of a path.
+    pub fn path(&self) -> Result<PathBuf, Error> {
+        let environment = Environment::read();
+        let dir = self.where_it_lies(&environment)?.path();
+        Ok(environment.of_database().cwd.join(dir).join(self.file()))
+    }
+
+    /// Waits for the lock, and takes it: for tools that print what they have to say themselves. A signal ends the
+    /// process, in the wait with nothing claimed, later as [`run`](Self::run) does.
+    ///
+    /// In a command of `beadlock hold` on the same lock it stands under the outer claim, and releases nothing.
+    ///
+    /// # Errors
+    /// [`Code::LockHeld`](crate::Code::LockHeld) when the wait ran out, and at once when this process has the lock
+    /// already; [`Code::Usage`](crate::Code::Usage) as [`path`](Self::path);
+    /// [`Code::NotPermitted`](crate::Code::NotPermitted) for a directory of its own that others could change, and one
+    /// that is closed to this user; [`Code::LockUnreadable`](crate::Code::LockUnreadable) and
+    /// [`Code::LockStale`](crate::Code::LockStale) for a lock file that could not be dealt with, and what the system
+    /// refused. Nothing is claimed then.
+    pub fn acquire(self) -> Result<CommandGuard, Error> {
+        let bell = Bell::new()?;
+        self.acquire_heeding(&bell)
+    }
+
+    /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it
+    /// is ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again
+    /// at once.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_async(self) -> Result<CommandGuard, Error> {
+        waiting::Acquiring::start(self)?.await
+    }
+
+    pub(super) fn acquire_heeding(self, bell: &Arc<Bell>) -> Result<CommandGuard, Error> {
+        let environment = Environment::read();
+        let directory = self.where_it_lies(&environment)?;
+        directory.make()?;
+        let path = directory.path().join(self.file());
+        let target = lock_at(&path, &environment)?;
+        ending::watch()?;
+        let wanted = locks::want(&target.path(), self.terms, bell)?;
+        let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
+        let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
+        let drain = self.timeout.max(SHORTEST_DRAIN);
+        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is
+        // another's by now.
+        let options = Options { reap_proven_dead: true, ..Options::default() };
+        let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
+        let claim = match wish.claim(&environment, &mut Waiting(bell)) {
+            Ok(claim) => claim,
+            Err(Stopped::Failed(error)) => return Err(error),
+            Err(Stopped::Signalled(_)) => {
+                drop(wanted);
+                locks::stay();
+            }
+        };
+        let id = claim.id().to_owned();
+        match wanted.stands(claim) {
+            Ok(number) => Ok(CommandGuard::new(number, Running::under(number, &id, target))),
+            // It may be this very thread that ends it, in an exit handler of the tool's.
+            Err(Ending::Exit) => Err(locks::too_late()),
+            // Until the process is gone.
+            Err(Ending::Signal(_)) => locks::stay(),
+        }
+    }
+
+    fn where_it_lies(&self, environment: &Environment) -> Result<Directory, Error> {
+        for (what, text) in [("tool", &self.tool), ("lock", &self.name)] {
+            if !is_part_of_a_path(text) {
+                let shown = escaped(text);
+                return Err(Error::usage(format!(
+                    "\"{shown}\" is no name for a {what}: 1 to 128 printable characters without a slash, and not . or .."
+                )));
+            }
+        }
+        Ok(match &self.directory {
+            Some(dir) => Directory::Given(dir.clone()),
+            None => Directory::of(&self.tool, environment),
+        })
+    }
+
+    fn file(&self) -> String {
+        format!("{}.lock", self.name)
+    }
+}
+
+/// Whoever changes another lock of the same directory is waited for at least this long.
+const SHORTEST_DRAIN: Duration = Duration::from_secs(1);
+
+fn is_part_of_a_path(text: &str) -> bool {
+    let is_one =
+        Path::new(text).components().count() == 1 && !text.contains('/') && ![".", ".."].contains(&text);
+    is_one && holder_name_is_fit(text)
+}

@@ -1,0 +1,113 @@
+//! A lock that is waited for by a thread, for a task of whichever executor.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use beadlock_checker::internal::sys::process_id;
+
+use super::declaration::CommandLock;
+use super::guard::CommandGuard;
+use super::locks::Bell;
+use crate::error::Error;
+use crate::words::of_no_process;
+
+/// The lock is on its way. Dropped, it is given up; a fork's copy gives nothing up, for the wait is its parent's.
+#[derive(Debug)]
+pub struct Acquiring {
+    process: u32,
+    bell: Arc<Bell>,
+    parcel: Arc<Mutex<Parcel>>,
+}
+
+#[derive(Debug, Default)]
+struct Parcel {
+    come: Option<Result<CommandGuard, Error>>,
+    waker: Option<Waker>,
+    is_refused: bool,
+}
+
+impl Acquiring {
+    /// Starts the thread that waits.
+    ///
+    /// # Errors
+    /// When the system has no thread or no descriptor to give.
+    pub fn start(lock: CommandLock) -> Result<Self, Error> {
+        let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
+        let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));
+        let work = move || deliver(&parcel, lock.acquire_heeding(&bell));
+        let spawned = thread::Builder::new().name("command-lock-wait".to_owned()).spawn(work);
+        spawned.map_err(|error| {
+            let why = of_no_process(&error);
+            Error::io(format!("failed to start the thread that waits for the lock: {why}"), error.kind())
+        })?;
+        Ok(this)
+    }
+}
+
+fn deliver(parcel: &Mutex<Parcel>, acquired: Result<CommandGuard, Error>) {
+    let waker = {
+        let mut parcel = parcel.lock().unwrap_or_else(PoisonError::into_inner);
+        if !parcel.is_refused {
+            parcel.come = Some(acquired);
+        }
+        parcel.waker.take()
+    };
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Future for Acquiring {
+    type Output = Result<CommandGuard, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut parcel = self.parcel.lock().unwrap_or_else(PoisonError::into_inner);
+        match parcel.come.take() {
+            Some(acquired) => Poll::Ready(acquired),
+            None => {
+                parcel.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        if self.process != process_id() {
+            return;
+        }
+        let come = {
+            let mut parcel = self.parcel.lock().unwrap_or_else(PoisonError::into_inner);
+            parcel.is_refused = true;
+            parcel.come.take()
+        };
+        self.bell.withdraw();
+        // Claimed just before: released.
+        drop(come);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::attendant::Attendant;
+    use crate::claim::event::wait_for;
+    use crate::api::framework::locks::Waiting;
+
+    #[test]
+    fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
+        let bell = Bell::new().unwrap();
+        let rings = || wait_for([Waiting(&bell).signals()], Duration::ZERO) == [true];
+        let wait = |process| Acquiring { process, bell: Arc::clone(&bell), parcel: Arc::default() };
+        drop(wait(process_id() + 1));
+        assert!(!rings(), "it was another process's");
+        drop(wait(process_id()));
+        assert!(rings());
+    }
+}

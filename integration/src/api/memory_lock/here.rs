@@ -1,0 +1,211 @@
+//! What this process has of the locks of directories: by the document a process that has one has it again, and
+//! releases it with the last of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::internal::look;
+
+use crate::claim::attendant::{Attendant, Stopped, Unattended};
+use crate::claim::event::wait_for;
+use crate::claim::release::release;
+use crate::claim::keeping::Keeping;
+use crate::claim::lease::heartbeat::News;
+use crate::claim::loss::Loss;
+use crate::claim::target::Target;
+use crate::claim::{nested, patience};
+use crate::error::{Code, Error};
+use crate::settings::wait::{Deadline, Wait};
+
+/// How often it is looked whether another thread has done.
+const SHORTLY: Duration = Duration::from_millis(5);
+/// For how long a release waits for the directory's flock.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+static HERE: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+/// One directory, and what this process has of its lock.
+struct Entry {
+    /// A fork has its parent's list, and none of its locks.
+    process: u32,
+    dir: PathBuf,
+    /// Nothing while it is claimed; what is no more while it is released.
+    standing: Weak<Standing>,
+}
+
+/// A lock of this process.
+#[derive(Debug)]
+pub struct Standing {
+    process: u32,
+    keeper: Mutex<Option<Keeper>>,
+    lost: Mutex<Option<Loss>>,
+    id: String,
+    target: Target,
+}
+
+/// Who keeps it up.
+#[derive(Debug)]
+pub enum Keeper {
+    /// A thread of this process.
+    Ours(Keeping),
+    /// The `beadlock hold` that this process runs in.
+    Outer,
+}
+
+/// What a wish to have a lock has come to, within this process.
+#[derive(Debug)]
+pub enum Entered {
+    /// It has it already.
+    Again(Arc<Standing>),
+    /// It has it not, and nobody else of this process claims it now.
+    First(Turn),
+}
+
+/// The turn to claim the lock of one directory, among the threads of this process.
+#[derive(Debug)]
+pub struct Turn {
+    dir: PathBuf,
+    has_stood: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn leave(dir: &Path) {
+    let process = std::process::id();
+    locked(&HERE).retain(|entry| entry.process != process || entry.dir != dir);
+}
+
+/// Has the lock of this directory once more, or gets the turn to claim it; waits for the threads that have it.
+///
+/// # Errors
+/// When the wait ran out, or the attendant stopped it.
+pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Result<Entered, Stopped> {
+    let (process, dir) = (std::process::id(), target.dir());
+    let deadline = Deadline::after(wait.limit());
+    loop {
+        {
+            let mut here = locked(&HERE);
+            match here.iter().find(|entry| entry.process == process && entry.dir == dir) {
+                None => {
+                    here.push(Entry { process, dir: dir.to_owned(), standing: Weak::new() });
+                    return Ok(Entered::First(Turn { dir: dir.to_owned(), has_stood: false }));
+                }
+                Some(entry) => {
+                    if let Some(standing) = entry.standing.upgrade() {
+                        return Ok(Entered::Again(standing));
+                    }
+                }
+            }
+        }
+        if deadline.is_over() {
+            return Err(patience::held(target, &look(&target.place, &Options::default()), wait).into());
+        }
+        let [signalled] = wait_for([attendant.signals()], SHORTLY);
+        if signalled && let Some(stopped) = attendant.stopped() {
+            return Err(stopped);
+        }
+    }
+}
+
+impl Turn {
+    /// The lock stands.
+    pub fn stands(mut self, keeper: Keeper, id: String, target: Target) -> Arc<Standing> {
+        let process = std::process::id();
+        let (keeper, lost) = (Mutex::new(Some(keeper)), Mutex::new(None));
+        let standing = Arc::new(Standing { process, keeper, lost, id, target });
+        let mut here = locked(&HERE);
+        if let Some(entry) = here.iter_mut().find(|entry| entry.process == process && entry.dir == self.dir) {
+            entry.standing = Arc::downgrade(&standing);
+        }
+        self.has_stood = true;
+        standing
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.has_stood {
+            leave(&self.dir);
+        }
+    }
+}
+
+impl Standing {
+    /// What it is the lock of.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The claim.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it is still there and still ours.
+    ///
+    /// # Errors
+    /// [`Code::LockLost`], with the likely cause.
+    pub fn still_held(&self) -> Result<(), Error> {
+        let mut lost = locked(&self.lost);
+        match &*locked(&self.keeper) {
+            Some(Keeper::Ours(Keeping::Beating(beats))) => {
+                for news in beats.news() {
+                    if let News::Lost(loss, _) = news {
+                        *lost = Some(loss);
+                    }
+                }
+            }
+            Some(Keeper::Ours(Keeping::Watched(..))) => {}
+            Some(Keeper::Outer) | None => {}
+        }
+        if lost.is_none() && !nested::stands(&self.id, &self.target) {
+            *lost = Some(Loss::Vanished);
+        }
+        match &*lost {
+            None => Ok(()),
+            Some(loss) => Err(loss.error(&self.id, None, Duration::ZERO, &self.target)),
+        }
+    }
+
+    /// Releases it.
+    ///
+    /// # Errors
+    /// When it could not be removed.
+    pub fn end(self) -> Result<(), Error> {
+        self.release()
+    }
+
+    fn release(&self) -> Result<(), Error> {
+        let Some(keeper) = locked(&self.keeper).take() else { return Ok(()) };
+        if self.process != std::process::id() {
+            // The parent's, whose threads are not here.
+            std::mem::forget(keeper);
+            return Ok(());
+        }
+        let released = match keeper {
+            Keeper::Outer => Ok(()),
+            Keeper::Ours(keeping) => match keeping.end() {
+                Some(held) => release(held, self.target.dir(), PATIENCE, &mut Unattended)
+                    .map(|_| ())
+                    .map_err(|failed| failed.1),
+                None => Err(Error::new(
+                    Code::Io,
+                    format!("{} does not answer; it goes stale by itself", self.target.given),
+                )),
+            },
+        };
+        leave(self.target.dir());
+        released
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `release`.
+        let _ = self.release();
+    }
+}

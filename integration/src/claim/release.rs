@@ -1,0 +1,27 @@
+//! The release of a claim, with the gate held.
+
+use std::path::Path;
+use std::time::Duration;
+
+use beadlock_checker::internal::take::{Held, Release};
+
+use super::attendant::Attendant;
+use super::gate;
+use crate::error::Error;
+
+/// Ends a claim with the gate held, waiting for it at most `patience`, and no longer than until a signal.
+///
+/// # Errors
+/// The guard, and why the lock is still there.
+pub(crate) fn release(
+    held: Held,
+    dir: &Path,
+    patience: Duration,
+    attendant: &mut impl Attendant,
+) -> Result<Release, Box<(Held, Error)>> {
+    let gate = match gate::take(dir, &held.reach(), patience, attendant) {
+        Ok(gate) => gate.ok(),
+        Err(stopped) => return Err(Box::new((held, stopped.into()))),
+    };
+    held.release(gate.as_ref()).map_err(|(held, error)| Box::new((held, error.into())))
+}

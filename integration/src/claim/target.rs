@@ -1,0 +1,151 @@
+//! A target: what is locked, where its lock file lies, how it was named, and which protocol it goes by.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::Place;
+use beadlock_checker::internal::database::{Database, NoDatabase};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{Look, process, redirect};
+
+use super::protocol::Protocol;
+use crate::error::{Code, Error};
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::words::{Part, is_local_and_alive};
+
+/// What is locked. The folders of `protocol` make targets; everything else asks them.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where its lock file lies.
+    pub place: Place,
+    /// How it was named or found, for lines: `.beads`, `lock:run/x.lock`.
+    pub given: String,
+    /// The path as it is typed.
+    pub typed: PathBuf,
+    /// The same target from wherever it is resolved.
+    pub exported: OsString,
+    /// The database, where one was found by its name: how.
+    pub database: Option<Box<Database>>,
+    /// The protocol of its lock.
+    pub protocol: &'static dyn Protocol,
+}
+
+impl Target {
+    /// Refuses a database that a redirect or a link leads to which git tracks: others would choose what is claimed.
+    ///
+    /// # Errors
+    /// What to type.
+    pub fn refuse_tracked(&self) -> Result<(), Error> {
+        let Some(database) = &self.database else { return Ok(()) };
+        redirect::refuse_tracked(database).map_err(|error| not_found(&error))
+    }
+
+    /// Makes the directory of its lock, where a claim of its protocol does that.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.protocol.prepare(self)
+    }
+
+    /// Warns of what its protocol knows of its directory: once, however many locks in it are looked at.
+    pub fn warn(&self, talk: &Talk) {
+        let known = talk.warnings();
+        let new = self.protocol.warnings(self).into_iter().filter(|warning| !known.contains(warning));
+        new.for_each(|warning| talk.warn(&warning));
+    }
+
+    /// A lock whose directory a claim would make, and that does not exist yet: the lock is free, and nothing is made
+    /// to say so. A directory that cannot be looked at may exist.
+    pub fn is_nowhere(&self) -> bool {
+        let is_absent =
+            || fs::metadata(self.dir()).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        self.protocol.makes_directory() && is_absent()
+    }
+
+    /// Who holds the lock: `make (PID 77: make release, on ci-3)`; the command only where the process is of this
+    /// machine.
+    pub fn holder(&self, look: &Look) -> Option<String> {
+        let record = look.record.as_ref()?;
+        let pid = i32::try_from(record.pid()).ok().filter(|_| is_local_and_alive(look));
+        let command = pid.and_then(process::command_line).map(|line| escaped(&line).to_string());
+        Some(self.protocol.holder(record, command.as_deref()))
+    }
+
+    /// The trail of what happens to its lock in `file`; of a claim, which has an id, that of its document, where there
+    /// is one.
+    ///
+    /// # Errors
+    /// As [`Trail::open`] and [`Trail::of_document`].
+    pub fn trail<'a>(
+        &self,
+        file: Option<&Path>,
+        (holder, id): (Option<&str>, Option<&str>),
+        request: &'a Request,
+        talk: &'a Talk,
+    ) -> Result<Trail<'a>, Error> {
+        let locks = self.protocol.own_files(self);
+        let of = (self.name(), locks.as_slice());
+        match id.and_then(|id| self.protocol.events(file, id, self, talk)) {
+            Some(events) => Trail::of_document(file, events, of, request, talk),
+            None => Trail::open(file, holder, of, request, talk),
+        }
+    }
+
+    /// The directory that the lock file lies in.
+    pub fn dir(&self) -> &Path {
+        self.place.dir()
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> PathBuf {
+        self.protocol.lock_file(self)
+    }
+
+    /// A sync daemon runs cycles here.
+    pub fn has_cycles(&self) -> bool {
+        self.protocol.has_cycles()
+    }
+
+    /// The target with its scheme, as JSON has it: `beads:.beads`.
+    pub fn name(&self) -> String {
+        let prefix = self.protocol.prefix();
+        if self.given.starts_with(prefix) { self.given.clone() } else { format!("{prefix}{}", self.given) }
+    }
+
+    /// What finds this target from anywhere, for an environment: `beads:/home/ann/shop/.beads`.
+    pub fn exported(&self) -> &OsStr {
+        &self.exported
+    }
+
+    /// Where the lock itself lies, with its scheme: `beads:/home/ann/shop/.beads`.
+    pub fn absolute(&self) -> OsString {
+        self.protocol.absolute(self)
+    }
+
+    /// The word, or words, that name it in a command.
+    pub fn part(&self) -> Part<'static> {
+        self.protocol.part(self)
+    }
+}
+
+/// `lock:run/x.lock`
+pub fn prefixed(scheme: &str, path: impl AsRef<OsStr>) -> OsString {
+    let mut name = OsString::from(scheme);
+    name.push(path);
+    name
+}
+
+/// Why there is no target, with its exit code: 2 when the command line is wrong, else 1.
+pub fn not_found(error: &NoDatabase) -> Error {
+    let code = match error.code() {
+        "USAGE" => Code::Usage,
+        "NO_TARGET" => Code::NoTarget,
+        _ => Code::Io,
+    };
+    Error::new(code, error.to_string())
+}

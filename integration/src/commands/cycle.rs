@@ -1,0 +1,313 @@
+//! `beadlock cycle [TARGET] -- CMD`: gate, check, run, leave; a sync cycle for daemons that cannot link Rust
+//! (docs/design.md#the-gate).
+//!
+//! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
+//! [gate keeper](crate::run::gate_keeper) that waits for the command's end, so that a kill of either leaves it shut.
+//! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
+//! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::audit::Event;
+use beadlock_checker::internal::database::{Directories, Suggest};
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Gate, GateWatch, look};
+use beadlock_checker::{Cycle, Decision, Entered, GateLoss, Options, Reason, Verdict};
+use clap::Args;
+use serde_json::Value;
+
+use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::command::Command;
+use crate::claim::keeping::Guard;
+use crate::claim::leaving::Why;
+use crate::claim::loss::Loss;
+use crate::claim::nested;
+use crate::claim::report::Report;
+use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
+use crate::claim::signals::Signals;
+use crate::claim::target::Target;
+use crate::error::{Code, End, Error, Exit, Replaced};
+use crate::explain::checked::Checked;
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::protocol::beads::Acceptance;
+use crate::protocol::resolve;
+use crate::run::gate_keeper::{GateKeeper, Work};
+use crate::run::session::{Finished, Session};
+use crate::settings::environment::Environment;
+use crate::settings::{self, OnLoss};
+use crate::words::{self, to_type};
+
+/// `beadlock cycle [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct CycleArgs {
+    /// The database's directory, [beads:]DIR [env: BEADLOCK_TARGET] [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// Remove a lock also when its holder is proved dead by more than its PID
+    #[arg(long)]
+    pub reap_proven_dead: bool,
+    /// Run it in DIR also when that does not look like a database: it is not called .beads, is not $BEADS_DIR, and
+    /// has no *.db,
+    /// *.sqlite*, *.jsonl or redirect in it
+    #[arg(long)]
+    pub any_directory: bool,
+    /// Exit with N instead of any code that is not the command's
+    #[arg(long, value_name = "N")]
+    pub own_exit_code: Option<u8>,
+    /// The command and its arguments; it has BEADS_DIR and BEADLOCK_CYCLE
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Runs the command as a cycle, and says how the program is to end.
+pub fn run(typed: CycleArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let replaced = Replaced { conflict: None, own: typed.own_exit_code };
+    let (end, error, data) = match cycle(typed, environment, &common.talk, request) {
+        Ok(Finished { end, lost: None }) => return end,
+        // The command has run: stdout was its own, and gets no envelope.
+        Ok(Finished { lost: Some(error), .. }) => {
+            common.talk.error(&error.to_string());
+            return End::Code(replaced.code(error.exit));
+        }
+        Err(NotRun::Skipped(skipped)) => {
+            let error = skipped.error();
+            common.talk.say(&error.to_string());
+            let data = if common.json { skipped.json() } else { Value::Null };
+            (End::Code(replaced.code(error.exit)), error, data)
+        }
+        Err(NotRun::Stopped(stopped)) => {
+            let (end, error) = stopped.end(" before the command was started", replaced);
+            common.talk.error(&error.to_string());
+            (end, error, Value::Null)
+        }
+    };
+    print_envelope(common, request, data, Some(&error));
+    end
+}
+
+/// Why the command has not run.
+enum NotRun {
+    /// The database is to be left alone this time.
+    Skipped(Box<Skipped>),
+    /// It failed, or a signal came.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for NotRun {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+impl From<Error> for NotRun {
+    fn from(error: Error) -> Self {
+        Self::Stopped(error.into())
+    }
+}
+
+struct Skipped {
+    target: Target,
+    decision: Decision,
+}
+
+impl Skipped {
+    /// The log line, under the code that says what kind of skip it is.
+    fn error(&self) -> Error {
+        let code = match (self.decision.reason(), self.decision.verdict()) {
+            (Reason::GateBusy, _) => Code::DrainTimeout,
+            (_, Verdict::Held(_)) => Code::LockHeld,
+            (Reason::RemovalFailed, _) => Code::LockStale,
+            _ => Code::LockUnreadable,
+        };
+        let error = Error::new(code, self.decision.to_string());
+        match code {
+            Code::LockHeld => error.retry_on_a_lock_of(self.decision.record().and_then(words::known_age)),
+            _ => error.retry_after(Duration::from_secs(5)),
+        }
+    }
+
+    /// As `check` has it.
+    fn json(self) -> Value {
+        let before = look(&self.target.place, &Options::default());
+        let options = Options::default();
+        Checked { target: self.target, before, decision: self.decision, options }.json(false)
+    }
+}
+
+fn cycle(
+    typed: CycleArgs,
+    environment: &Environment,
+    talk: &Talk,
+    request: &Request,
+) -> Result<Finished, NotRun> {
+    let acceptance = Acceptance::ToClaim(Directories::any(typed.any_directory), Suggest::Path);
+    let target = resolve(typed.target.as_deref(), environment, acceptance)?;
+    target.refuse_tracked()?;
+    if !target.has_cycles() {
+        let message = format!(
+            "{} has no sync cycles, only a beads database has; to run a command under this lock, type: {}",
+            target.given,
+            to_type("beadlock hold {} -- CMD", &[target.part()])
+        );
+        return Err(Error::usage(message).into());
+    }
+    let kill_after = settings::kill_after(None, environment)?;
+    let command = Command::find(typed.command, environment.get("PATH"))?;
+    let audit = settings::audit(None, environment);
+    let trail = target.trail(audit.as_deref(), (None, None), request, talk)?;
+    let mut signals = Signals::block()?;
+    let options = Options { reap_proven_dead: typed.reap_proven_dead, ..Options::default() };
+    let cycle = match Cycle::enter_with(target.dir(), &options) {
+        Entered::Cycle(cycle) => cycle,
+        Entered::Skipped(decision) => {
+            if decision.reason() == Reason::GateBusy && nested::is_inside_a_cycle(&target, environment) {
+                return Err(inside_itself(&target).into());
+            }
+            if let Decision::Skip(skip) = &decision {
+                trail.write(Event::LockBlocked, |entry| entry.skip(skip));
+            }
+            return Err(NotRun::Skipped(Box::new(Skipped { target, decision })));
+        }
+    };
+    if let Some(removed) = cycle.decision().removed() {
+        trail.removed(removed);
+        talk.say(&cycle.decision().to_string());
+    }
+    if let Some(why) = cycle.no_gate() {
+        talk.warn(&format!("there is no gate here ({why}): claims do not wait for this cycle"));
+    }
+    // From here on the gate is taken, and whatever fails has failed between that and the command's start.
+    let mut claim: Box<dyn SessionClaim> = Box::new(CycleClaim::new(target, cycle, &trail)?);
+    let (on_loss, wait_group, steps) = (OnLoss::default(), false, None);
+    let session = Session { command, on_loss, kill_after, wait_group, steps, environment, talk };
+    Ok(session.run(std::slice::from_mut(&mut claim), &mut signals, &mut Report::default())?)
+}
+
+/// The gate of a cycle, for as long as its command works.
+struct CycleClaim<'a> {
+    target: Target,
+    cycle: Option<Cycle>,
+    trail: &'a Trail<'a>,
+    /// The gate, until the command's process has it.
+    inherited: Option<OwnedFd>,
+    watch: Option<GateWatch>,
+    gate_keeper: Option<GateKeeper>,
+    begun: Instant,
+}
+
+impl fmt::Debug for CycleClaim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CycleClaim").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl<'a> CycleClaim<'a> {
+    fn new(target: Target, cycle: Cycle, trail: &'a Trail<'a>) -> Result<Self, Error> {
+        let inherited = cycle.gate().map(Gate::for_command).transpose();
+        let inherited = inherited.map_err(|error| Error::from(error).ending(Exit::NotStarted))?;
+        let (watch, gate_keeper, begun) = (None, None, Instant::now());
+        Ok(Self { target, cycle: Some(cycle), trail, inherited, watch, gate_keeper, begun })
+    }
+
+    fn gate(&self) -> Option<&Gate> {
+        self.cycle.as_ref().and_then(Cycle::gate)
+    }
+
+    fn failed(&self, what: &str, error: &std::io::Error) -> Error {
+        let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(error));
+        Error::io(format!("failed to {what} the gate of {path}: {why}"), error.kind()).ending(Exit::NotStarted)
+    }
+}
+
+impl SessionClaim for CycleClaim<'_> {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn stands(&self) -> bool {
+        true
+    }
+
+    fn id(&self) -> Option<String> {
+        None
+    }
+
+    fn is_nested(&self) -> bool {
+        false
+    }
+
+    fn variables(&self) -> Vec<(&'static str, OsString)> {
+        vec![("BEADS_DIR", self.target.dir().into()), ("BEADLOCK_CYCLE", self.target.dir().into())]
+    }
+
+    fn ends_with_us(&self) -> bool {
+        false
+    }
+
+    fn inherited(&self) -> Option<BorrowedFd<'_>> {
+        self.inherited.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The gate is ours already: it is watched, and shared with the gate keeper.
+    fn obtain(&mut self, child: CommandProcess<'_>, _: &mut Attending<'_>) -> Result<(), Stopped> {
+        // The command's process has it.
+        self.inherited = None;
+        let watch = self.gate().map(|gate| GateWatch::start(gate, self.target.dir())).transpose();
+        let watch = watch.map_err(|error| self.failed("watch over", &error))?;
+        let work = if child.leads { Work::Group(child.pid) } else { Work::Process(child.pid) };
+        let keeper = self.gate().map(|gate| GateKeeper::start(gate, work, child.name.as_ref())).transpose();
+        let keeper = keeper.map_err(|error| self.failed("make the process that keeps", &error))?;
+        (self.watch, self.gate_keeper) = (watch, keeper);
+        Ok(())
+    }
+
+    fn helper(&self) -> Option<i32> {
+        self.gate_keeper.as_ref().map(GateKeeper::pid)
+    }
+
+    fn guard(&self) -> Option<Guard<'_>> {
+        self.watch.as_ref().map(|watch| Guard::Gate(watch, self.target.dir()))
+    }
+
+    fn left_behind(&self, names: &str) -> String {
+        format!("the command left processes behind, and the gate is let go now: {names}")
+    }
+
+    fn end(&mut self, lost: Option<Loss>, why: Why, _: Option<&str>, _: &mut Signals) -> ClaimEnd {
+        let Some(cycle) = self.cycle.take() else { return ClaimEnd::default() };
+        let has_worked = why.reason == Why::COMMAND_ENDED;
+        let loss = match lost {
+            Some(Loss::Gate(loss)) => Some(loss),
+            // Known already, or by a last look.
+            _ if has_worked => self.watch.take().and_then(GateWatch::last_look),
+            _ => None,
+        };
+        cycle.leave();
+        if let Some(gate_keeper) = self.gate_keeper.take() {
+            gate_keeper.end();
+        }
+        let lost = loss.map(|loss| lost_gate(loss, self.begun.elapsed(), &self.target, self.trail));
+        ClaimEnd { lost, ..ClaimEnd::default() }
+    }
+}
+
+fn lost_gate(loss: GateLoss, age: Duration, target: &Target, trail: &Trail<'_>) -> Error {
+    let error = Loss::of_gate(loss, age, target);
+    trail.write(Event::LockLost, |entry| entry.reason(loss.as_str()).detail(&error).held_for(age));
+    error
+}
+
+fn inside_itself(target: &Target) -> Error {
+    let path = escaped_path(target.dir());
+    let message = format!(
+        "this runs inside a sync cycle of {path}, which has the gate: a cycle inside it would skip for ever; leave \
+         it out here, or run it outside of the cycle"
+    );
+    Error::new(Code::DrainTimeout, message)
+}

@@ -1,0 +1,134 @@
+//! `beadlock hold [TARGET] -- CMD`: claim, run, release (docs/design.md#holding).
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use beadlock_checker::internal::duration;
+use beadlock_checker::internal::facts::random_id;
+use clap::Args;
+
+use crate::claim::attendant::Stopped;
+use crate::claim::command::Command;
+use crate::claim::nested;
+use crate::claim::report::{self, Report};
+use crate::claim::signals::Signals;
+use crate::error::{End, Error};
+use crate::output::Common;
+use crate::output::answers::print_envelope;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::print;
+use crate::protocol::{self, HoldOnlyArgs, Intended, intended, refuse_report, session_claim};
+use crate::run::session::{Finished, Session};
+use crate::run::steps::Steps;
+use crate::settings::arguments::ClaimArgs;
+use crate::settings::environment::Environment;
+use crate::settings::{Claim, Hold, OnLoss};
+
+/// `beadlock hold [TARGET] -- CMD [ARG…]`
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: what --intent names, else the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the command's base name]
+    #[arg(long, value_name = "NAME")]
+    pub holder: Option<String>,
+    #[command(flatten)]
+    pub claim: ClaimArgs,
+    #[command(flatten)]
+    pub protocol: protocol::Args,
+    /// What to do when the lock is lost: end the command, or only say so [env: BEADLOCK_ON_LOSS] [default: kill]
+    #[arg(long, value_name = "kill|warn")]
+    pub on_loss: Option<OnLoss>,
+    /// How long what is left after a signal or a loss may take before it is killed [env: BEADLOCK_KILL_AFTER]
+    /// [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub kill_after: Option<Duration>,
+    /// Keep the lock until everything that the command started has ended
+    #[arg(long)]
+    pub wait_group: bool,
+    #[command(flatten)]
+    pub hold_only: HoldOnlyArgs,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Runs the command under the lock, and says how the program is to end.
+pub fn run(typed: HoldArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let own = typed.claim.replaced();
+    let (mut report_file, raw) = (typed.claim.report.clone(), typed.protocol.raw());
+    let mut report = Report::default();
+    let refused = refuse_report(report_file.as_deref(), typed.target.as_deref(), environment)
+        .inspect_err(|_| report_file = None);
+    let stopped = match refused.and_then(|()| settings(&typed, environment)) {
+        Ok(settings) => hold(typed, &settings, environment, common, request, &mut report),
+        Err(error) => Err(error.into()),
+    };
+    let (end, error) = match stopped {
+        Ok(Finished { end, lost: None }) => (end, None),
+        Ok(Finished { lost: Some(error), .. }) => (End::Code(own.code(error.exit)), Some(error)),
+        Err(stopped) => {
+            let (end, error) = stopped.end(" before the command was started", own);
+            (end, Some(error))
+        }
+    };
+    let report_file = report_file.filter(|file| environment.remote().may_touch(file));
+    report::conclude(common, request, report_file.as_deref(), &report, error.as_ref());
+    if raw && let Some(lock) = error.as_ref().and_then(|error| error.lock.as_deref()) {
+        // A reader that is gone has the exit code.
+        let _ = print(&format!("{lock:#}\n"));
+    } else if error.is_some() && report.pid.is_none() {
+        print_envelope(common, request, report.json(), error.as_ref());
+    }
+    end
+}
+
+fn settings(typed: &HoldArgs, environment: &Environment) -> Result<Hold, Error> {
+    let claim = Claim::resolve(&typed.claim, typed.protocol.options(), typed.holder.as_ref(), environment)?;
+    Hold::resolve(claim, typed.on_loss, typed.kill_after, environment)
+}
+
+fn hold(
+    typed: HoldArgs,
+    settings: &Hold,
+    environment: &Environment,
+    common: &Common,
+    request: &Request,
+    report: &mut Report,
+) -> Result<Finished, Stopped> {
+    let talk = &common.talk;
+    let besides = typed.hold_only.given();
+    let of_claim = (&typed.protocol, &typed.claim);
+    let intended =
+        intended(typed.target.as_deref(), of_claim, (typed.holder.as_ref(), &besides), environment)?;
+    let command = Command::find(typed.command, environment.get("PATH"))?;
+    let Hold { claim, on_loss, kill_after } = settings;
+    let (on_loss, kill_after, wait_group) = (*on_loss, *kill_after, typed.wait_group);
+    let name = command.holder_name();
+    let session = Session { command, on_loss, kill_after, wait_group, steps: None, environment, talk };
+    let (target, words) = match intended {
+        Intended::Nothing(warning) => {
+            warning.into_iter().for_each(|warning| talk.warn(warning));
+            return session.run(&mut [], &mut Signals::block()?, report);
+        }
+        Intended::Claim(target, words) => (target, words),
+    };
+    report.target = Some((target.name(), target.path()));
+    files::refuse(Output::Report, typed.claim.report.as_deref(), &[&target.path()])?;
+    let holder = words.holder.clone().or_else(|| claim.holder.clone()).unwrap_or(name);
+    let id = words.id.clone().unwrap_or_else(random_id);
+    target.prepare()?;
+    target.warn(talk);
+    let outer = nested::outer_claim(&target, environment);
+    let of_claim = (Some(holder.as_str()), Some(outer.as_ref().unwrap_or(&id).as_str()));
+    let trail = target.trail(claim.audit.as_deref(), of_claim, request, talk)?;
+    // Under an outer claim the steps are those of the outer one's work.
+    let steps = (target.protocol.has_steps() && outer.is_none()).then(|| {
+        let (step, rollback) = typed.hold_only.steps();
+        Steps::new(step, rollback, environment)
+    });
+    let mut claim = session_claim(target, words, (holder, id, outer), claim, &trail, environment)?;
+    Session { steps, ..session }.run(std::slice::from_mut(&mut claim), &mut Signals::block()?, report)
+}

@@ -1,0 +1,265 @@
+//! `beadlock release`: ends a claim that `acquire` has made; only one's own (docs/design.md#claims-that-last).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::take::{Adopted, Held, Site};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::claim::attendant::Unattended;
+use crate::claim::leaving::{Leaving, Left, Why};
+use crate::claim::target::Target;
+use crate::claim::{gate, nested};
+use crate::error::{Code, End, Error};
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::files::{self, Output};
+use crate::output::talk::Talk;
+use crate::output::trail::Trail;
+use crate::protocol::beads::Acceptance;
+use crate::protocol::{ReleaseArgs, refuse_options, resolve};
+use crate::run::steps::{RESULT_FILE, failure_step};
+use crate::settings;
+use crate::settings::environment::Environment;
+use crate::words::{Part, millis, to_type};
+
+/// `beadlock release [TARGET] [--id ID]`
+#[derive(Debug, Args)]
+pub struct ReleaseCommandArgs {
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// The id that acquire has printed [env: BEADLOCK_ID]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Add a JSON line to FILE [env: BEADLOCK_AUDIT]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub protocol: ReleaseArgs,
+}
+
+/// For how long the gate is waited for: while the lock stands, a daemon has it for moments only.
+const PATIENCE: Duration = Duration::from_secs(130);
+
+/// Releases, or says why not.
+pub fn run(typed: &ReleaseCommandArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let released =
+        release(typed, environment, common, request).map_err(|error| (End::Code(error.exit.code()), error));
+    conclude(common, request, released)
+}
+
+fn release(
+    typed: &ReleaseCommandArgs,
+    environment: &Environment,
+    common: &Common,
+    request: &Request,
+) -> Result<Value, Error> {
+    let id = id_of(typed, environment)?;
+    let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
+    let protocol = target.protocol;
+    let mut given = typed.protocol.given();
+    given.extend(typed.audit.as_ref().map(|_| "--audit of release"));
+    refuse_options(protocol, &target.given, &given)?;
+    let (step, has_failed) = typed.protocol.outcome()?;
+    let releasing = Releasing { target: &target, id: &id, environment, talk: &common.talk };
+    if let Some(kernel) = protocol.without_record() {
+        return Ok(releasing.answer(kernel.release(&target, &id, releasing.talk)?, None));
+    }
+    if let Some(outer) = nested::outer_of(&id, &target, environment) {
+        releasing.say_outer(outer);
+        return Ok(releasing.answer(false, None));
+    }
+    let audit = settings::audit(typed.audit.as_deref(), environment);
+    files::refuse(Output::Audit, audit.as_deref(), &[&target.path()])?;
+    let Some(held) = releasing.find()? else { return Ok(releasing.answer(false, None)) };
+    let trail = releasing.trail(audit.as_deref(), held.record(), request)?;
+    let step = step.map(str::to_owned).or_else(|| {
+        let file = environment.get(RESULT_FILE).filter(|_| has_failed);
+        failure_step(None, file.map(Path::new))
+    });
+    let has_failed = step.is_some() || has_failed;
+    let why = if has_failed { Why::RELEASED_AFTER_FAILURE } else { Why::RELEASED };
+    let (age, talk) = (held.age(), releasing.talk);
+    let leaving =
+        Leaving { target: &target, patience: PATIENCE, talk, trail: &trail, failure_step: step.as_deref() };
+    match leaving.end(held, None, why, &mut Unattended) {
+        Left::Released => Ok(releasing.answer(true, Some(age))),
+        Left::Lost(error) => Err(error),
+        Left::Stuck => Err(Error::new(
+            Code::Io,
+            format!("{} was not released; try again, or end its process", escaped_path(&target.path())),
+        )),
+    }
+}
+
+/// The id that was typed, else that of the environment.
+fn id_of(typed: &ReleaseCommandArgs, environment: &Environment) -> Result<String, Error> {
+    let id = match typed.id.as_ref().filter(|id| !id.is_empty()) {
+        Some(id) => Some(id.clone()),
+        None => environment.parsed("BEADLOCK_ID", |id| Ok(id.to_owned()))?,
+    };
+    id.ok_or_else(|| {
+        Error::usage(
+            "no id: nothing was acquired here, so there is nothing to release; with the id that acquire has printed: \
+             beadlock release --id ID, or BEADLOCK_ID in the environment (after eval it must be exported: set -a; eval \
+             \"$claim\"; set +a)",
+        )
+    })
+}
+
+/// A claim that is to be released.
+struct Releasing<'a> {
+    target: &'a Target,
+    id: &'a str,
+    environment: &'a Environment,
+    talk: &'a Talk,
+}
+
+impl<'a> Releasing<'a> {
+    /// The envelope's `data`.
+    fn answer(&self, released: bool, held: Option<Duration>) -> Value {
+        json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "id": self.id,
+            "released": released,
+            "held_ms": held.map(millis),
+        })
+    }
+
+    /// The id names an outer claim, which is not ended from here.
+    fn say_outer(&self, outer: &str) {
+        let Self { target, environment, talk, .. } = self;
+        let (given, path) = (&target.given, escaped_path(&target.path()));
+        if !nested::stands(outer, target) {
+            talk.warn(&format!(
+                "the outer claim {} of {path} is not there any more: it was released, its time or its process was over, \
+                 or somebody removed it",
+                escaped(outer)
+            ));
+        } else if nested::is_of_hold(outer, target, environment) {
+            talk.say(&format!("{given} is still held by the outer claim, a hold, which ends it with its command"));
+        } else {
+            let end = to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
+            talk.say(&format!("{given} is still held by the outer claim; to end that: {end}"));
+        }
+    }
+
+    /// The claim's lock; `None`: it is gone, which is said.
+    fn find(&self) -> Result<Option<Held>, Error> {
+        let Self { target, id, environment, talk } = self;
+        let found = match target.is_nowhere() {
+            true => Adopted::Gone,
+            false => find(target, id, environment, PATIENCE)?,
+        };
+        let (not_ours, path) = (target.protocol.not_ours(), escaped_path(&target.path()));
+        let look = || to_type("beadlock status {}", &[target.part()]);
+        let failed =
+            |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
+        match found {
+            Adopted::Held(held) => Ok(Some(held)),
+            Adopted::Gone => {
+                talk.warn(&format!(
+                    "{not_ours}{path} is not there any more: it was released, its time was over, or somebody removed it"
+                ));
+                Ok(None)
+            }
+            Adopted::NotOurs(record) => {
+                let of = |record: Box<Record>| {
+                    let (holder, host) = (escaped(record.holder()), escaped(record.hostname()));
+                    format!("{holder}'s (PID {}, on {host})", record.pid())
+                };
+                let whose = record.map_or_else(|| "somebody else's".to_owned(), of);
+                let message = format!(
+                    "{not_ours}{path} is {whose} now and was not touched: the claim {} was lost; who and why: {}",
+                    escaped(id),
+                    look()
+                );
+                failed(Code::LockLost, message)
+            }
+            Adopted::Unreadable(why) => {
+                let message = format!("{path} was not touched: {why}; look at it: {}", look());
+                failed(Code::LockUnreadable, message)
+            }
+        }
+    }
+
+    /// The trail. What cannot be written down is said; the lock must not stay for that.
+    fn trail<'t>(
+        &self,
+        file: Option<&Path>,
+        record: &Record,
+        request: &'t Request,
+    ) -> Result<Trail<'t>, Error>
+    where
+        'a: 't,
+    {
+        let of = (Some(record.holder()), Some(self.id));
+        self.target.trail(file, of, request, self.talk).or_else(|error| {
+            self.talk.warn(&error.to_string());
+            self.target.trail(None, of, request, self.talk)
+        })
+    }
+}
+
+/// Whose lock is there now. Only one's own lock has to be changed, and only one that a crash has left aside to be put
+/// back: for anything else no cycle is waited for. Gone is what is absent, not aside, and absent still.
+fn find(target: &Target, id: &str, environment: &Environment, patience: Duration) -> Result<Adopted, Error> {
+    let is_aside = || {
+        let there = fs::symlink_metadata(target.place.aside());
+        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let is_not_ours = || !matches!(Held::adopt(&target.place, id), Ok(Adopted::Held(_)) | Err(_));
+    if is_not_ours() && !is_aside() {
+        match Held::adopt(&target.place, id)? {
+            Adopted::Held(_) => {}
+            answer => return Ok(answer),
+        }
+    }
+    nested::refuse_to(target, environment, "release")?;
+    let advice = "nothing is released yet: try again when that has ended";
+    Ok(match gate::take_or_advise(target.dir(), patience, advice, &mut Unattended)? {
+        Ok(gate) => Site::new(&gate, &Options::default()).with_names(target.place.names()).adopt(id)?,
+        Err(_) => Held::adopt(&target.place, id)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::hold::Hold;
+    use beadlock_checker::internal::Gate;
+
+    #[test]
+    fn a_gate_that_stays_shut_keeps_only_ones_own_lock() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join(".beads");
+        fs::create_dir(&dir).unwrap();
+        let nowhere = Environment::default();
+        let target = resolve(Some(dir.as_os_str()), &nowhere, Acceptance::Any).unwrap();
+        let claim = Hold::on(&dir).claim().unwrap();
+        let gate = Gate::try_take(&dir).unwrap().unwrap();
+        let find = |id: &str| find(&target, id, &nowhere, Duration::from_millis(50));
+        assert!(matches!(find("other"), Ok(Adopted::NotOurs(Some(_)))));
+        let error = find(claim.id()).unwrap_err();
+        assert_eq!(error.code(), Code::DrainTimeout);
+        let words = error.to_string();
+        assert!(words.contains("did not open within 50ms") && words.contains("try again when"), "{words}");
+        assert!(!words.contains("--drain"), "{words}");
+        // Aside it may be ours.
+        fs::write(dir.join(".exclusive-lock.aside"), "").unwrap();
+        assert_eq!(find("other").unwrap_err().code(), Code::DrainTimeout);
+        drop(gate);
+        assert!(matches!(find(claim.id()), Ok(Adopted::Held(_))));
+        claim.release().unwrap();
+    }
+}

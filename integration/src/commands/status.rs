@@ -1,0 +1,113 @@
+//! `beadlock status`: who, since when, valid or not and why, what to type next. Never changes anything
+//! (docs/design.md#looking).
+
+use std::ffi::OsString;
+
+use beadlock_checker::internal::address::Address;
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::{Gates, look, raw};
+use beadlock_checker::Options;
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde_json::Value;
+
+use crate::error::{Code, Error, Exit};
+use crate::explain::observed::Observed;
+use crate::explain::seen::Seen;
+use crate::explain::witnesses::Witnesses;
+use crate::output::answers::{Answers, each, not_written};
+use crate::output::talk::{Talk, print_bytes};
+use crate::protocol::beads::Acceptance;
+use crate::protocol::{LookArgs, resolve};
+use crate::settings::environment::Environment;
+
+/// `beadlock status [TARGET…]`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The databases' directories, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR, or file:PATH
+    pub targets: Vec<OsString>,
+    /// Print the lock file's own bytes, unchanged, and nothing else; of memory:DIR its document's status object
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
+    /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
+    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
+    pub agent: Option<Address>,
+    #[command(flatten)]
+    pub protocol: LookArgs,
+}
+
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::parse(&text))
+}
+
+/// Looks at every target; one that cannot be answered does not stop the others.
+pub fn run(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
+    let mut answers = Answers::default();
+    for target in each(targets) {
+        match seen(target, protocol, environment, talk) {
+            Ok((data, text)) => {
+                answers.exits.push(Exit::Done);
+                answers.data.push(data);
+                answers.text.push_str(&text);
+            }
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}
+
+fn seen(
+    target: Option<&OsString>,
+    protocol: &LookArgs,
+    environment: &Environment,
+    talk: &Talk,
+) -> Result<(Value, String), Error> {
+    let named = target.map(OsString::as_os_str);
+    let target = resolve(named, environment, Acceptance::ToLookAt(talk))?;
+    let options = protocol.options(&target, Options::default())?;
+    if let Some(kernel) = target.protocol.without_record() {
+        let observed = Observed::of(target, kernel, &Gates::now());
+        return Ok((observed.json(), observed.text(talk)));
+    }
+    target.warn(talk);
+    // The one is what stops every claim; the other is still what is there.
+    if let Err(error) = target.refuse_tracked() {
+        talk.warn(&error.to_string());
+    }
+    let seen = Seen { look: look(&target.place, &options), target };
+    let witnesses = Witnesses::gather(&seen.look, &seen.target).by(options.limits);
+    Ok((seen.json(&witnesses), seen.text(&witnesses, talk)))
+}
+
+/// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
+/// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Where the protocol's
+/// document has a status object, it is that.
+pub fn run_raw(
+    targets: &[OsString],
+    protocol: &LookArgs,
+    environment: &Environment,
+    talk: &Talk,
+) -> Answers {
+    let mut answers = Answers::default();
+    for target in each(targets) {
+        let found = resolve(target.map(OsString::as_os_str), environment, Acceptance::ToLookAt(talk));
+        let bytes = found.and_then(|target| {
+            target.warn(talk);
+            let options = protocol.options(&target, Options::default())?;
+            if let Some(document) = target.protocol.document_status(&target, &options, environment) {
+                return document;
+            }
+            let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
+            if target.protocol.without_record().is_some() {
+                return Err(Error::usage(not_read("this lock has no record, and its file no content".to_owned())));
+            }
+            let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
+            Ok(bytes.unwrap_or_default())
+        });
+        match bytes.and_then(|bytes| print_bytes(&bytes).map_err(|error| not_written(&error))) {
+            Ok(()) => answers.exits.push(Exit::Done),
+            Err(error) => answers.failed(error),
+        }
+    }
+    answers
+}

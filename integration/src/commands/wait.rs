@@ -1,0 +1,147 @@
+//! `beadlock wait [TARGET]`: returns when a target is free (docs/design.md#looking). It claims nothing, and so promises
+//! nothing about the moment after.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::Gate;
+use beadlock_checker::internal::duration::{self, shown};
+use beadlock_checker::internal::take::Site;
+use beadlock_checker::{Decision, Options, Removed, Skip, check};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::gate;
+use crate::claim::patience::Patience;
+use crate::claim::signals::Signals;
+use crate::claim::target::Target;
+use crate::error::{End, Error, Replaced};
+use crate::ground::Ground;
+use crate::output::Common;
+use crate::output::answers::conclude;
+use crate::output::envelope::Request;
+use crate::output::talk::Talk;
+use crate::protocol::beads::Acceptance;
+use crate::protocol::{LookArgs, resolve};
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::settings::{audit, either};
+use crate::words;
+
+/// What the help says after the options.
+const HELP: &str = "\
+That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, it \
+removes a lock whose holder is proved dead.
+
+Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the wait. 5: it could not be checked for 2s.";
+
+/// `beadlock wait [TARGET]`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct WaitArgs {
+    /// The database's directory, [beads:]DIR, lock:PATH, tower:NAME, memory:DIR or file:PATH [env: BEADLOCK_TARGET]
+    /// [default: the nearest .beads up the tree]
+    pub target: Option<OsString>,
+    /// How long to wait; 0 looks once [env: BEADLOCK_WAIT] [default: 10s, for tower:NAME 0, for memory:DIR 5s, for
+    /// file:PATH 30s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    pub protocol: LookArgs,
+}
+
+impl WaitArgs {
+    /// `None`: nobody says how long.
+    fn policy(&self, environment: &Environment) -> Result<Option<Wait>, Error> {
+        Ok(either(self.wait, "BEADLOCK_WAIT", environment)?.map(|limit| match limit {
+            Duration::ZERO => Wait::No,
+            limit => Wait::UpTo(limit),
+        }))
+    }
+}
+
+/// Waits, and says how the program is to end.
+pub fn run(typed: &WaitArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let waited = wait(typed, environment, &common.talk, request)
+        .map_err(|stopped| stopped.end(" before it was free", Replaced::default()));
+    conclude(common, request, waited)
+}
+
+fn wait(typed: &WaitArgs, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
+    let wait = typed.policy(environment)?;
+    let target = resolve(typed.target.as_deref(), environment, Acceptance::ToLookAt(talk))?;
+    let options = typed.protocol.options(&target, Options::default())?;
+    let wait = wait.unwrap_or_else(|| target.protocol.default_wait());
+    if let Some(kernel) = target.protocol.without_record() {
+        let waited = kernel.wait(&target, wait, environment, talk)?;
+        talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
+        return Ok(answer(&target, waited, false));
+    }
+    target.refuse_tracked()?;
+    target.warn(talk);
+    if target.is_nowhere() {
+        talk.say_more(&format!("{} is free: its directory is not there", target.given));
+        return Ok(answer(&target, Duration::ZERO, false));
+    }
+    let ground = Ground::of(&target)?;
+    let trail = target.trail(audit(None, environment).as_deref(), (None, None), request, talk)?;
+    let mut signals = Signals::block()?;
+    let mut attending = Attending::wait_of(&mut signals, talk, None);
+    let begun = Instant::now();
+    let removed = until_free(&target, wait, options, &mut attending)?;
+    talk.end_live();
+    // Where the directory is gone there is no lock to be seen, and its holder may work on.
+    ground.still(&target)?;
+    let waited = begun.elapsed();
+    if let Some(removed) = &removed {
+        trail.removed(removed);
+        target.protocol.removed(removed).iter().for_each(|words| talk.say(words));
+    }
+    talk.say_more(&format!("{} is free after {}", target.given, shown(waited)));
+    Ok(answer(&target, waited, removed.is_some()))
+}
+
+fn answer(target: &Target, waited: Duration, removed: bool) -> Value {
+    json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "waited_ms": words::millis(waited),
+        "removed": removed,
+    })
+}
+
+/// Checks until nothing is in the way; the answer is the stale lock that a check removed.
+fn until_free(
+    target: &Target,
+    wait: Wait,
+    options: Options,
+    attendant: &mut impl Attendant,
+) -> Result<Option<Removed>, Stopped> {
+    let mut patience = Patience::to_see_it_free(target, wait, options);
+    loop {
+        let skip = match check_patiently(target, &patience.options(), patience.left(), attendant)? {
+            Decision::Skip(skip) => skip,
+            proceed => return Ok(proceed.removed().cloned()),
+        };
+        patience.after(skip, attendant)?;
+    }
+}
+
+/// A check; where it finds the gate shut, once more with the gate, however long that takes within the patience.
+fn check_patiently(
+    target: &Target,
+    options: &Options,
+    patience: Duration,
+    attendant: &mut impl Attendant,
+) -> Result<Decision, Stopped> {
+    let decision = check(&target.place, options);
+    let is_shut = || Gate::try_take(target.dir()).is_ok_and(|gate| gate.is_none());
+    if !matches!(decision, Decision::Skip(Skip::InProgress)) || !is_shut() {
+        return Ok(decision);
+    }
+    match gate::take_or_advise(target.dir(), patience, "wait longer with --wait DUR", attendant)? {
+        Ok(gate) => Ok(Site::new(&gate, options).with_names(target.place.names()).settle().into()),
+        Err(_) => Ok(decision),
+    }
+}

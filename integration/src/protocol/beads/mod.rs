@@ -1,0 +1,103 @@
+//! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
+
+mod accepted;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::Place;
+use beadlock_checker::internal::Look;
+use beadlock_checker::internal::database::Database;
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::target::{Scheme, Target as Parsed};
+
+pub use accepted::{Acceptance, any_directory_is_for_databases};
+
+use super::process;
+use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::target::{Target, prefixed};
+use crate::error::Error;
+use crate::words::Part;
+
+/// The exclusive lock of a beads database.
+#[derive(Debug)]
+pub struct Beads;
+
+impl Protocol for Beads {
+    fn prefix(&self) -> &'static str {
+        Scheme::Beads.prefix()
+    }
+
+    fn kind(&self) -> &'static str {
+        "the directory of a database"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["--any-directory"]
+    }
+
+    fn has_cycles(&self) -> bool {
+        true
+    }
+
+    fn is_held_by(&self, look: &Look, pid: i32) -> bool {
+        process::is_held_by(look, pid)
+    }
+
+    fn not_for_a_guard(&self, _target: &Target) -> Option<String> {
+        None
+    }
+
+    fn then_unreadable(&self) -> &'static str {
+        "every daemon skips"
+    }
+
+    fn may_be_committed(&self) -> bool {
+        true
+    }
+
+    fn part(&self, target: &Target) -> Part<'static> {
+        Part::of_path(&target.typed)
+    }
+
+    fn absolute(&self, target: &Target) -> OsString {
+        prefixed(self.prefix(), target.dir())
+    }
+
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        let WaitOver { path, holder, age, wait, zombie, status, .. } = waited;
+        let age = beadlock_checker::internal::duration::shown(*age);
+        format!("{path} is held by {holder} for {age}; {wait}{zombie}; who and why: {status}")
+    }
+
+    fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
+        process::not_released(target, error)
+    }
+}
+
+/// A database that was found.
+pub fn target(database: Database) -> Target {
+    let Database { dir, given, named, .. } = database.clone();
+    // As the user knows it, where those words are the path itself.
+    let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
+    let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
+    // A path with a colon reads as a scheme.
+    let is_plain = matches!(Parsed::parse(typed.as_os_str()), Ok(Parsed::Beads(dir)) if dir == typed);
+    let typed = if is_plain { typed } else { Path::new(".").join(typed) };
+    let exported = prefixed(Beads.prefix(), &named);
+    Target {
+        place: Place::beads(dir),
+        given,
+        typed,
+        exported,
+        database: Some(database.into()),
+        protocol: &Beads,
+    }
+}
+
+/// The database in exactly this directory: no redirect is followed. `given` is for lines.
+pub fn exact(dir: PathBuf, given: &str) -> Target {
+    let exported = prefixed(Beads.prefix(), &dir);
+    let (place, given) = (Place::beads(&dir), given.to_owned());
+    Target { place, given, typed: dir, exported, database: None, protocol: &Beads }
+}

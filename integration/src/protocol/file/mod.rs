@@ -1,0 +1,212 @@
+//! `file:PATH`: a file, locked by an flock on `PATH.lock` beside it. The kernel keeps the lock: nothing is written, and
+//! nothing goes stale. From Rust it is `beadlock::file`.
+//!
+//! ```text
+//! mod.rs        this page: the protocol, and how its target is found
+//! target.rs     from a path to the file that is meant, and its lock file
+//! lock.rs       FileLock, and how it is taken
+//! locking.rs    what is to be taken, and how patiently
+//! open.rs       the lock file, open; the flock on it
+//! registry.rs   what this process has locked
+//! own.rs        what belongs to this process, and not to a fork of it
+//! blocked.rs    the wait: a thread blocked in the kernel
+//! turn.rs       several under one lock, one after the other
+//! nested.rs     inside another hold
+//! refused.rs    the words of a lock that was not obtained
+//! watch.rs      whether it is still there
+//! claim.rs      the claim of a session
+//! options.rs    what the command line has for files
+//! release.rs    `beadlock release file:PATH`
+//! said.rs       what is said and written down of a lock that is taken; ending.rs: of its end
+//! look.rs       whether a process has it, and which: `check`, `status`, `list`, `break`
+//! waiting.rs    `beadlock wait file:PATH`
+//! operations.rs writes, updates and appends from Rust
+//! command.rs    what `beadlock write`, `update` and `append` share
+//! filter.rs     the command under an update
+//! ```
+
+mod blocked;
+pub mod claim;
+pub mod command;
+pub mod ending;
+pub mod filter;
+pub mod lock;
+mod locking;
+mod look;
+pub mod nested;
+pub mod open;
+mod operations;
+pub mod options;
+mod own;
+pub mod refused;
+mod registry;
+pub mod release;
+pub mod said;
+mod target;
+mod turn;
+mod waiting;
+mod watch;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::Gates;
+use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::Place;
+
+pub use lock::{FileLock, take};
+pub use locking::Locking;
+pub use open::LockFile;
+pub use operations::{append, atomic_write, save_json, update_json};
+pub use target::FileTarget;
+pub use turn::Turn;
+pub use watch::Watch;
+
+use crate::claim::attendant::Stopped;
+use crate::claim::protocol::{Observation, Protocol, WaitOver, WithoutRecord};
+use crate::claim::target::{Target, prefixed};
+use crate::error::{Code, Error};
+use crate::output::talk::Talk;
+use crate::protocol::ClaimWords;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+
+/// The hidden first argument of the process that keeps a file's lock when `acquire` has ended.
+pub const KEEPER: &str = "__keep-file";
+
+/// The flock of a file.
+#[derive(Debug)]
+pub struct File;
+
+impl Protocol for File {
+    fn prefix(&self) -> &'static str {
+        Scheme::File.prefix()
+    }
+
+    fn kind(&self) -> &'static str {
+        "files (file:PATH)"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["--shared"]
+    }
+
+    fn ignores(&self, option: &str) -> Option<&'static str> {
+        match option {
+            "--holder" => Some("an flock has no name, only a process"),
+            "--drain" => Some("it has no cycles: --wait is all the waiting there is"),
+            "--reap-proven-dead" => Some("an flock ends with its process: none is ever left behind"),
+            "--audit of release" => Some("the keeper writes into the file that acquire was told"),
+            "--id" | "--malformed" | "--yes" | "--even-if-live" => {
+                Some("an flock cannot be taken away, only its process ended")
+            }
+            _ => None,
+        }
+    }
+
+    fn default_wait(&self) -> Wait {
+        Wait::UpTo(WAIT)
+    }
+
+    fn lock_file(&self, target: &Target) -> PathBuf {
+        FileTarget::of_target(target).lock().to_owned()
+    }
+
+    fn absolute(&self, target: &Target) -> OsString {
+        target.exported.clone()
+    }
+
+    /// The lock file, and the file itself.
+    fn own_files(&self, target: &Target) -> Vec<PathBuf> {
+        let target = FileTarget::of_target(target);
+        vec![target.lock().to_owned(), target.file().to_owned()]
+    }
+
+    fn not_for_a_guard(&self, target: &Target) -> Option<String> {
+        let given = &target.given;
+        Some(format!("{given} has no database, no record and no cycles: lock it with what is for it in `file`"))
+    }
+
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        refused::timed_out(&FileTarget::of_target(waited.target), waited.wait).to_string()
+    }
+
+    fn not_released(&self, _target: &Target, _record: &Record, error: &Error) -> String {
+        error.to_string()
+    }
+
+    fn without_record(&self) -> Option<&dyn WithoutRecord> {
+        Some(self)
+    }
+}
+
+impl WithoutRecord for File {
+    fn look(&self, target: &Target, gates: &Gates) -> Observation {
+        look::at(&FileTarget::of_target(target), gates)
+    }
+
+    fn wait(
+        &self,
+        target: &Target,
+        wait: Wait,
+        environment: &Environment,
+        talk: &Talk,
+    ) -> Result<Duration, Stopped> {
+        waiting::wait(&FileTarget::of_target(target), wait, environment, talk)
+    }
+
+    fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error> {
+        release::release(&FileTarget::of_target(target), id, talk)
+    }
+
+    fn not_to_break(&self, target: &Target, seen: &Observation) -> Error {
+        look::not_to_break(&FileTarget::of_target(target), seen)
+    }
+}
+
+/// The lock of the file at `path`, which need not exist.
+///
+/// # Errors
+/// As [`FileTarget::of`] and [`FileTarget::canonical`].
+pub fn target(path: &Path) -> Result<Target, Error> {
+    FileTarget::of(path)?.canonical().map(|file| file.to_target())
+}
+
+/// The lock of exactly this file. `given` is for lines.
+///
+/// # Errors
+/// Exit 2 for a name that no file can have.
+pub fn exact(file: &Path, given: &str) -> Result<Target, Error> {
+    let named = given.strip_prefix(File.prefix()).unwrap_or(given);
+    let file = FileTarget::exact(file.to_owned(), PathBuf::from(named));
+    file.map(|file| file.to_target()).ok_or_else(|| Error::new(Code::Usage, "no file's name has a NUL byte"))
+}
+
+/// The words of a claim, which writes none.
+pub fn claim_words<'a>(mode: Mode) -> ClaimWords<'a> {
+    let words = ClaimWords::new(|_, _, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
+    ClaimWords { mode, ..words }
+}
+
+impl FileTarget {
+    /// The file that a target names.
+    pub fn of_target(target: &Target) -> Self {
+        let file = target.exported.as_bytes().strip_prefix(File.prefix().as_bytes());
+        let file = file.map(|file| PathBuf::from(std::ffi::OsStr::from_bytes(file))).unwrap_or_default();
+        Self::of_paths(file, target.typed.clone())
+    }
+
+    /// The target that names this file.
+    pub fn to_target(&self) -> Target {
+        let name = self.lock().file_name().unwrap_or_default();
+        // Its lock file has no record, and is never read as one.
+        let place = Place::named(self.dir(), name).unwrap_or_else(|| Place::beads(self.dir()));
+        let exported = prefixed(File.prefix(), self.file());
+        let (given, typed) = (self.given(), self.named().to_owned());
+        Target { place, given, typed, exported, database: None, protocol: &File }
+    }
+}

@@ -1,0 +1,160 @@
+//! `memory:DIR`: the one lock of a directory, judged by its process and by its age, as the clawdbot document has it.
+//!
+//! ```text
+//! mod.rs       this page: the protocol, and how its target is found
+//! options.rs   the options that belong to it alone
+//! claim.rs     what a claim says, and the directory that it may make
+//! status.rs    the document's status object
+//! ```
+
+pub mod claim;
+pub mod options;
+pub mod status;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use beadlock_checker::internal::database::NoDatabase;
+use beadlock_checker::internal::dialect::facts::Facts;
+use beadlock_checker::internal::dialect::{Record, memory};
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{Look, shared_file_system};
+use beadlock_checker::{Options, Place, Removed};
+
+use crate::claim::lease::limits::Limits;
+use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::target::{Target, prefixed};
+use crate::error::Error;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+use crate::words::{Part, to_type};
+
+/// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
+pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
+
+/// The one lock of a directory.
+#[derive(Debug)]
+pub struct Memory;
+
+impl Protocol for Memory {
+    fn prefix(&self) -> &'static str {
+        Scheme::Memory.prefix()
+    }
+
+    fn kind(&self) -> &'static str {
+        "directories with one lock (memory:DIR)"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        options::ALL
+    }
+
+    fn ignores(&self, option: &str) -> Option<&'static str> {
+        match option {
+            "--holder" => Some("it has a session: --session-id NAME"),
+            "--reap-proven-dead" => Some("what is not refreshed is stale after 30s by itself"),
+            _ => None,
+        }
+    }
+
+    fn default_wait(&self) -> Wait {
+        WAIT
+    }
+
+    fn makes_directory(&self) -> bool {
+        true
+    }
+
+    fn absolute(&self, target: &Target) -> OsString {
+        prefixed(self.prefix(), target.dir())
+    }
+
+    fn reentered(&self, target: &Target, pid: i32, options: &Options) -> Option<String> {
+        claim::of_same_process(target, pid, options)
+    }
+
+    fn not_for_a_guard(&self, target: &Target) -> Option<String> {
+        let hold = to_type("beadlock hold {} -- CMD", &[target.part()]);
+        let given = &target.given;
+        Some(format!(
+            "{given} is kept up while it is held, which this kind of lock is not; run a command under it: {hold}, or \
+             use what is for it in `memory`"
+        ))
+    }
+
+    fn lease(&self, held: &Held) -> Option<Limits> {
+        let limits = memory::Limits::default();
+        // Others that write to the same file system judge it as another host's lock, which is stale sooner.
+        let is_shared = held.path().parent().and_then(shared_file_system).is_some();
+        let age = if is_shared { limits.age.min(limits.remote_age) } else { limits.age };
+        let again = Duration::from_secs(1);
+        Some(Limits { interval: memory::REFRESH, again, ..Limits::of(age.as_secs()) })
+    }
+
+    fn fresh_for(&self, record: &Record, facts: Option<&Facts>, options: &Options) -> Option<Duration> {
+        let facts = facts.filter(|_| !options.keep_stale)?;
+        memory::fresh_for(record.as_memory()?, facts, &options.limits)
+    }
+
+    fn is_its_lock(&self, look: &Look) -> bool {
+        look.record.as_ref().and_then(Record::as_memory).is_some_and(memory::Record::is_typical)
+    }
+
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        let record = waited.record.as_memory();
+        record.map(|record| memory::timed_out(record, waited.wait.limit())).unwrap_or_default()
+    }
+
+    fn holder(&self, record: &Record, command: Option<&str>) -> String {
+        let Some(memory) = record.as_memory() else { return String::new() };
+        let (name, operation) = (escaped(record.holder()), escaped(memory.operation()));
+        let pid = memory.pid.map_or("PID unknown".to_owned(), |pid| format!("PID {pid}"));
+        let host = memory.hostname.as_ref().map(|_| format!(", on {}", escaped(record.hostname())));
+        let command = command.map(|command| format!(": {command}")).unwrap_or_default();
+        let host = host.unwrap_or_default();
+        format!("session {name} for operation {operation} ({pid}{command}{host})")
+    }
+
+    fn removed(&self, removed: &Removed) -> Option<String> {
+        Some(removed.breaking()).filter(|words| !words.is_empty())
+    }
+
+    fn document_status(
+        &self,
+        target: &Target,
+        options: &Options,
+        environment: &Environment,
+    ) -> Option<Result<Vec<u8>, Error>> {
+        Some(status::document(target, options, environment))
+    }
+
+    fn released(&self) -> Option<&'static str> {
+        Some("Lock released.")
+    }
+
+    fn not_ours(&self) -> &'static str {
+        "We don't hold the lock. "
+    }
+
+    fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
+        let parts = [target.part(), Part::Value("--id", record.id().unwrap_or_default().as_ref())];
+        let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
+        format!(
+            "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}"
+        )
+    }
+}
+
+/// The lock of the directory `dir`, which need not exist.
+///
+/// # Errors
+/// As [`Place::of_memory`].
+pub fn target(dir: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
+    let place = Place::of_memory(dir, cwd)?;
+    let given = format!("{}{}", Memory.prefix(), escaped_path(dir));
+    let exported = prefixed(Memory.prefix(), place.dir());
+    Ok(Target { place, given, typed: dir.to_owned(), exported, database: None, protocol: &Memory })
+}

@@ -1,0 +1,317 @@
+//! The audit trail of named locks: the events of sections 4.3, 5.4, 7.2 and 8 of their document
+//! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. The file is treated as any
+//! other trail of ours (appended to by one write, made 0600, no link followed); what cannot be written is said, and
+//! stops nothing.
+//!
+//! One flag names the file, `--audit`, and the dialect of the target says which lines go into it: these for `tower:`,
+//! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so
+//! that one reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::internal::audit::{Lines, Outcome, cut};
+use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
+use beadlock_checker::internal::digest::sha256;
+use beadlock_checker::Removed;
+use beadlock_checker::internal::dialect::Record as LockRecord;
+use beadlock_checker::internal::facts;
+use serde::Serialize;
+
+use crate::output::talk::Talk;
+use crate::output::trail::{DocumentEvents, errno_words};
+
+/// Where the events go unless `--audit` says otherwise: beside the lock directory.
+pub fn default_file(lock_dir: &Path) -> PathBuf {
+    // Of what has no parent by its name: `.`, `/`.
+    let dir = std::path::absolute(lock_dir).unwrap_or_else(|_| lock_dir.to_owned());
+    dir.parent().unwrap_or(&dir).join("audit.jsonl")
+}
+
+/// The trail of one named lock.
+#[derive(Debug)]
+pub struct Audit<'a> {
+    lines: Option<Lines>,
+    talk: &'a Talk,
+    request_id: String,
+    lock_name: String,
+    lock_path: PathBuf,
+}
+
+impl<'a> Audit<'a> {
+    /// Opens `file`. One that cannot be opened is warned of, and nothing is written then.
+    pub fn open(file: &Path, request_id: &str, lock_name: &str, lock_path: &Path, talk: &'a Talk) -> Self {
+        let lines = Lines::open(file).inspect_err(|failed| talk.warn(&failed.to_string())).ok();
+        let (request_id, lock_name) = (request_id.to_owned(), lock_name.to_owned());
+        Self { lines, talk, request_id, lock_name, lock_path: lock_path.to_owned() }
+    }
+
+    fn stolen_from(&self, previous: &Record, bytes: &[u8]) {
+        let previous_lock = Previous {
+            request_id: cut(&previous.request_id),
+            actor: cut(&previous.actor),
+            intent: cut(&previous.intent),
+            created_at: previous.created_at,
+            last_heartbeat_at: previous.last_heartbeat_at,
+            host_id: cut(&previous.host_id),
+            pid: previous.pid,
+        };
+        self.write("lock_stolen", |head| Stolen {
+            head,
+            previous_lock,
+            previous_lock_hash: sha256(bytes),
+            reason: "stale_lock_forced",
+        });
+    }
+
+    fn path(&self) -> String {
+        self.lock_path.to_string_lossy().into_owned()
+    }
+
+    fn write<'b, T: Serialize>(&'b self, event: &'static str, line: impl FnOnce(Head<'b>) -> T) {
+        let Some(lines) = &self.lines else { return };
+        let timestamp = StartedAt::from_unix(facts::now().0.as_secs(), 0);
+        let head = Head { event, request_id: &self.request_id, timestamp, lock_name: &self.lock_name };
+        let Ok(mut json) = serde_json::to_string(&line(head)) else { return };
+        json.push('\n');
+        if let Err(failed) = lines.append(json, event, &self.lock_path)
+            && failed.is_news()
+        {
+            self.talk.warn(&failed.to_string());
+        }
+    }
+}
+
+impl DocumentEvents for Audit<'_> {
+    /// The lock was created.
+    fn acquired(&self, record: &LockRecord) {
+        let ttl_seconds = record.as_tower().map_or(0, |record| record.ttl_seconds);
+        self.write("lock_acquired", |head| Acquired { head, lock_path: self.path(), ttl_seconds });
+    }
+
+    /// A stale lock was taken by `--force-lock`; `bytes` are what its file held.
+    fn stolen(&self, removed: &Removed) {
+        if let Some(previous) = removed.record.as_tower() {
+            self.stolen_from(previous, &removed.bytes);
+        }
+    }
+
+    /// The lock was released, `held` after it was created. `failure_step` is of a failure, where it is known.
+    fn released(&self, held: Duration, result: Outcome, failure_step: Option<&str>) {
+        let failure_step = failure_step.filter(|_| result == Outcome::Failure).map(cut);
+        let held_duration_seconds = held.as_secs();
+        self.write("lock_released", |head| Released { head, held_duration_seconds, result, failure_step });
+    }
+
+    /// The lock could not be removed: the words are the errno's name and what it means.
+    fn release_failed(&self, error: &io::Error) {
+        self.write("lock_release_failed", |head| ReleaseFailed {
+            head,
+            lock_path: self.path(),
+            error: errno_words(error),
+            action: "manual_cleanup_required",
+        });
+    }
+
+    /// Heartbeats have failed, this many in a row; the document has the event's name and no more.
+    fn heartbeat_failed(&self, consecutive_failures: u32, error: &str) {
+        self.write("heartbeat_failed", |head| HeartbeatFailed {
+            head,
+            lock_path: self.path(),
+            consecutive_failures,
+            error: cut(error),
+        });
+    }
+}
+
+/// What every event begins with.
+#[derive(Serialize)]
+struct Head<'a> {
+    event: &'static str,
+    request_id: &'a str,
+    timestamp: StartedAt,
+    lock_name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Acquired<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    lock_path: String,
+    ttl_seconds: u64,
+}
+
+#[derive(Serialize)]
+struct Stolen<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    previous_lock: Previous,
+    previous_lock_hash: String,
+    reason: &'static str,
+}
+
+/// The lock that was stolen.
+#[derive(Serialize)]
+struct Previous {
+    request_id: String,
+    actor: String,
+    intent: String,
+    created_at: StartedAt,
+    last_heartbeat_at: StartedAt,
+    host_id: String,
+    pid: i64,
+}
+
+#[derive(Serialize)]
+struct Released<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    held_duration_seconds: u64,
+    result: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_step: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ReleaseFailed<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    lock_path: String,
+    error: String,
+    action: &'static str,
+}
+
+#[derive(Serialize)]
+struct HeartbeatFailed<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    lock_path: String,
+    consecutive_failures: u32,
+    error: String,
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn previous() -> Record {
+        let json = r#"{"lock_version":"v1","lock_name":"a-b","request_id":"req_old123","actor":"claude-code",
+            "intent":"deploy-app","intent_version":"1.2.0","host_id":"tower-01","pid":12345,
+            "created_at":"2025-12-18T10:00:00Z","last_heartbeat_at":"2025-12-18T10:15:00Z","ttl_seconds":900}"#;
+        Record::parse(json.as_bytes(), "a-b").unwrap()
+    }
+
+    fn talk() -> Talk {
+        Talk::silent()
+    }
+
+    /// The lines, their timestamps (which must be of now) replaced.
+    fn lines(file: &Path) -> Vec<String> {
+        let text = fs::read_to_string(file).unwrap();
+        let without_time = |line: &str| {
+            let (before, rest) = line.split_once("\"timestamp\":\"").unwrap();
+            let (time, after) = rest.split_once('"').unwrap();
+            let age = facts::now().0.as_secs() - time.parse::<jiff::Timestamp>().unwrap().as_second();
+            assert!((0..60).contains(&age) && time.len() == "2025-12-18T10:30:10Z".len(), "{time}");
+            format!("{before}\"timestamp\":\"T\"{after}")
+        };
+        text.lines().map(without_time).collect()
+    }
+
+    #[test]
+    fn every_event_is_the_documents_in_the_documents_order() {
+        let top = tempfile::tempdir().unwrap();
+        let (file, talk) = (top.path().join("audit.jsonl"), talk());
+        let audit = Audit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
+        audit.acquired(900);
+        audit.stolen(&previous(), b"abc");
+        audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
+        audit.released(Duration::from_secs(600), Outcome::Failure, Some("deploy_manifests"));
+        audit.released(Duration::ZERO, Outcome::Failure, None);
+        audit.release_failed(&Errno::EACCES.into());
+        audit.heartbeat_failed(3, "why");
+        let head = |event: &str| {
+            format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#)
+        };
+        let path = r#""lock_path":"/locks/a-b.lock","#;
+        let expected = [
+            format!(r#"{}{path}"ttl_seconds":900}}"#, head("lock_acquired")),
+            format!(
+                r#"{}"previous_lock":{{"request_id":"req_old123","actor":"claude-code","intent":"deploy-app","created_at":"2025-12-18T10:00:00Z","last_heartbeat_at":"2025-12-18T10:15:00Z","host_id":"tower-01","pid":12345}},"previous_lock_hash":"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","reason":"stale_lock_forced"}}"#,
+                head("lock_stolen")
+            ),
+            format!(r#"{}"held_duration_seconds":900,"result":"success"}}"#, head("lock_released")),
+            format!(
+                r#"{}"held_duration_seconds":600,"result":"failure","failure_step":"deploy_manifests"}}"#,
+                head("lock_released")
+            ),
+            format!(r#"{}"held_duration_seconds":0,"result":"failure"}}"#, head("lock_released")),
+            format!(
+                r#"{}{path}"error":"EACCES: permission denied","action":"manual_cleanup_required"}}"#,
+                head("lock_release_failed")
+            ),
+            format!(r#"{}{path}"consecutive_failures":3,"error":"why"}}"#, head("heartbeat_failed")),
+        ];
+        assert_eq!(lines(&file), expected);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert!(talk.warnings().is_empty());
+    }
+
+    #[test]
+    fn a_trail_that_cannot_be_written_is_said_and_stops_nothing() {
+        let top = tempfile::tempdir().unwrap();
+        let (file, target) = (top.path().join("audit.jsonl"), top.path().join("target"));
+        fs::write(&target, "").unwrap();
+        symlink(&target, &file).unwrap();
+        let of_link = talk();
+        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &of_link);
+        audit.acquired(900);
+        assert_eq!(fs::read(&target).unwrap(), b"");
+        let [said] = &of_link.warnings()[..] else { panic!("{:?}", of_link.warnings()) };
+        assert!(said.contains("audit.jsonl cannot be opened: it is a symbolic link"), "{said}");
+
+        let file = top.path().join("later");
+        let later = talk();
+        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &later);
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        audit.acquired(900);
+        audit.released(Duration::ZERO, Outcome::Success, None);
+        let [said] = &later.warnings()[..] else { panic!("once: {:?}", later.warnings()) };
+        assert!(said.starts_with("lock_acquired of /l/a.lock is not in the audit file"), "{said}");
+        assert!(said.ends_with("the work goes on without it"), "{said}");
+    }
+
+    #[test]
+    fn what_a_hostile_record_says_is_cut_and_stays_one_line() {
+        let top = tempfile::tempdir().unwrap();
+        let (file, talk) = (top.path().join("audit.jsonl"), talk());
+        let hostile = "\n\u{1b}\"".repeat(20_000);
+        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
+        audit.stolen(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
+        audit.heartbeat_failed(3, &hostile);
+        let lines = lines(&file);
+        assert_eq!(lines.len(), 2);
+        let stolen: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        let actor = stolen["previous_lock"]["actor"].as_str().unwrap();
+        assert!(actor.starts_with("\n\u{1b}\"") && actor.ends_with('…') && actor.chars().count() == 1025);
+    }
+
+    #[test]
+    fn it_lies_beside_the_lock_directory() {
+        assert_eq!(default_file(Path::new("/r/logs/locks")), Path::new("/r/logs/audit.jsonl"));
+        assert_eq!(default_file(Path::new("/r/logs/locks/")), Path::new("/r/logs/audit.jsonl"));
+        assert_eq!(default_file(Path::new("/")), Path::new("/audit.jsonl"));
+        let cwd = std::env::current_dir().unwrap();
+        assert_eq!(default_file(Path::new("locks")), cwd.join("audit.jsonl"));
+    }
+
+    #[test]
+    fn an_error_without_an_errno_is_its_words() {
+        assert_eq!(errno_words(&io::Error::other("busy")), "busy");
+    }
+}

@@ -1,0 +1,35 @@
+//! What a command line claims that names a lock, or an intent that does.
+
+use beadlock_checker::internal::facts;
+
+use super::fields::{Locking, Wanted};
+use super::options::TowerArgs;
+use super::{in_environment, name_of};
+use crate::claim::target::Target;
+use crate::error::Error;
+use crate::protocol::{ClaimWords, Intended};
+use crate::settings::environment::Environment;
+
+/// The claim of the named lock `target`, or of the lock that the intent names.
+///
+/// # Errors
+/// As [`Wanted::resolve`] and [`Wanted::fields`].
+pub fn intended<'a>(
+    target: Option<Target>,
+    typed: &TowerArgs,
+    environment: &Environment,
+) -> Result<Intended<'a>, Error> {
+    let wanted = Wanted::resolve(typed, environment)?;
+    let named = target.as_ref().and_then(name_of);
+    let name = match wanted.locking(named.as_ref())? {
+        Locking::Observe => return Ok(Intended::Nothing(None)),
+        Locking::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
+        Locking::Named(name) => name,
+    };
+    let fields = wanted.fields()?;
+    let target = target.unwrap_or_else(|| in_environment(&name, environment));
+    let (holder, id) = (Some(fields.actor.clone()), Some(fields.request_id.clone()));
+    let words =
+        ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
+    Ok(Intended::Claim(target, ClaimWords { holder, id, ..words }))
+}

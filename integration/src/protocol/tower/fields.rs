@@ -1,0 +1,248 @@
+//! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
+
+use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
+use beadlock_checker::internal::dialect::tower::{
+    DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit,
+};
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts;
+use serde_json::{Map, Value};
+
+use super::intent::{Intent, Params};
+use super::mode::Mode;
+use super::options::TowerArgs;
+use crate::error::Error;
+use crate::settings::environment::Environment;
+
+/// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
+const LONGEST_METADATA: usize = 48 * 1024;
+/// How deep metadata may be: a lock file is read up to 128 deep.
+const DEEPEST_METADATA: usize = 100;
+
+/// What is typed and what the intent says, before it is known whether there is a lock.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    typed: &'a TowerArgs,
+    environment: &'a Environment,
+    intent: Option<Intent>,
+    params: Params,
+}
+
+/// Whether there is to be a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Locking {
+    /// It only observes.
+    Observe,
+    /// Nothing names a lock; the sentence that warns of it.
+    Unnamed(&'static str),
+    /// The lock of this name.
+    Named(LockName),
+}
+
+/// The fields of a record that whoever claims chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fields {
+    pub request_id: String,
+    pub actor: String,
+    pub intent: String,
+    pub intent_version: String,
+    pub host_id: String,
+    /// Above 0.
+    pub ttl_seconds: u64,
+    /// What fits into a lock file.
+    pub metadata: Map<String, Value>,
+}
+
+impl Fields {
+    /// The record of a lock that the process `pid` acquires now, at `now`.
+    pub fn record(&self, lock_name: LockName, pid: u32, now: StartedAt) -> Record {
+        let Self { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = self.clone();
+        Record {
+            lock_name,
+            request_id,
+            actor,
+            intent,
+            intent_version,
+            host_id,
+            pid: pid.into(),
+            created_at: now,
+            last_heartbeat_at: now,
+            ttl_seconds,
+            metadata: Some(metadata),
+            others: Map::new(),
+        }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads the intent file, if there is one.
+    ///
+    /// # Errors
+    /// Exit 1 when it cannot be read, exit 2 when it or an option is wrong.
+    pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
+        let params = typed.params()?;
+        let intent = typed.intent.as_deref().map(Intent::read).transpose()?;
+        Ok(Self { typed, environment, intent, params })
+    }
+
+    /// What is typed, else the intent's, else mutate.
+    pub fn mode(&self) -> Mode {
+        let of_intent = || self.intent.as_ref().and_then(|intent| intent.mode);
+        self.typed.mode.or_else(of_intent).unwrap_or_default()
+    }
+
+    /// Whether there is to be a lock; `named` is the name that the target has, which beats the intent's. An intent that
+    /// observes needs no parameters.
+    ///
+    /// # Errors
+    /// Exit 2 when the intent's lock cannot be resolved, or is no name.
+    pub fn locking(&self, named: Option<&LockName>) -> Result<Locking, Error> {
+        let Some(warning) = self.mode().without_lock() else { return Ok(Locking::Observe) };
+        if let Some(name) = named {
+            return Ok(Locking::Named(name.clone()));
+        }
+        let name = self.intent.as_ref().map(|intent| intent.lock_name(&self.params)).transpose()?.flatten();
+        Ok(name.map_or(Locking::Unnamed(warning), Locking::Named))
+    }
+
+    /// The fields of the record to be.
+    ///
+    /// # Errors
+    /// Exit 2, naming what is missing or cannot be.
+    pub fn fields(&self) -> Result<Fields, Error> {
+        let typed = self.typed;
+        let intent = self.intent.as_ref();
+        let name = typed.intent_name.clone().or_else(|| intent?.name.clone());
+        let version = typed.intent_version.clone().or_else(|| intent?.version.clone());
+        let (name, version) = match (name, version) {
+            (Some(name), Some(version)) => (name, version),
+            (name, version) => return Err(missing(name.is_none(), version.is_none(), intent)),
+        };
+        let request_id = match &typed.request_id {
+            Some(id) if request_id_is_fit(id) => id.clone(),
+            Some(id) => {
+                return Err(Error::usage(format!(
+                    "--request-id \"{}\": wanted are 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'",
+                    escaped(id)
+                )));
+            }
+            None => new_request_id(),
+        };
+        let ttl = typed.ttl.or_else(|| intent?.lock_ttl).unwrap_or(DEFAULT_TTL);
+        Ok(Fields {
+            request_id,
+            actor: fit("the actor", "--actor NAME", self.actor()?)?,
+            intent: fit("the intent's name", "--intent-name NAME", name)?,
+            intent_version: fit("the intent's version", "--intent-version VERSION", version)?,
+            host_id: fit("the host's name", "--host-id NAME", self.host_id())?,
+            ttl_seconds: ttl,
+            metadata: typed.metadata.as_deref().map_or(Ok(Map::new()), metadata)?,
+        })
+    }
+
+    fn actor(&self) -> Result<String, Error> {
+        if let Some(actor) = &self.typed.actor {
+            return Ok(actor.clone());
+        }
+        if let Some(actor) = self.environment.parsed("ACTOR", |actor| Ok(actor.to_owned()))? {
+            return Ok(actor);
+        }
+        let uid = nix::unistd::getuid();
+        let user = nix::unistd::User::from_uid(uid).ok().flatten();
+        Ok(user.map_or_else(|| uid.to_string(), |user| user.name))
+    }
+
+    fn host_id(&self) -> String {
+        let own = || facts::hostname().map(|name| name.to_string()).unwrap_or_default();
+        self.typed.host_id.clone().unwrap_or_else(own)
+    }
+}
+
+/// `req_` and 12 characters of `[a-z0-9]`.
+fn new_request_id() -> String {
+    const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    /// As many of a byte's values as 36 divides.
+    const FAIR: u8 = 252;
+    let mut id = "req_".to_owned();
+    let mut bytes = [0; 16];
+    while id.len() < 16 {
+        if getrandom::fill(&mut bytes).is_err() {
+            // Which has something in place of a random source.
+            id.extend(facts::random_id().chars().take(16 - id.len()));
+            break;
+        }
+        let fair = bytes.iter().filter(|byte| **byte < FAIR).map(|byte| usize::from(byte % 36));
+        id.extend(fair.take(16 - id.len()).map(|index| char::from(CHARACTERS[index])));
+    }
+    id
+}
+
+fn missing(name: bool, version: bool, intent: Option<&Intent>) -> Error {
+    let missing: Vec<&str> = [(name, "--intent-name NAME"), (version, "--intent-version VERSION")]
+        .into_iter()
+        .filter_map(|(is_missing, option)| is_missing.then_some(option))
+        .collect();
+    let missing = missing.join(" and ");
+    Error::usage(match intent {
+        None => format!("a named lock says what it is for: {missing}; or --intent FILE, which has them"),
+        Some(intent) => {
+            let keys = match (name, version) {
+                (true, true) => "metadata.name and metadata.version",
+                (true, false) => "metadata.name",
+                _ => "metadata.version",
+            };
+            format!("{} has no {keys}: write it there, or type {missing}", intent.file())
+        }
+    })
+}
+
+fn fit(what: &str, option: &str, name: String) -> Result<String, Error> {
+    if holder_name_is_fit(&name) {
+        return Ok(name);
+    }
+    let (shown, count) = (escaped(&name), name.chars().count());
+    Err(Error::usage(format!(
+        "{what} is 1 to 128 printable characters, and \"{shown}\" is not ({count} characters): {option}"
+    )))
+}
+
+fn metadata(text: &str) -> Result<Map<String, Value>, Error> {
+    let wrong = |why: String| {
+        Error::usage(format!("--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"))
+    };
+    let map = match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => map,
+        Ok(Value::Null) => return Err(wrong("it is null".to_owned())),
+        Ok(Value::Bool(_)) => return Err(wrong("it is a boolean".to_owned())),
+        Ok(Value::Number(_)) => return Err(wrong("it is a number".to_owned())),
+        Ok(Value::String(_)) => return Err(wrong("it is a string".to_owned())),
+        Ok(Value::Array(_)) => return Err(wrong("it is a list".to_owned())),
+        Err(error) => return Err(wrong(format!("no JSON ({error})"))),
+    };
+    // In a record it is indented once more.
+    let json = serde_json::to_string_pretty(&map).unwrap_or_default();
+    let length = json.len() + 2 * json.lines().count();
+    if length > LONGEST_METADATA {
+        return Err(Error::usage(format!(
+            "--metadata: it takes {length} bytes of the lock file, and {LONGEST_METADATA} is the most"
+        )));
+    }
+    let deepest = map.values().map(depth).max().unwrap_or(0) + 1;
+    if deepest > DEEPEST_METADATA {
+        let why = format!("--metadata: it is {deepest} deep, and {DEEPEST_METADATA} is the most");
+        return Err(Error::usage(why));
+    }
+    Ok(map)
+}
+
+/// The parser stops at 128, so this does not go deeper.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! `tower:NAME`: a named lock in a lock directory, valid for as long as its holder sends heartbeats. It is never taken
+//! without `--force-lock`.
+//!
+//! ```text
+//! mod.rs       this page: the protocol, and how a named lock is found
+//! lock_dir.rs  the directory that named locks lie in
+//! yaml.rs      the scalars of one YAML document by their keys; follows no alias
+//! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
+//! mode.rs      observe, mutate, reconcile: which of them lock, and the warning where one should and does not
+//! options.rs   the options that belong to named locks alone
+//! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
+//! claim.rs     what a command line claims that names a lock or an intent
+//! audit.rs     the events that the document wants written down
+//! ```
+
+pub mod audit;
+pub mod claim;
+pub mod fields;
+pub mod intent;
+pub mod lock_dir;
+pub mod mode;
+pub mod options;
+mod yaml;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::dialect::facts::Facts;
+use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
+use beadlock_checker::internal::facts;
+use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::{Options, Place, Reason};
+use serde_json::Value;
+
+use crate::claim::lease::limits::Limits;
+use crate::claim::protocol::{Protocol, WaitOver};
+use crate::claim::target::Target;
+use crate::error::Error;
+use crate::output::talk::Talk;
+use crate::output::trail::{DocumentEvents, errno_words};
+use crate::settings::environment::{Environment, LOCK_DIR};
+use crate::settings::wait::Wait;
+use crate::words::{Part, to_type};
+
+/// The scheme.
+pub const PREFIX: &str = "tower:";
+
+/// A named lock.
+#[derive(Debug)]
+pub struct Tower;
+
+impl Protocol for Tower {
+    fn prefix(&self) -> &'static str {
+        Scheme::Tower.prefix()
+    }
+
+    fn kind(&self) -> &'static str {
+        "named locks (tower:NAME)"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        options::ALL
+    }
+
+    fn ignores(&self, option: &str) -> Option<&'static str> {
+        match option {
+            "--holder" => Some("it has an actor: --actor NAME"),
+            "--reap-proven-dead" => Some("its PID is never asked, only its heartbeat"),
+            _ => None,
+        }
+    }
+
+    /// Not at all.
+    fn default_wait(&self) -> Wait {
+        Wait::No
+    }
+
+    fn makes_directory(&self) -> bool {
+        true
+    }
+
+    fn part(&self, target: &Target) -> Part<'static> {
+        if target.typed.as_os_str().is_empty() {
+            return Part::Words(vec![OsString::from(&target.given)]);
+        }
+        let is_dashed = target.typed.as_os_str().as_bytes().starts_with(b"-");
+        let dir = if is_dashed { Path::new(".").join(&target.typed) } else { target.typed.clone() };
+        Part::Words(vec!["--lock-dir".into(), dir.into(), target.given.clone().into()])
+    }
+
+    fn prepare(&self, target: &Target) -> Result<(), Error> {
+        lock_dir::make(target.dir())
+    }
+
+    fn warnings(&self, target: &Target) -> Vec<String> {
+        lock_dir::warnings(target.dir())
+    }
+
+    fn exported_besides(
+        &self,
+        target: &Target,
+        environment: &Environment,
+    ) -> Option<(&'static str, PathBuf)> {
+        // The target does not say where, and what was typed is in no environment.
+        environment.typed_lock_dir().map(|_| (LOCK_DIR, target.dir().to_owned()))
+    }
+
+    fn name_of_claim(&self, id: &str, target: &Target) -> String {
+        name_of(target).map_or_else(|| id.to_owned(), |name| format!("{id}@{name}"))
+    }
+
+    /// A request may have acquired several named locks.
+    fn shares_ids(&self) -> bool {
+        true
+    }
+
+    fn lease(&self, held: &Held) -> Option<Limits> {
+        held.record().as_tower().map(|record| Limits::of(record.ttl_seconds))
+    }
+
+    fn fresh_for(&self, record: &Record, _facts: Option<&Facts>, _options: &Options) -> Option<Duration> {
+        record.as_tower().map(|record| tower::fresh_for(record, facts::now()))
+    }
+
+    fn timed_out(&self, waited: &WaitOver<'_>) -> String {
+        let WaitOver { path, holder, wait, status, .. } = waited;
+        let Some(record) = waited.record.as_tower() else { return String::new() };
+        let now = facts::now();
+        let last = match tower::judge(record, now).reason() {
+            Reason::HeartbeatInFuture => format!(
+                "its last heartbeat, {}, lies in the future: a clock is wrong",
+                record.last_heartbeat_at
+            ),
+            _ => format!("last heartbeat {}s ago", tower::silence(record, now).as_secs()),
+        };
+        format!(
+            "{path} is held by {holder} since {}, {last}; {wait}; wait for its completion (--wait DUR), or take it \
+             with --force-lock once it is stale ({}s without a heartbeat); who and why: {status}",
+            record.created_at, record.ttl_seconds
+        )
+    }
+
+    fn answer_held(&self, record: &Record) -> Option<Value> {
+        record.as_tower().and_then(|record| serde_json::to_value(Answer::blocked(record)).ok())
+    }
+
+    fn answer_stale(&self, record: &Record, age: Duration) -> Option<Value> {
+        record.as_tower().and_then(|record| serde_json::to_value(Answer::stale(record, age)).ok())
+    }
+
+    fn not_released(&self, target: &Target, record: &Record, error: &Error) -> String {
+        let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
+        let parts = [target.part(), Part::Value("--id", record.id().unwrap_or_default().as_ref())];
+        let by_hand = to_type("beadlock break {} {} --even-if-live", &parts);
+        format!(
+            "{error} ({}); it goes stale {ttl} s after its last heartbeat, and --force-lock takes it then; to take it \
+             away by hand: {by_hand}",
+            errno_words(&error.system())
+        )
+    }
+
+    fn then_stale(&self) -> &'static str {
+        ", and --force-lock takes it then"
+    }
+
+    /// The document has no event for a loss, but one for a release and one for a release that failed.
+    fn lost_is_released(&self) -> bool {
+        true
+    }
+
+    fn has_steps(&self) -> bool {
+        true
+    }
+
+    /// Which intent, in which version.
+    fn options_of_claim(&self, record: Option<&Record>) -> Vec<OsString> {
+        let Some(record) = record.and_then(Record::as_tower) else {
+            return ["--intent-name", "NAME", "--intent-version", "VERSION"].map(OsString::from).to_vec();
+        };
+        let (intent, version) = (&record.intent, &record.intent_version);
+        vec![format!("--intent-name={intent}").into(), format!("--intent-version={version}").into()]
+    }
+
+    fn events<'a>(
+        &self,
+        file: Option<&Path>,
+        id: &str,
+        target: &Target,
+        talk: &'a Talk,
+    ) -> Option<Box<dyn DocumentEvents + 'a>> {
+        let default = || audit::default_file(target.dir());
+        let file = file.map_or_else(default, Path::to_owned);
+        let path = target.path();
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Some(Box::new(audit::Audit::open(&file, id, &name, &path, talk)))
+    }
+}
+
+/// The lock called `name` in the lock directory `dir`, which need not exist; `typed` is how the directory was typed.
+pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
+    let place = Place::tower(dir, name);
+    let given = format!("{}{name}", Tower.prefix());
+    let typed = typed.map(PathBuf::from).unwrap_or_default();
+    Target { place, exported: given.clone().into(), given, typed, database: None, protocol: &Tower }
+}
+
+/// The lock of this name, in the lock directory that the command line or the environment names.
+pub fn in_environment(name: &LockName, environment: &Environment) -> Target {
+    target(&lock_dir::of(environment), name, environment.typed_lock_dir())
+}
+
+/// The named lock of `tower:/run/locks/NAME.lock`, which nobody types.
+pub fn exact(absolute: &OsStr) -> Option<Target> {
+    let path = Path::new(OsStr::from_bytes(absolute.as_bytes().strip_prefix(Tower.prefix().as_bytes())?));
+    let dir = path.parent().filter(|dir| dir.is_absolute())?;
+    let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
+    Some(target(dir, &LockName::parse(name).ok()?, Some(dir.as_os_str())))
+}
+
+/// The name of a named lock.
+pub fn name_of(target: &Target) -> Option<LockName> {
+    let path = target.path();
+    let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
+    LockName::parse(name).ok()
+}

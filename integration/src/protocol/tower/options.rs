@@ -1,0 +1,174 @@
+//! The options that mean something to `tower:NAME` alone.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::intent::{Params, is_param, seconds};
+use super::mode::Mode;
+use crate::error::Error;
+
+/// Where `--help` puts them.
+pub const HEADING: &str = "Named locks (tower:NAME)";
+
+/// Every option that named locks alone understand.
+pub const ALL: &[&str] = &[
+    "--force-lock",
+    "--request-id",
+    "--actor",
+    "--intent-name",
+    "--intent-version",
+    "--ttl",
+    "--mode",
+    "--metadata",
+    "--host-id",
+    "--intent",
+    "--param",
+    "--raw",
+    "--failure-step",
+    "--rollback",
+    "--result",
+];
+
+/// What `hold` and `acquire` take for a named lock.
+#[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
+pub struct TowerArgs {
+    /// Of a named lock that is held or stale print what its document answers, and nothing else
+    #[arg(long, conflicts_with = "json", help_heading = HEADING)]
+    pub raw: bool,
+    /// Take the lock also when it is stale; one that is not is never taken
+    #[arg(long, help_heading = HEADING)]
+    pub force_lock: bool,
+    /// What this run is called, 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-' [default: req_ and 12 random characters]
+    #[arg(long, value_name = "ID", help_heading = HEADING)]
+    pub request_id: Option<String>,
+    /// Who runs it [env: ACTOR] [default: the user's name]
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    pub actor: Option<String>,
+    /// What is run [default: the intent's name]
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    pub intent_name: Option<String>,
+    /// Which version of it [default: the intent's version]
+    #[arg(long, value_name = "VERSION", help_heading = HEADING)]
+    pub intent_version: Option<String>,
+    /// After how long without a heartbeat the lock is stale [default: the intent's lock_ttl, else 900]
+    #[arg(long, value_name = "SECONDS", value_parser = ttl, help_heading = HEADING)]
+    pub ttl: Option<u64>,
+    /// observe takes no lock and is blocked by none; mutate and reconcile lock [default: the intent's mode, else
+    /// mutate]
+    #[arg(long, value_name = "MODE", hide_possible_values = true, help_heading = HEADING)]
+    pub mode: Option<Mode>,
+    /// Anything else to be found in the lock: a JSON object
+    #[arg(long, value_name = "JSON", help_heading = HEADING)]
+    pub metadata: Option<String>,
+    /// What this machine is called in the lock [default: the host name]
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    pub host_id: Option<String>,
+    /// Read name, version, mode, time to live and the lock's name from an intent file; what is typed beats it
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub intent: Option<PathBuf>,
+    /// What ${params.K} stands for in the intent's lock; once for each
+    #[arg(long = "param", value_name = "K=V", value_parser = param, requires = "intent", help_heading = HEADING)]
+    pub params: Vec<(String, String)>,
+}
+
+/// What `hold` takes besides for a named lock; `release` takes the first.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FailureStep {
+    /// Which step failed, for the audit [default: what the command wrote into the file $BEADLOCK_RESULT_FILE]
+    #[arg(long, value_name = "STEP", help_heading = HEADING)]
+    pub failure_step: Option<String>,
+}
+
+/// What `hold` alone takes for a named lock.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Rollback {
+    /// Run CMD by sh, still under the lock, when the command has failed
+    #[arg(long, value_name = "CMD", help_heading = HEADING)]
+    pub rollback: Option<OsString>,
+}
+
+impl TowerArgs {
+    /// The options here that were typed.
+    pub fn given(&self) -> Vec<&'static str> {
+        let Self { request_id, actor, intent_name, intent_version, ttl, mode, metadata, host_id, .. } = self;
+        let all = [
+            ("--force-lock", self.force_lock),
+            ("--request-id", request_id.is_some()),
+            ("--actor", actor.is_some()),
+            ("--intent-name", intent_name.is_some()),
+            ("--intent-version", intent_version.is_some()),
+            ("--ttl", ttl.is_some()),
+            ("--mode", mode.is_some()),
+            ("--metadata", metadata.is_some()),
+            ("--host-id", host_id.is_some()),
+            ("--intent", self.intent.is_some()),
+            ("--param", !self.params.is_empty()),
+            ("--raw", self.raw),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+    }
+
+    /// The parameters by name.
+    ///
+    /// # Errors
+    /// Exit 2 when one is given twice.
+    pub fn params(&self) -> Result<Params, Error> {
+        let mut params = Params::new();
+        for (name, value) in &self.params {
+            if params.insert(name.clone(), value.clone()).is_some() {
+                return Err(Error::usage(format!("--param {name} is given twice")));
+            }
+        }
+        Ok(params)
+    }
+}
+
+fn ttl(text: &str) -> Result<u64, String> {
+    seconds(text).ok_or_else(|| "wanted: whole seconds, above 0".to_owned())
+}
+
+fn param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if is_param(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("wanted: K=V, K of A-Z, a-z, 0-9, '.', '_' and '-'".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        typed: TowerArgs,
+    }
+
+    fn typed(words: &[&str]) -> Result<Cli, String> {
+        Cli::try_parse_from(["x"].iter().chain(words)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused() {
+        for (words, why) in [
+            (&["--ttl", "0"][..], "whole seconds, above 0"),
+            (&["--ttl", "15m"], "whole seconds, above 0"),
+            (&["--ttl", "+5"], "whole seconds, above 0"),
+            (&["--mode", "mutated"], "--mode"),
+            (&["--param", "a=b"], "--intent <FILE>"),
+            (&["--intent", "f", "--param", "a"], "wanted: K=V"),
+            (&["--intent", "f", "--param", "=b"], "wanted: K=V"),
+            (&["--intent", "f", "--param", "a b=c"], "wanted: K=V"),
+        ] {
+            let error = typed(words).unwrap_err();
+            assert!(error.contains(why), "{words:?}: {error}");
+        }
+        let twice = typed(&["--intent", "f", "--param", "a=b=c", "--param", "b=", "--param", "a=b"]).unwrap();
+        assert_eq!(twice.typed.params[0], ("a".to_owned(), "b=c".to_owned()));
+        assert_eq!(twice.typed.params().unwrap_err().to_string(), "--param a is given twice");
+    }
+}

@@ -1,0 +1,324 @@
+//! A command under a list of claims (docs/design.md#holding). The order of things is the contract here:
+//!
+//! 1. The command's process is made. It waits.
+//! 2. The claims are obtained, one after the other, for that process.
+//! 3. They are kept up. A watchdog ends the command when this process dies, where a claim needs that.
+//! 4. The command executes. It is supervised until it has ended, with all that has to end with it.
+//! 5. The claims end, the last one first. Then the command's process is reaped.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::audit::Outcome;
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::sys::Waiting;
+use beadlock_checker::internal::system_words;
+
+use super::steps::Steps;
+use super::watchdog::{self, Ward, Watchdog};
+use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::command::{Child, Command, has_terminal};
+use crate::claim::keeping::Guard;
+use crate::claim::leaving::Why;
+use crate::claim::loss::Loss;
+use crate::claim::record_claim::claimed;
+use crate::claim::report::Report;
+use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
+use crate::claim::signals::Signals;
+use crate::claim::supervise::{Ended, Running};
+use crate::claim::tree::{self, Ending, Tree};
+use crate::error::{End, Error, Exit};
+use crate::ignored::Reminder;
+use crate::output::talk::Talk;
+use crate::settings::OnLoss;
+use crate::settings::environment::Environment;
+use crate::words;
+
+/// What is to be run, and on which terms.
+#[derive(Debug)]
+pub struct Session<'a> {
+    pub command: Command,
+    pub on_loss: OnLoss,
+    pub kill_after: Duration,
+    /// Wait for everything that the command has started.
+    pub wait_group: bool,
+    /// The steps of the work, where the protocol asks which one has failed.
+    pub steps: Option<Steps>,
+    pub environment: &'a Environment,
+    pub talk: &'a Talk,
+}
+
+/// A command that has run.
+#[derive(Debug)]
+pub struct Finished {
+    /// As the command ended.
+    pub end: End,
+    /// A claim was lost, which comes first.
+    pub lost: Option<Error>,
+}
+
+type Claims<'c> = [Box<dyn SessionClaim + 'c>];
+
+impl Session<'_> {
+    /// Runs the command under these claims.
+    ///
+    /// # Errors
+    /// Why the command has not run. No claim stands then.
+    pub fn run(
+        self,
+        claims: &mut Claims<'_>,
+        signals: &mut Signals,
+        report: &mut Report,
+    ) -> Result<Finished, Stopped> {
+        describe(claims, report);
+        let token = random_id();
+        let ends_with_us = claims.iter().any(|claim| claim.ends_with_us());
+        let mut variables: Vec<_> = claims.iter().flat_map(|claim| claim.variables()).collect();
+        if claims.iter().any(|claim| claim.ends_with_us() && !claim.is_nested()) {
+            let wards = watchdog::variable(&token, self.environment.get(watchdog::VARIABLE));
+            variables.push((watchdog::VARIABLE, wards));
+        }
+        variables.extend(self.steps.as_ref().map(Steps::variable));
+        let variables = self.environment.with(&variables);
+        let command = if ends_with_us { self.command.clone().ending_with_us() } else { self.command.clone() };
+
+        // A claim that stands already has begun what this fails in.
+        let stands = claims.iter().any(|claim| claim.stands());
+        let of_start = |error: Error| if stands { error.ending(Exit::NotStarted) } else { error };
+        let tree = Tree::as_subreaper().map_err(of_start)?;
+        let own_group = !has_terminal();
+        let inherited = claims.iter().find_map(|claim| claim.inherited());
+        let waiting = command.fork_in_cycle(&variables, own_group, signals.mask_before(), inherited);
+        let waiting = waiting.map_err(of_start)?;
+        let pid = waiting.pid();
+        let Self { on_loss, kill_after, wait_group, .. } = self;
+        let mut running = Running { pid, own_group, kill_after, on_loss, wait_group, tree };
+        let child = Child(pid);
+        let mut stage = Stage { claims, command: &command, talk: self.talk, signals, report };
+        stage.obtain(&running)?;
+        let watchdog = stage.begin(&mut running, &token)?;
+        let reminders = stage.announce(pid, self.environment);
+        let ended = stage.supervise(&mut running, waiting, self.steps.as_ref(), &variables)?;
+        let (lost, step) = (ended.lost, ended.step);
+        let why = Why::ended(ended.ending);
+        let lost = stage.end(lost, why, step.as_deref());
+        // The command's tree was to be ended with us for as long as a claim stood.
+        drop(watchdog);
+        drop(child);
+        reminders.into_iter().for_each(|reminder| reminder.finish(self.talk));
+        Ok(Finished { end: ended.end, lost })
+    }
+}
+
+/// What is known of the claims before anything is done.
+fn describe(claims: &Claims<'_>, report: &mut Report) {
+    let Some(first) = claims.first() else { return };
+    report.target = Some((first.target().name(), first.target().path()));
+    (report.id, report.holder) = (first.id(), first.holder());
+    report.nested = first.is_nested();
+}
+
+/// What a session works with from the fork to the end.
+struct Stage<'s, 'c> {
+    claims: &'s mut Claims<'c>,
+    command: &'s Command,
+    talk: &'s Talk,
+    signals: &'s mut Signals,
+    report: &'s mut Report,
+}
+
+/// What became of the command.
+struct Worked {
+    ending: Ending,
+    end: End,
+    /// The claim that was lost, and how.
+    lost: Option<(usize, Loss)>,
+    step: Option<String>,
+}
+
+impl Stage<'_, '_> {
+    /// Obtains every claim, in their order. Where one fails, those before it end.
+    fn obtain(&mut self, running: &Running) -> Result<(), Stopped> {
+        let name = self.command.holder_name();
+        let child = CommandProcess { pid: running.pid, leads: running.own_group, name: &name };
+        let begun = Instant::now();
+        for index in 0..self.claims.len() {
+            let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
+            let obtained = self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
+            let obtained = obtained.and_then(|()| attending.stopped().map_or(Ok(()), Err));
+            if let Err(stopped) = obtained {
+                self.waited(begun);
+                self.end(None, Why::SIGNAL, None);
+                return Err(stopped);
+            }
+        }
+        self.waited(begun);
+        Ok(())
+    }
+
+    fn waited(&mut self, begun: Instant) {
+        if let Some(first) = self.claims.first() {
+            self.report.waited = first.id().map(|_| begun.elapsed());
+            self.report.id = first.id();
+            self.report.nested = first.is_nested();
+        }
+    }
+
+    /// Keeps the claims up, and starts the watchdog that they need.
+    fn begin(&mut self, running: &mut Running, token: &str) -> Result<Option<Watchdog>, Stopped> {
+        let kept = self.claims.iter_mut().try_for_each(|claim| claim.keep_up());
+        let watchdog = kept.and_then(|()| start_watchdog(self.claims, running, token, self.command));
+        let watchdog = match watchdog {
+            Ok(watchdog) => watchdog,
+            Err(error) => {
+                self.end(None, Why::NOT_STARTED, None);
+                return Err(error.ending(Exit::NotStarted).into());
+            }
+        };
+        let helpers = watchdog.iter().map(Watchdog::pid);
+        for pid in helpers.chain(self.claims.iter().filter_map(|claim| claim.helper())) {
+            running.tree = std::mem::take(&mut running.tree).without(pid);
+        }
+        Ok(watchdog)
+    }
+
+    /// Says which claims stand, and whether git would commit their locks.
+    fn announce(&self, pid: i32, environment: &Environment) -> Vec<Reminder> {
+        let own = self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands());
+        let announce = |claim: &Box<dyn SessionClaim + '_>| {
+            let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
+            self.talk.say(&claimed(claim.target(), &holder, pid));
+            Reminder::of(claim.target(), environment.of_database().cwd, self.talk)
+        };
+        own.map(announce).collect()
+    }
+
+    /// From the command's start to the end of all that has to end with it, and of the rollback after a failure.
+    fn supervise(
+        &mut self,
+        running: &mut Running,
+        waiting: Waiting,
+        steps: Option<&Steps>,
+        variables: &[(std::ffi::OsString, std::ffi::OsString)],
+    ) -> Result<Worked, Stopped> {
+        let guards = guards(self.claims);
+        let started = waiting.go();
+        let supervised = started
+            .and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
+        let mut ended = match supervised {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.end(None, Why::NOT_STARTED, None);
+                return Err(self.command.not_executed(&error).into());
+            }
+        };
+        self.report.pid = Some(running.pid);
+        self.report.ending = Some(ended.ending);
+        self.report.left = ended.left.iter().map(|stat| stat.pid).collect();
+        let step = steps.and_then(Steps::failed);
+        if let (Some(steps), Outcome::Failure, None) = (steps, Why::ended(ended.ending).result, &ended.lost) {
+            ended.lost = self.roll_back(running, steps, variables, step.as_deref());
+        }
+        if let (false, Some(claim)) = (ended.left.is_empty(), self.claims.first()) {
+            self.talk.warn(&claim.left_behind(&tree::names(&ended.left)));
+        }
+        let (end, Ended { ending, lost, .. }) = (ended.end(), ended);
+        Ok(Worked { ending, end, lost, step })
+    }
+
+    /// Runs the rollback, still under the claims; its failure is a warning. The answer is a loss meanwhile.
+    fn roll_back(
+        &mut self,
+        running: &mut Running,
+        steps: &Steps,
+        variables: &[(std::ffi::OsString, std::ffi::OsString)],
+        step: Option<&str>,
+    ) -> Option<(usize, Loss)> {
+        let talk = self.talk;
+        let failed =
+            |why: &str| talk.warn(&format!("the rollback failed: {why}; the lock is released all the same"));
+        if !steps.has_rollback() {
+            return None;
+        }
+        let given = self.claims.first().map(|claim| claim.target().given.clone()).unwrap_or_default();
+        talk.say(&format!("the command has failed, rolling back under the lock of {given}"));
+        let pid = match steps.start_rollback(variables, step)? {
+            Ok(pid) => pid,
+            Err(error) => {
+                failed(&system_words(&error));
+                return None;
+            }
+        };
+        let child = Child(pid);
+        (running.pid, running.own_group, running.wait_group) = (pid, true, false);
+        let guards = guards(self.claims);
+        let ended = running.supervise(None, guards, self.signals, talk);
+        drop(child);
+        let ended = ended.ok()?;
+        match ended.ending {
+            Ending::Exited(0) => talk.say("the rollback has ended"),
+            Ending::Exited(code) => failed(&format!("it ended with code {code}")),
+            Ending::Killed(signal) => failed(&format!("it was killed by signal {signal}")),
+        }
+        ended.lost
+    }
+
+    /// Ends every claim, the last one first; the answer is the first loss.
+    fn end(&mut self, lost: Option<(usize, Loss)>, why: Why, step: Option<&str>) -> Option<Error> {
+        let mut error = None;
+        let (at, mut loss) = lost.map_or((None, None), |(at, loss)| (Some(at), Some(loss)));
+        for (index, claim) in self.claims.iter_mut().enumerate().rev() {
+            let known = if at == Some(index) { loss.take() } else { None };
+            let ended = claim.end(known, why, step, self.signals);
+            if index == 0 {
+                (self.report.held, self.report.released) = (ended.held, ended.released);
+            }
+            error = ended.lost.or(error);
+        }
+        error
+    }
+}
+
+fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
+    let of = |(index, claim): (usize, &'g Box<dyn SessionClaim + '_>)| Some((index, claim.guard()?));
+    claims.iter().enumerate().filter_map(of).collect()
+}
+
+/// The watchdog that the claims need: it ends the command and all that it has started when this process is killed, and
+/// stops them while there is no heartbeat, before a lock may be taken as stale.
+fn start_watchdog(
+    claims: &Claims<'_>,
+    running: &Running,
+    token: &str,
+    command: &Command,
+) -> Result<Option<Watchdog>, Error> {
+    let watched: Vec<(&dyn SessionClaim, Watchfulness<'_>)> =
+        claims.iter().filter_map(|claim| Some((&**claim, claim.watched_by()?))).collect();
+    if watched.is_empty() {
+        return Ok(None);
+    }
+    let leases = || watched.iter().filter_map(|(_, watched)| watched.lease);
+    let grace = leases().map(|lease| lease.ttl() / 2).fold(running.kill_after, Duration::min);
+    // After it was given up, and before it is stale.
+    let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
+    let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
+    let ward = Ward { pid: running.pid, leads: running.own_group, token, grace, silence };
+    let shared = watched.iter().find_map(|(_, watched)| watched.shares);
+    let failed = |error: io::Error| {
+        let why = words::of_no_process(&error);
+        let message = format!("failed to start the watchdog that ends the command when this is killed: {why}");
+        Error::io(message, error.kind())
+    };
+    let name = command.holder_name();
+    let watchdog = match shared {
+        Some(file) => Watchdog::keeping(&ward, name.as_ref(), file),
+        None => Watchdog::start(&ward, name.as_ref()),
+    };
+    let watchdog = watchdog.map_err(failed)?;
+    for (claim, watched) in &watched {
+        if watched.lease.is_some() {
+            claim.tell(Box::new(watchdog.pulse().map_err(failed)?));
+        }
+    }
+    Ok(Some(watchdog))
+}

@@ -1,0 +1,138 @@
+//! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
+//! docs/protocols/tower.md#the-requirements).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::runner::for_shell;
+use nix::fcntl::OFlag;
+
+use super::watchdog;
+use crate::settings::environment::Environment;
+
+/// The variable that names the file for the step that has failed.
+pub const RESULT_FILE: &str = "BEADLOCK_RESULT_FILE";
+/// The same step, for the rollback.
+const FAILURE_STEP: &str = "BEADLOCK_FAILURE_STEP";
+
+/// The steps of the work under one claim.
+#[derive(Debug)]
+pub struct Steps {
+    /// Which step fails, as it was typed.
+    typed: Option<String>,
+    result: ResultFile,
+    rollback: Option<OsString>,
+}
+
+impl Steps {
+    /// `typed` is the step, and `rollback` the command, that were typed.
+    pub fn new(typed: Option<String>, rollback: Option<OsString>, environment: &Environment) -> Self {
+        Self { typed, result: ResultFile::new(environment), rollback }
+    }
+
+    /// What the command's environment has besides.
+    pub fn variable(&self) -> (&'static str, OsString) {
+        (RESULT_FILE, self.result.path.clone().into())
+    }
+
+    /// There is something to undo the work.
+    pub fn has_rollback(&self) -> bool {
+        self.rollback.is_some()
+    }
+
+    /// Which step has failed: what was typed, else what the command has written.
+    pub fn failed(&self) -> Option<String> {
+        failure_step(self.typed.as_deref(), self.result.written())
+    }
+
+    /// Starts the rollback, where there is one, in a group of its own and with the command's environment.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn start_rollback(
+        &self,
+        variables: &[(OsString, OsString)],
+        step: Option<&str>,
+    ) -> Option<io::Result<i32>> {
+        let words = for_shell(self.rollback.as_deref()?);
+        let (program, args) = words.split_first()?;
+        let mut shell = Command::new(program);
+        shell.args(args).env_clear().envs(variables.iter().cloned());
+        if let Some(step) = step {
+            shell.env(FAILURE_STEP, step);
+        }
+        let child = shell.stdin(Stdio::null()).process_group(0).spawn();
+        Some(child.map(|child| child.id().cast_signed()))
+    }
+}
+
+/// Which step failed: what was typed, else the first line of the file `result` (the one that `$BEADLOCK_RESULT_FILE`
+/// names for the command); `None` when neither says. Of the file 1024 bytes are read, and only of a regular one.
+pub fn failure_step(typed: Option<&str>, result: Option<&Path>) -> Option<String> {
+    let step = typed.map(str::to_owned).or_else(|| first_line(result?));
+    step.filter(|step| !step.is_empty())
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW).bits();
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.metadata().ok().filter(Metadata::is_file)?;
+    file.take(1024).read_to_end(&mut bytes).ok()?;
+    // The rollback's environment cannot have NUL.
+    Some(String::from_utf8_lossy(&bytes).lines().next()?.replace('\0', "").trim().to_owned())
+}
+
+/// Where the command says which step has failed: the file that the caller has named, which stays; else one that is not
+/// there, by a name that nobody can guess, which only who has something to say makes. Dropped, that one is removed.
+#[derive(Debug)]
+struct ResultFile {
+    path: PathBuf,
+    /// Of the caller's: what it was before the command, which may be what an earlier run has left.
+    callers: Option<Option<Version>>,
+}
+
+/// Differs when a file was written.
+type Version = (u64, u64, u64, i64, i64);
+
+fn version(path: &Path) -> Option<Version> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
+}
+
+impl ResultFile {
+    fn new(environment: &Environment) -> Self {
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        // Below another hold on a named lock it is that one's.
+        let is_callers = environment.get(watchdog::VARIABLE).is_none();
+        let named = environment.get(RESULT_FILE).filter(|path| is_callers && !path.is_empty());
+        if let Some(path) = named {
+            let path = absolute(PathBuf::from(path));
+            let callers = Some(version(&path));
+            return Self { path, callers };
+        }
+        let top = environment.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        Self { path: absolute(top).join(format!("beadlock-result-{}", random_id())), callers: None }
+    }
+
+    /// The file, when the command has written it.
+    fn written(&self) -> Option<&Path> {
+        let is_as_before = self.callers.is_some_and(|before| before == version(&self.path));
+        (!is_as_before).then_some(&self.path)
+    }
+}
+
+impl Drop for ResultFile {
+    #[expect(clippy::disallowed_methods, reason = "nobody else has its name")]
+    fn drop(&mut self) {
+        if self.callers.is_none() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
