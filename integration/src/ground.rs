@@ -8,8 +8,8 @@ use std::path::Path;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
 
+use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::target::Found;
 
 /// Which directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Ground {
     ///
     /// # Errors
     /// Exit 1, `NO_TARGET`, when it is not there any more.
-    pub fn of(target: &Found) -> Result<Self, Error> {
+    pub fn of(target: &Target) -> Result<Self, Error> {
         Self::at(target.dir()).map_err(|error| {
             let (path, why) = (escaped_path(target.dir()), system_words(&error));
             Error::new(
@@ -39,7 +39,7 @@ impl Ground {
     ///
     /// # Errors
     /// Exit 1, `NO_TARGET`, when it is not, or when another directory is in its place.
-    pub fn still(self, target: &Found) -> Result<(), Error> {
+    pub fn still(self, target: &Target) -> Result<(), Error> {
         if Self::of(target)? == self {
             return Ok(());
         }
@@ -60,6 +60,8 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::beads::Acceptance;
+    use crate::protocol::resolve;
     use crate::settings::environment::Environment;
 
     #[test]
@@ -68,7 +70,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let dir = top.path().join(".beads");
         std::fs::create_dir(&dir).unwrap();
-        let target = Found::resolve(Some(dir.as_os_str()), &Environment::default()).unwrap();
+        let target = resolve(Some(dir.as_os_str()), &Environment::default(), Acceptance::Any).unwrap();
         let ground = Ground::of(&target).unwrap();
         ground.still(&target).unwrap();
         let said = |words: &str| {

@@ -24,18 +24,13 @@
 mod acquire;
 mod agent;
 mod api;
-mod breaking;
-mod check;
 mod claim;
 mod cli;
 mod commands;
-mod cycle;
 mod doctor;
 mod error;
 mod explain;
-pub mod file;
 mod files;
-pub mod framework;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ground;
@@ -44,12 +39,9 @@ mod list;
 mod log;
 mod output;
 mod protocol;
-mod release;
 #[doc(hidden)]
 pub mod run;
 mod settings;
-mod status;
-mod waiting;
 mod words;
 
 pub use api::hold::{Claim, Hold, NotReleased};

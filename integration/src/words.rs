@@ -8,7 +8,7 @@ use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::internal::{Gate, GateHolder, Look, facts, process, system_words};
+use beadlock_checker::internal::{Gate, GateHolder, Look, facts, system_words};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.

@@ -16,10 +16,10 @@ use crate::claim::keeping::Guard;
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
-use crate::protocol::file::ending::end;
-use crate::protocol::file::{FileLock, FileTarget, Watch};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
+use crate::protocol::file::ending::end;
+use crate::protocol::file::{FileLock, FileTarget, Watch};
 use crate::settings::wait::Deadline;
 
 /// The keeper's own life, with the arguments after [`KEEPER`](crate::protocol::file::KEEPER).

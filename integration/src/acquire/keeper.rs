@@ -40,8 +40,8 @@ use crate::claim::tree;
 use crate::error::{Code, End, Error, Exit};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::settings::environment::Environment;
 use crate::protocol::exact;
+use crate::settings::environment::Environment;
 use crate::settings::wait::Deadline;
 use crate::words;
 

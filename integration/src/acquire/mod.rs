@@ -164,7 +164,8 @@ fn acquire(
     let trail = target.trail(audit, (Some(&holder), Some(&id)), request, talk)?;
     let trail = &trail;
     let says = words.of(holder.clone(), id.clone());
-    let acquiring = Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
+    let acquiring =
+        Acquiring { typed, settings, environment, common, request, target, holder, id, subject, trail };
     if acquiring.is_nested(report)? {
         return Ok(());
     }
@@ -205,7 +206,9 @@ impl Acquiring<'_> {
         let id = nested::name_of(&outer);
         report.id = Some(id.clone());
         let given = &target.given;
-        trail.talk().say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
+        trail
+            .talk()
+            .say_more(&format!("{given} is held by an outer claim ({outer}); this one releases nothing"));
         self.tell(report, &id, subject.unwrap_or_else(subject::parent))?;
         Ok(true)
     }

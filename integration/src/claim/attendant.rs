@@ -194,7 +194,7 @@ impl fmt::Display for Waited<'_> {
                 write!(f, "waiting for the gate of {path} {since} now, held by {holders}; {left} left")
             }
             Self::Holder { target, look, since, left } => {
-                let (path, holder) = (target.path(), words::holder(look, target).unwrap_or_default());
+                let (path, holder) = (target.path(), target.holder(look).unwrap_or_default());
                 let age = look.record.as_ref().map(|record| shown(words::age(record))).unwrap_or_default();
                 let (path, since, left) = (escaped_path(&path), shown(*since), shown(*left));
                 write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::take::Held;
 use beadlock_checker::internal::GateWatch;
+use beadlock_checker::internal::take::Held;
 
 use super::lease::FAILURES_IN_A_ROW;
 use super::lease::HearHeartbeats;

@@ -10,7 +10,7 @@ use beadlock_checker::internal::closed;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{Look, Zombie, facts, look};
+use beadlock_checker::internal::{Look, Zombie, look};
 use beadlock_checker::{Options, Reason, Skip, Verdict};
 
 use super::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
@@ -20,8 +20,8 @@ use super::settling::Settling;
 use super::target::Target;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::settings::wait::{Backoff, Deadline, Wait};
-use crate::words::{Part, to_type};
 use crate::words;
+use crate::words::{Part, to_type};
 
 /// When to come back where the lock file could not be opened for the moment.
 const RETRY: Duration = Duration::from_secs(5);
@@ -126,7 +126,7 @@ impl<'a> Patience<'a> {
         let Self { target, wait, .. } = *self;
         let first = || Deadline::after(wait.limit());
         let deadline = self.end.unwrap_or(*self.holder.get_or_insert_with(first));
-        let path = target.path();
+        let _path = target.path();
         let mut events = Events::watch(&target.place);
         let mut backoff = Backoff::default();
         let mut watched = None;
@@ -191,7 +191,7 @@ pub(crate) fn held(target: &Target, look: &Look, wait: Wait) -> Error {
             .retry_on_a_lock_of(None);
     };
     let age = words::age(record);
-    let holder = &words::holder(look, target).unwrap_or_default();
+    let holder = &target.holder(look).unwrap_or_default();
     let status = &to_type("beadlock status {}", &[target.part()]);
     let zombie = &Zombie::holder_of(record).map(|zombie| format!("; {zombie}")).unwrap_or_default();
     let message =

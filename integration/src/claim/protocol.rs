@@ -7,8 +7,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::internal::{GateHolder, Gates, Look};
@@ -347,4 +347,3 @@ pub trait WatchLock: fmt::Debug {
     /// The lock file.
     fn path(&self) -> &Path;
 }
-

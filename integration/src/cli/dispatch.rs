@@ -8,17 +8,16 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::{Cli, Command, hint, patience};
+use crate::commands::{break_lock, check, cycle, hold, release, status, wait};
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::Common;
 use crate::output::answers::{conclude, not_printed};
 use crate::output::envelope::Request;
 use crate::output::talk::print;
+use crate::protocol::{self, LookArgs};
 use crate::settings::environment::{Environment, boolean};
 use crate::settings::{self, common_unresolved, remote};
-use crate::{
-    acquire, agent, breaking, check, commands, cycle, doctor, file, hold, list, log, memory, release, status,
-    waiting,
-};
+use crate::{acquire, agent, commands, doctor, list, log};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -31,7 +30,7 @@ pub fn run() -> End {
     {
         return acquire::keeper(rest);
     }
-    if words.get(1).is_some_and(|first| first == file::KEEPER) {
+    if words.get(1).is_some_and(|first| first == protocol::file::KEEPER) {
         return acquire::file_keeper(words.get(2..).unwrap_or_default());
     }
     if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
@@ -76,29 +75,29 @@ pub fn run() -> End {
             check::run(&typed, &environment, &common.talk, &request).print(&common, &request)
         }
         Some(Command::Status(typed)) if typed.raw => {
-            let answers = status::run_raw(&typed.targets, &typed.ages, &environment, &common.talk);
+            let answers = status::run_raw(&typed.targets, &typed.protocol, &environment, &common.talk);
             answers.print(&Common { json: false, ..common }, &request)
         }
         Some(Command::Status(status::StatusArgs { agent: Some(address), .. })) => {
             agent::run(&address, &common, &request)
         }
         Some(Command::Status(typed)) => {
-            status::run(&typed.targets, &typed.ages, &environment, &common.talk).print(&common, &request)
+            status::run(&typed.targets, &typed.protocol, &environment, &common.talk).print(&common, &request)
         }
         Some(Command::List(typed)) => list::run(&typed, &environment, &common).print(&common, &request),
         Some(Command::Log(typed)) => log::run(&typed, &environment, &common.talk).print(&common, &request),
-        Some(Command::Wait(typed)) => waiting::run(&typed, &environment, &common, &request),
+        Some(Command::Wait(typed)) => wait::run(&typed, &environment, &common, &request),
         Some(Command::Write(typed)) => commands::write::run(&typed, &environment, &common, &request),
         Some(Command::Update(typed)) if typed.command.is_empty() => {
             misused(no_command("update file:PATH", &words), own, &common, &request)
         }
         Some(Command::Update(typed)) => commands::update::run(typed, &environment, &common, &request),
         Some(Command::Append(typed)) => commands::append::run(&typed, &environment, &common, &request),
-        Some(Command::Break(typed)) => breaking::run(&typed, &environment, &common, &request),
+        Some(Command::Break(typed)) => break_lock::run(&typed, &environment, &common, &request),
         Some(Command::Doctor(typed)) => doctor::run(&typed, &environment, &common, &request),
         None => {
-            let ages = memory::options::Ages::default();
-            let end = status::run(&[], &ages, &environment, &common.talk).print(&common, &request);
+            let protocol = LookArgs::default();
+            let end = status::run(&[], &protocol, &environment, &common.talk).print(&common, &request);
             if end == End::Code(Exit::Done.code()) {
                 common.talk.say("claim it: beadlock hold -- CMD; everything else: beadlock --help");
             }

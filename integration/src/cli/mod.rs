@@ -3,18 +3,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::acquire;
-use crate::breaking;
-use crate::check;
 use crate::commands;
-use crate::cycle;
 use crate::doctor;
-use crate::hold;
 use crate::list;
 use crate::log;
-use crate::release;
 use crate::settings::arguments::CommonArgs;
-use crate::status;
-use crate::waiting;
 
 pub mod dispatch;
 mod hint;
@@ -36,20 +29,20 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take the lock, run a command, release the lock
-    Hold(hold::HoldArgs),
+    Hold(commands::hold::HoldArgs),
     /// A claim that spans several commands: ends with release, or with the process it is for
-    Acquire(acquire::Typed),
+    Acquire(acquire::AcquireArgs),
     /// End a claim that acquire has made; only one's own
-    Release(release::Typed),
+    Release(commands::release::ReleaseCommandArgs),
     /// Run a command as a sync cycle: under the gate, and only when nobody claims the database
-    Cycle(cycle::Typed),
+    Cycle(commands::cycle::CycleArgs),
     /// What a daemon does at the start of a cycle: may remove a stale lock, but never a named one. Exit 0: free; 4,
     /// 5: do not touch
-    Check(check::CheckArgs),
+    Check(commands::check::CheckArgs),
     /// Who holds it, since when, valid or not and why, and what to type next. Never changes anything
-    Status(status::StatusArgs),
+    Status(commands::status::StatusArgs),
     /// Return when it is free. That promises nothing about the moment after: to have it, use hold
-    Wait(waiting::Typed),
+    Wait(commands::wait::WaitArgs),
     /// Make standard input the content of a file, all of it or none, under its lock and with backups
     Write(commands::write::Typed),
     /// Run a file through a command and back, under one lock
@@ -57,7 +50,7 @@ pub enum Command {
     /// Add whole lines to the end of a file, under its lock
     Append(commands::append::Typed),
     /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
-    Break(breaking::Typed),
+    Break(commands::break_lock::BreakArgs),
     /// Every lock below the directories ROOT. Never changes anything
     List(list::List),
     /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next

@@ -53,5 +53,5 @@ fn besides(command: Option<&Command>, environment: &Environment) -> Vec<PathBuf>
 }
 
 fn of_claim<'t>(typed: &'t ClaimArgs, protocol: &'t protocol::Args) -> Vec<Option<&'t Path>> {
-    vec![typed.report.as_deref(), protocol.tower.intent.as_deref().map(Path::new)]
+    vec![typed.report.as_deref(), protocol.files()]
 }

@@ -7,8 +7,8 @@ use beadlock_checker::{Decision, Options, Reason, Skip, check};
 use clap::Args;
 use serde_json::json;
 
-use crate::error::{Code, Error, Exit};
 use crate::claim::target::Target;
+use crate::error::{Code, Error, Exit};
 use crate::explain::checked::{Checked, message_line};
 use crate::explain::observed::Observed;
 use crate::output::answers::{Answers, each};
@@ -47,7 +47,9 @@ pub fn run(typed: &CheckArgs, environment: &Environment, talk: &Talk, request: &
         let found = resolve(named, environment, Acceptance::ToLookAt(talk));
         let checked = found.and_then(|found| {
             let options = typed.protocol.options(&found, options)?;
-            if let Some(why) = found.protocol.ignores("--reap-proven-dead").filter(|_| options.reap_proven_dead) {
+            if let Some(why) =
+                found.protocol.ignores("--reap-proven-dead").filter(|_| options.reap_proven_dead)
+            {
                 // It is for all the targets of a command line: no reason not to answer.
                 talk.note(&format!("--reap-proven-dead means nothing to {}; {why}", found.given));
             }

@@ -221,7 +221,8 @@ impl<'a> CycleClaim<'a> {
 
     fn failed(&self, what: &str, error: &std::io::Error) -> Error {
         let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(error));
-        Error::io(format!("failed to {what} the gate of {path}: {why}"), error.kind()).ending(Exit::NotStarted)
+        Error::io(format!("failed to {what} the gate of {path}: {why}"), error.kind())
+            .ending(Exit::NotStarted)
     }
 }
 

@@ -147,9 +147,12 @@ impl<'a> Releasing<'a> {
                 escaped(outer)
             ));
         } else if nested::is_of_hold(outer, target, environment) {
-            talk.say(&format!("{given} is still held by the outer claim, a hold, which ends it with its command"));
+            talk.say(&format!(
+                "{given} is still held by the outer claim, a hold, which ends it with its command"
+            ));
         } else {
-            let end = to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
+            let end =
+                to_type("beadlock release {} {}", &[target.part(), Part::Value("--id", outer.as_ref())]);
             talk.say(&format!("{given} is still held by the outer claim; to end that: {end}"));
         }
     }
@@ -163,8 +166,7 @@ impl<'a> Releasing<'a> {
         };
         let (not_ours, path) = (target.protocol.not_ours(), escaped_path(&target.path()));
         let look = || to_type("beadlock status {}", &[target.part()]);
-        let failed =
-            |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
+        let failed = |code, message| Err(Error::new(code, message).detailed(format!("lock_file={path}")));
         match found {
             Adopted::Held(held) => Ok(Some(held)),
             Adopted::Gone => {

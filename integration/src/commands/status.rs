@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 
+use beadlock_checker::Options;
 use beadlock_checker::internal::address::Address;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::{Gates, look, raw};
-use beadlock_checker::Options;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::Value;
@@ -82,12 +82,7 @@ fn seen(
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there
 /// none. What cannot be read is a failure: whoever keeps a copy must not take an empty one for it. Where the protocol's
 /// document has a status object, it is that.
-pub fn run_raw(
-    targets: &[OsString],
-    protocol: &LookArgs,
-    environment: &Environment,
-    talk: &Talk,
-) -> Answers {
+pub fn run_raw(targets: &[OsString], protocol: &LookArgs, environment: &Environment, talk: &Talk) -> Answers {
     let mut answers = Answers::default();
     for target in each(targets) {
         let found = resolve(target.map(OsString::as_os_str), environment, Acceptance::ToLookAt(talk));
@@ -99,7 +94,9 @@ pub fn run_raw(
             }
             let not_read = |words| format!("{} was not read: {words}", escaped_path(&target.path()));
             if target.protocol.without_record().is_some() {
-                return Err(Error::usage(not_read("this lock has no record, and its file no content".to_owned())));
+                return Err(Error::usage(not_read(
+                    "this lock has no record, and its file no content".to_owned(),
+                )));
             }
             let bytes = raw(&target.place).map_err(|words| Error::new(Code::Io, not_read(words)))?;
             Ok(bytes.unwrap_or_default())

@@ -10,8 +10,9 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 
 use crate::error::{Code, Error};
+use crate::protocol::beads::Acceptance;
+use crate::protocol::resolve;
 use crate::settings::environment::Environment;
-use crate::target::Found;
 
 /// A directory, open for as long as it is examined, but neither for reading nor for the gate.
 #[derive(Debug)]
@@ -32,11 +33,12 @@ impl Subject {
     /// # Errors
     /// As everywhere: exit 1 when it is not there, 2 when the command line is wrong.
     pub fn resolve(named: Option<&OsStr>, environment: &Environment) -> Result<Self, Error> {
-        let (found, above) = match (Found::resolve(named, environment), named) {
+        let (found, above) = match (resolve(named, environment, Acceptance::Any), named) {
             (Err(error), Some(dir)) if error.code() == Code::Usage => {
                 // Whatever is wrong with the name itself is as wrong with this one.
                 let below = Path::new(dir).join(".beads");
-                let found = Found::resolve(Some(below.as_os_str()), environment).map_err(|_| error)?;
+                let found =
+                    resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
                 (found, Some(dir.to_owned()))
             }
             (found, _) => (found?, None),

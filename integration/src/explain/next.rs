@@ -1,12 +1,10 @@
 //! What to type next, for each situation: a command that can be pasted, and after a `#` what it is for. What cannot
 //! be undone comes after the `#`, so that it is typed by somebody who means it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use beadlock_checker::Reason;
 use beadlock_checker::internal::closed;
-use beadlock_checker::internal::dialect::Dialect;
 use beadlock_checker::internal::dialect::memory::UNREFRESHED;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::obstacle::Obstacle;
@@ -14,7 +12,6 @@ use beadlock_checker::internal::{FileKind, Zombie};
 
 use crate::explain::situation::{Here, Inside, Situation};
 use crate::explain::witnesses::Witnesses;
-use crate::no_lock;
 use crate::words::{Part, to_type};
 
 /// The command to type, and why.
@@ -44,7 +41,7 @@ impl<'a> Next<'a> {
             lock: witnesses.target.path(),
             pid: Part::Pid(record.map_or(0, |record| record.pid())),
             host: Part::Word(host.as_ref()),
-            claim: Part::Words(claim_options(witnesses)),
+            claim: Part::Words(witnesses.target.protocol.options_of_claim(record)),
             by_hand: to_type("beadlock break {} {} --even-if-live", &[target.clone(), id(witnesses)]),
             target,
         }
@@ -149,8 +146,8 @@ impl<'a> Next<'a> {
                 (again, "somebody may be writing it".to_owned())
             }
             Situation::Data => self.meant(witnesses),
-            Situation::TooLarge if no_lock::is_it(witnesses.look, witnesses.target) => self.meant(witnesses),
-            Situation::Empty { fresh: false } if witnesses.target.path_of_lock().is_some() => {
+            Situation::TooLarge if witnesses.not_a_lock().is_some() => self.meant(witnesses),
+            Situation::Empty { fresh: false } if witnesses.why_empty().is_some() => {
                 (malformed, "if nobody uses it".to_owned())
             }
             Situation::Empty { fresh: false } => {
@@ -186,7 +183,8 @@ impl<'a> Next<'a> {
 
     /// What to type where somebody's data is.
     fn meant(&self, witnesses: &Witnesses<'_>) -> (String, String) {
-        let [file, lock] = no_lock::meant_names(witnesses.target).map(|name| Part::Words(vec![name]));
+        let Some(data) = witnesses.not_a_lock() else { return self.claim(witnesses) };
+        let [file, lock] = data.meant.map(|name| Part::Words(vec![name]));
         let comment = format!("locks the file itself; for a lock file beside it: {}", to_type("{}", &[lock]));
         (to_type("beadlock hold {} {} -- CMD", &[file, self.claim.clone()]), comment)
     }
@@ -210,17 +208,4 @@ impl<'a> Next<'a> {
 /// Its id as an option of `break`.
 fn id<'a>(witnesses: &'a Witnesses<'_>) -> Part<'a> {
     Part::Value("--id", witnesses.look.id.as_deref().unwrap_or_default().as_ref())
-}
-
-/// What a claim of a named lock must say: which intent, in which version.
-fn claim_options(witnesses: &Witnesses<'_>) -> Vec<OsString> {
-    let record = witnesses.look.record.as_ref().and_then(|record| record.as_tower());
-    let (intent, version) = match (witnesses.target.place.dialect(), record) {
-        (Dialect::Beads | Dialect::Memory, _) => return Vec::new(),
-        (Dialect::Tower, None) => {
-            return ["--intent-name", "NAME", "--intent-version", "VERSION"].map(OsString::from).to_vec();
-        }
-        (Dialect::Tower, Some(record)) => (&record.intent, &record.intent_version),
-    };
-    vec![format!("--intent-name={intent}").into(), format!("--intent-version={version}").into()]
 }

@@ -77,7 +77,10 @@ impl Observed {
 
     fn witnesses(&self) -> Value {
         let facts = self.seen.facts.iter();
-        facts.filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?))).collect::<Map<_, _>>().into()
+        facts
+            .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)))
+            .collect::<Map<_, _>>()
+            .into()
     }
 
     /// All that `status` says of it.

@@ -9,8 +9,8 @@ use beadlock_checker::internal::obstacle::Obstacle;
 use beadlock_checker::internal::{FileKind, Look, Member};
 use beadlock_checker::{Reason, Verdict};
 
+use crate::claim::protocol::LONGEST_LOCK_FILE;
 use crate::claim::settling::WRITING;
-use crate::no_lock::LIMIT;
 
 /// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
 const TICK: u64 = 1;
@@ -214,7 +214,7 @@ fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
         (Reason::Malformed, _) => Situation::Malformed { fresh },
         (Reason::Invalid, _) => Situation::Invalid,
         (_, Some(on_disk)) if on_disk.kind != FileKind::File => Situation::NotAFile(on_disk.kind),
-        (_, Some(on_disk)) if on_disk.size > LIMIT => Situation::TooLarge,
+        (_, Some(on_disk)) if on_disk.size > LONGEST_LOCK_FILE => Situation::TooLarge,
         _ => Obstacle::of(&look.detail).map_or(Situation::Unread, Situation::NotOpened),
     }
 }

@@ -205,7 +205,7 @@ impl Short {
 mod tests {
     use super::super::json::Format;
     use super::*;
-    use crate::file::FileLock;
+    use crate::protocol::file::FileLock;
     use std::fs;
     use std::path::Path;
 

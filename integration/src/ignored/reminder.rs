@@ -9,14 +9,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::Dialect;
-
 use super::Advice;
 use super::patterns::Patterns;
 use super::stamp::Stamp;
 use super::work_tree::WorkTree;
+use crate::claim::target::Target;
 use crate::output::talk::{Talk, Voice};
-use crate::target::Found;
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,13 +37,13 @@ impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
     /// clone: it goes stale there. Nothing is asked of a repository that was spoken of today, that belongs to another
     /// user, or with `-q`.
-    pub fn of(target: &Found, cwd: PathBuf, talk: &Talk) -> Self {
+    pub fn of(target: &Target, cwd: PathBuf, talk: &Talk) -> Self {
         Self(Self::begin(target, cwd, talk))
     }
 
-    fn begin(target: &Found, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
+    fn begin(target: &Target, cwd: PathBuf, talk: &Talk) -> Option<Receiver<String>> {
         let voice = talk.voice()?;
-        if target.place.dialect() != Dialect::Beads {
+        if !target.protocol.may_be_committed() {
             return None;
         }
         let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;

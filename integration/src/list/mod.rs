@@ -3,13 +3,9 @@
 //! ```text
 //! mod.rs     this page, and the command
 //! walk.rs    the search: parallel, one file system, no link followed, nothing ignored
-//! named.rs   the named locks of the lock directory
-//! flocked.rs files that are locked by an flock
 //! table.rs   the lines for people
 //! ```
 
-mod flocked;
-mod named;
 mod table;
 mod walk;
 
@@ -22,23 +18,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beadlock_checker::internal::database::{self, Database};
-use beadlock_checker::internal::dialect::{Record, memory};
+use beadlock_checker::Options;
+use beadlock_checker::internal::database;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::target::Target;
-use beadlock_checker::internal::{Names, look_all, system_words};
-use beadlock_checker::{Options, Place, Verdict};
+use beadlock_checker::internal::{Gates, look_all, system_words};
 use clap::Args;
 
+use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
+use crate::explain::observed::Observed;
 use crate::explain::seen::Seen;
 use crate::explain::witnesses::{Machine, Witnesses};
-use crate::file;
 use crate::output::Common;
 use crate::output::answers::{Answers, not_written};
 use crate::output::talk::{Talk, print};
+use crate::protocol::{self, answers_for_intent, listing};
 use crate::settings::environment::Environment;
-use crate::target::{Found, answers_for_intent, not_found};
 use crate::words::{Part, to_type};
 use table::Row;
 use walk::Walk;
@@ -62,11 +57,11 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let here = [OsString::from(".")];
     let (mut named, mut directories) = (Vec::new(), None);
     for root in if typed.roots.is_empty() { &here } else { typed.roots.as_slice() } {
-        if root == named::ROOT {
+        if listing::is_root_of_names(root) {
             if directories.is_none() {
                 let answers_there = answers_for_intent(environment);
                 let answers_there = answers_there.map_err(|error| error.of_code(Code::Io));
-                match answers_there.and_then(|()| named::of(environment, &common.talk)) {
+                match answers_there.and_then(|()| listing::of_names(environment, &common.talk)) {
                     Ok((found, read)) => (named, directories) = (found, Some(read)),
                     Err(error) => answers.failed(error),
                 }
@@ -96,15 +91,15 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let seen = targets.into_iter().zip(looks).map(|(target, look)| Seen { target, look });
     // One that has vanished since is no lock any more.
     let seen: Vec<Seen> = seen.filter(is_there).collect();
-    let files = flocked::of(&walk, &roots);
+    let files = held_files(&walk, &roots);
     let machine = Machine::default();
     if common.json {
-        let files = files.iter().map(file::Look::json);
+        let files = files.iter().map(Observed::json);
         answers.data = seen.iter().map(|seen| seen.json(&witnesses(seen, &machine))).chain(files).collect();
     }
     let talk = &common.talk;
     let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&witnesses(seen, &machine)));
-    let rows = seen.iter().map(row).chain(files.iter().map(|look| Row::of_file(look, talk)));
+    let rows = seen.iter().map(row).chain(files.iter().map(|look| Row::of_observed(look, talk)));
     let rows: Vec<Row> = rows.collect();
     if !common.json {
         // Now, and not with the answers: the count comes after it.
@@ -123,13 +118,24 @@ fn witnesses<'a>(seen: &'a Seen, machine: &Machine) -> Witnesses<'a> {
     Witnesses::on(machine, &seen.look, &seen.target)
 }
 
-/// Many a file is called `.lock`: only what has the fields is the lock of a directory.
+/// Many a file is called as a lock is.
 fn is_there(Seen { target, look }: &Seen) -> bool {
-    let is_lock = match target.has_age() {
-        true => look.record.as_ref().and_then(Record::as_memory).is_some_and(memory::Record::is_typical),
-        false => look.verdict != Verdict::Free,
+    target.protocol.is_its_lock(look) || look.side_file
+}
+
+/// The files that a process has locked, of those that the walk has come upon, by path.
+fn held_files(walk: &Walk, roots: &[Root]) -> Vec<Observed> {
+    let candidates = walk.lock_files();
+    if candidates.is_empty() {
+        return Vec::new();
+    }
+    let gates = Gates::now();
+    let observed = |(lock, root): &(PathBuf, usize)| {
+        let typed = |dir: &Path| roots.get(*root).map_or_else(|| dir.to_owned(), |root| root.typed(dir));
+        let (target, seen) = listing::held_file(lock, typed, &gates)?;
+        Some(Observed { target, seen })
     };
-    is_lock || look.side_file
+    candidates.iter().filter_map(observed).collect()
 }
 
 /// A directory to look below.
@@ -150,10 +156,9 @@ impl Root {
             );
             Err(Error::usage(format!("{given} is one {what}; look at it: {look}")))
         };
-        let shown = match Target::parse(root).map_err(|error| not_found(&error))? {
-            Target::Beads(dir) => dir,
-            Target::File(_) => return one("file"),
-            Target::Lock(_) | Target::Memory(_) | Target::Tower(_) => return one("lock"),
+        let shown = match protocol::root(root)? {
+            Ok(dir) => dir,
+            Err(what) => return one(what),
         };
         let cwd = environment.of_database().cwd;
         environment.remote().answers_at(&cwd.join(&shown), &escaped_path(&shown), Code::Io)?;
@@ -206,7 +211,7 @@ fn closed_below(
 }
 
 /// The directories that were found, each once, by path.
-fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Common) -> Vec<Found> {
+fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Common) -> Vec<Target> {
     let mut around = environment.of_database();
     // Whatever is found is compared with it.
     around.beads_dir = around.beads_dir.filter(|dir| {
@@ -225,7 +230,7 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
             common.talk.warn(&error.to_string());
             continue;
         }
-        match target(&dir, &root.typed(&dir), &around) {
+        match listing::in_database(&dir, &root.typed(&dir), &around) {
             Ok(target) => targets.push(target),
             Err(_) if fs::metadata(&dir).is_err_and(|error| has_vanished(&error)) => {}
             Err(error) => common.talk.warn(&error.to_string()),
@@ -235,7 +240,7 @@ fn targets(walk: &Walk, roots: &[Root], environment: &Environment, common: &Comm
 }
 
 /// The directories that may have a lock of their own, each once, by path.
-fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Found> {
+fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common: &Common) -> Vec<Target> {
     let mut known = HashSet::new();
     let mut targets = Vec::new();
     for (dir, root) in walk.maybe() {
@@ -243,7 +248,7 @@ fn with_age(walk: &Walk, roots: &[Root], around: &database::Environment, common:
         if !known.insert(inode) {
             continue;
         }
-        match Found::of_memory(&root.typed(&dir), &around.cwd) {
+        match listing::in_directory(&root.typed(&dir), around) {
             Ok(target) => targets.push(target),
             Err(error) => common.talk.warn(&error.to_string()),
         }
@@ -272,28 +277,6 @@ fn has_vanished(error: &io::Error) -> bool {
 /// What is there is not known, and how to know it.
 fn not_read(dir: &Path, why: &str) -> String {
     format!("{} was not read: {why}; to see what is there: {}", escaped_path(dir), as_root(dir))
-}
-
-/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
-/// has a redirect, or contains another database) by the lock file's own.
-fn target(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Found, Error> {
-    match Database::named(typed, around) {
-        Ok(database) if database.dir == dir => Ok(Found::of_database(database)),
-        _ => {
-            let name = Place::beads(dir).path().file_name().map(OsStr::to_owned).unwrap_or_default();
-            Found::of_lock(&typed.join(name), &around.cwd).map_err(|error| not_found(&error))
-        }
-    }
-}
-
-/// The names that a walk looks for: the lock's, and its side file's.
-fn is_lock_name(name: &OsStr) -> bool {
-    [Names::BEADS.lock(), Names::BEADS.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
-}
-
-/// The same of the lock of a directory, and of its side file.
-fn is_name_of_directory_lock(name: &OsStr) -> bool {
-    [Names::MEMORY.lock(), Names::MEMORY.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
 /// How to look again at what could not be read.

@@ -7,9 +7,9 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts;
 
-use crate::explain::seen::Seen;
+use crate::explain::observed::Observed;
+use crate::explain::seen::{Seen, color};
 use crate::explain::witnesses::counted;
-use crate::file::Look;
 use crate::output::talk::Talk;
 
 /// No column makes room for more than so many characters: one that is longer pushes only its own line.
@@ -34,16 +34,17 @@ impl Row {
         Self { cells: cells(seen), word: seen.word(talk), verdict: seen.look.verdict, below }
     }
 
-    /// Of a file's lock that somebody has.
-    pub fn of_file(look: &Look, talk: &Talk) -> Self {
-        let word = look.verdict.as_str().to_owned();
-        let pids: Vec<String> = look.holders.iter().map(|holder| format!("PID {}", holder.pid)).collect();
-        let reason = look.verdict.reason().to_string();
+    /// Of a lock without a record that a process has.
+    pub fn of_observed(observed: &Observed, talk: &Talk) -> Self {
+        let seen = &observed.seen;
+        let word = seen.verdict.as_str().to_owned();
+        let pids: Vec<String> = seen.holders.iter().map(|holder| format!("PID {}", holder.pid)).collect();
+        let (given, reason) = (observed.target.given.clone(), seen.verdict.reason().to_string());
         Self {
-            cells: [look.target.given(), word.clone(), pids.join(", "), "-".to_owned(), reason],
-            word: talk.painted_data(&word, "33"),
-            verdict: look.verdict,
-            below: if talk.is_verbose() { look.below() } else { String::new() },
+            cells: [given, word.clone(), pids.join(", "), "-".to_owned(), reason],
+            word: talk.painted_data(&word, color(seen.verdict)),
+            verdict: seen.verdict,
+            below: if talk.is_verbose() { observed.below() } else { String::new() },
         }
     }
 }

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use beadlock_checker::internal::database::is_own_name;
-use beadlock_checker::internal::dialect::file::locked_by;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::system_words;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use super::{Root, has_vanished, is_lock_name, is_name_of_directory_lock, not_read};
+use super::{Root, has_vanished, not_read};
+use crate::protocol::listing::{is_lock_of_database, is_lock_of_directory, may_be_flock};
 
 /// How often somebody is told how far it is.
 const TICK: Duration = Duration::from_millis(100);
@@ -95,24 +94,21 @@ impl Walk {
             }
         };
         // A root is a directory, whatever it is called.
-        if entry.depth() > 0 && is_lock_name(entry.file_name()) {
+        if entry.depth() > 0 && is_lock_of_database(entry.file_name()) {
             let dir = entry.path().parent().unwrap_or(top);
             let within = dir.strip_prefix(top).unwrap_or(dir);
             // What lies in a directory of such a name is part of that.
-            if !within.iter().any(is_lock_name) {
+            if !within.iter().any(is_lock_of_database) {
                 self.locks.fetch_add(1, Ordering::Relaxed);
                 locked(&self.found).entry(dir.to_owned()).or_insert(root);
             }
             return WalkState::Skip;
         }
-        if entry.file_type().is_some_and(|kind| kind.is_file())
-            && locked_by(entry.path()).is_some()
-            && !is_own_name(entry.file_name())
-        {
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && may_be_flock(entry.path()) {
             locked(&self.lock_files).entry(entry.path().to_owned()).or_insert(root);
         }
         if entry.depth() > 0
-            && is_name_of_directory_lock(entry.file_name())
+            && is_lock_of_directory(entry.file_name())
             && entry.file_type().is_some_and(|kind| kind.is_file())
         {
             let dir = entry.path().parent().unwrap_or(top);

@@ -31,11 +31,12 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts;
 use clap::Args;
 
+use crate::claim::target::not_found;
 use crate::error::{Code, Error, Exit};
 use crate::output::answers::Answers;
 use crate::output::talk::Talk;
+use crate::protocol;
 use crate::settings::environment::Environment;
-use crate::target::{self, Found};
 use crate::words::Part;
 use answer::{Around, answer};
 use input::{Heard, Source};
@@ -119,14 +120,14 @@ fn named(
 
 /// The log of the database that is found from here, and the database as it is to be typed.
 fn found(environment: &Environment) -> Result<(Source, Option<Part<'static>>), Error> {
-    target::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
-    let database = Database::find(&environment.of_database()).map_err(|error| target::not_found(&error))?;
+    protocol::answers_for(None, environment).map_err(|error| error.of_code(Code::Io))?;
+    let database = Database::find(&environment.of_database()).map_err(|error| not_found(&error))?;
     // As the user knows it, where those words are the path itself and no redirect leads on from there.
     let is_itself =
         database.named == database.dir && !database.given.contains(['\\', char::REPLACEMENT_CHARACTER]);
     let dir = if is_itself { PathBuf::from(&database.given) } else { database.dir.clone() };
     match Source::with_older(&dir.join("daemon.log")) {
-        Ok(source) => Ok((source, Some(Found::of_database(database).part()))),
+        Ok(source) => Ok((source, Some(protocol::of_database(database).part()))),
         Err(error) if error.code() == Code::NoTarget => {
             let message = format!("{error}: no daemon has logged there; name its log: beadlock log FILE");
             Err(Error::new(Code::NoTarget, message))

@@ -163,7 +163,7 @@ impl<'a> Trail<'a> {
     /// It could not be released, for its file does not answer.
     pub fn hangs(&self) {
         if let Lines::Document(events) = &self.lines {
-            events.release_failed(&nix::errno::Errno::ETIMEDOUT.into());
+            events.release_failed(&Errno::ETIMEDOUT.into());
         }
     }
 

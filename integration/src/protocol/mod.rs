@@ -5,12 +5,14 @@
 //! mod.rs         this page: the list, the options, what a command line means
 //! resolve.rs     from the words of a command line to a target
 //! unresolved.rs  a target by its letters alone, for file systems that may hang
+//! listing.rs     what `list` finds
 //! process.rs     what the two protocols share whose locks name a process
 //! beads/ lock/ tower/ memory/ file/
 //! ```
 
 pub mod beads;
 pub mod file;
+pub mod listing;
 pub mod lock;
 pub mod memory;
 mod process;
@@ -22,11 +24,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::database::{Directories, Suggest};
+use beadlock_checker::internal::database::{Database, Directories, Suggest};
 use beadlock_checker::internal::dialect::Record;
 use clap::{Args as ClapArgs, ValueEnum};
 
-pub use resolve::{exact, resolve};
+pub use resolve::{exact, resolve, root};
 pub use unresolved::{answers_for, answers_for_intent, unresolved};
 
 use crate::claim::nested;
@@ -115,7 +117,10 @@ type MakeWords<'a> = Box<dyn Fn(&str, &str, u32) -> Result<Record, Error> + 'a>;
 
 impl std::fmt::Debug for ClaimWords<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClaimWords").field("holder", &self.holder).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ClaimWords")
+            .field("holder", &self.holder)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -262,6 +267,11 @@ pub fn directory(dir: &Path) -> OsString {
     prefixed(Kind::Beads.protocol().prefix(), dir)
 }
 
+/// A database that was found.
+pub fn of_database(database: Database) -> Target {
+    beads::target(database)
+}
+
 /// The lock file at `path`, by the rule of a database's lock.
 ///
 /// # Errors
@@ -341,7 +351,9 @@ pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static s
         let has_it = |kind: &Kind| kind.protocol().options().contains(option);
         if let Some(owner) = Kind::ALL.into_iter().find(has_it) {
             let kind = owner.protocol().kind();
-            return Err(Error::usage(format!("{option} is for {kind}, and the target is {target}; leave it out")));
+            return Err(Error::usage(format!(
+                "{option} is for {kind}, and the target is {target}; leave it out"
+            )));
         }
         if let Some(why) = protocol.ignores(option) {
             return Err(Error::usage(format!("{option} means nothing to {}; {why}", protocol.kind())));

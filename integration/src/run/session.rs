@@ -144,7 +144,8 @@ impl Stage<'_, '_> {
         let begun = Instant::now();
         for index in 0..self.claims.len() {
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
-            let obtained = self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
+            let obtained =
+                self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
             let obtained = obtained.and_then(|()| attending.stopped().map_or(Ok(()), Err));
             if let Err(stopped) = obtained {
                 self.waited(begun);
@@ -203,8 +204,8 @@ impl Stage<'_, '_> {
     ) -> Result<Worked, Stopped> {
         let guards = guards(self.claims);
         let started = waiting.go();
-        let supervised = started
-            .and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
+        let supervised =
+            started.and_then(|starting| running.supervise(Some(starting), guards, self.signals, self.talk));
         let mut ended = match supervised {
             Ok(ended) => ended,
             Err(error) => {
@@ -306,7 +307,8 @@ fn start_watchdog(
     let shared = watched.iter().find_map(|(_, watched)| watched.shares);
     let failed = |error: io::Error| {
         let why = words::of_no_process(&error);
-        let message = format!("failed to start the watchdog that ends the command when this is killed: {why}");
+        let message =
+            format!("failed to start the watchdog that ends the command when this is killed: {why}");
         Error::io(message, error.kind())
     };
     let name = command.holder_name();

@@ -1,7 +1,7 @@
 //! Which step of the work has failed: where the command says so, and the rollback that hears of it (section 8.2 in
 //! docs/protocols/tower.md#the-requirements).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

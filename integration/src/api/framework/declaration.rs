@@ -14,13 +14,13 @@ use super::guard::CommandGuard;
 use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
 use super::running::Running;
 use super::{ending, waiting};
+use crate::api::hold::Wish;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::holder_name;
-use crate::api::hold::Wish;
 use crate::error::Error;
+use crate::protocol::lock_at;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
-use crate::protocol::lock_at;
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
 ///

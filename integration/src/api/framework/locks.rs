@@ -18,8 +18,8 @@ use beadlock_checker::internal::take::Release;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
-use crate::claim::attendant::{Attendant, Stopped, Waited};
 use crate::api::hold::Claim;
+use crate::claim::attendant::{Attendant, Stopped, Waited};
 use crate::claim::tree::Tree;
 use crate::error::{Code, Error};
 use crate::settings::wait::Deadline;

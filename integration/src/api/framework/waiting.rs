@@ -96,9 +96,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::api::framework::locks::Waiting;
     use crate::claim::attendant::Attendant;
     use crate::claim::event::wait_for;
-    use crate::api::framework::locks::Waiting;
 
     #[test]
     fn a_fork_s_copy_of_a_wait_does_not_wake_it() {

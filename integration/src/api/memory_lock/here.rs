@@ -10,10 +10,10 @@ use beadlock_checker::internal::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::event::wait_for;
-use crate::claim::release::release;
 use crate::claim::keeping::Keeping;
 use crate::claim::lease::heartbeat::News;
 use crate::claim::loss::Loss;
+use crate::claim::release::release;
 use crate::claim::target::Target;
 use crate::claim::{nested, patience};
 use crate::error::{Code, Error};

@@ -20,11 +20,11 @@ use crate::claim::nested;
 use crate::claim::release::release;
 use crate::claim::target::{Target, not_found};
 use crate::error::{Code, Error};
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use crate::protocol::memory;
 use crate::protocol::memory::claim::{make, words};
 use crate::protocol::memory::status::Status;
-use crate::protocol::memory;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
 
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -200,8 +200,8 @@ impl MemoryLock {
         let (drain, options) = (wait.drain(None).min(PATIENCE), self.options());
         let claiming = Claiming { target, pid: std::process::id(), says, wait, drain, options };
         let broken = std::cell::RefCell::new(Vec::new());
-        let held =
-            claiming.claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
+        let held = claiming
+            .claim(attendant, |removed| broken.borrow_mut().extend(target.protocol.removed(removed)))?;
         Ok((held, broken.into_inner()))
     }
 }

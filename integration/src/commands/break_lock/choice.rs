@@ -6,10 +6,9 @@ use beadlock_checker::internal::take::Licence;
 use beadlock_checker::internal::{Look, Zombie};
 use beadlock_checker::{Reason, Verdict};
 
-use super::Typed;
+use super::BreakArgs;
+use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
-use crate::no_lock;
-use crate::target::Found;
 use crate::words::{self, Part, to_type};
 
 /// Which lock is meant.
@@ -25,7 +24,7 @@ pub enum Choice {
 
 impl Choice {
     /// As it was typed; `None`: it was not.
-    pub fn typed(typed: &Typed) -> Option<Self> {
+    pub fn typed(typed: &BreakArgs) -> Option<Self> {
         let malformed = typed.malformed.then_some(Self::Malformed);
         let id = typed.id.clone().map(Self::Id);
         id.or_else(|| typed.holder.clone().map(Self::Holder)).or(malformed)
@@ -66,19 +65,20 @@ impl Choice {
     }
 
     /// What is there is not what is meant.
-    pub fn not_there(&self, look: &Look, target: &Found) -> Error {
+    pub fn not_there(&self, look: &Look, target: &Target) -> Error {
         let (path, wanted) = (escaped_path(&target.path()), self.words());
-        let there = is_there(look);
+        let there = is_there(look, target);
         let (code, next) = match look.verdict {
             Verdict::Held(_) => {
                 let status = to_type("beadlock status {}", &[target.part()]);
                 (Code::LockHeld, format!("who and why: {status}"))
             }
-            Verdict::Unreadable(_) if no_lock::is_it(look, target) => {
-                (Code::LockUnreadable, no_lock::words(target))
-            }
             Verdict::Unreadable(_) => {
-                (Code::LockUnreadable, format!("to break it: {}", command(look, target, Licence::UnlessHeld)))
+                let next = match target.protocol.not_a_lock(look, target) {
+                    Some(data) => data.words,
+                    None => format!("to break it: {}", command(look, target, Licence::UnlessHeld)),
+                };
+                (Code::LockUnreadable, next)
             }
             Verdict::Stale(_) | Verdict::Free => (
                 Code::LockStale,
@@ -92,8 +92,8 @@ impl Choice {
 }
 
 /// What is there may be somebody's at work.
-pub fn held(look: &Look, target: &Found) -> Error {
-    let (path, there) = (escaped_path(&target.path()), is_there(look));
+pub fn held(look: &Look, target: &Target) -> Error {
+    let (path, there) = (escaped_path(&target.path()), is_there(look, target));
     let command = command(look, target, Licence::EvenIfLive);
     let witness = witness(look);
     let message =
@@ -102,16 +102,16 @@ pub fn held(look: &Look, target: &Found) -> Error {
 }
 
 /// A question that has no answer: it has no id to be typed.
-pub fn without_id(look: &Look, target: &Found) -> Error {
+pub fn without_id(look: &Look, target: &Target) -> Error {
     let (path, there, command) =
-        (escaped_path(&target.path()), is_there(look), command(look, target, Licence::UnlessHeld));
+        (escaped_path(&target.path()), is_there(look, target), command(look, target, Licence::UnlessHeld));
     Error::new(Code::LockUnreadable, format!("{path} {there}; it was not touched; to break it: {command}"))
 }
 
 /// What is there: `is held by ci (PID 77, on box) for 2m, id …`.
-fn is_there(look: &Look) -> String {
+fn is_there(look: &Look, target: &Target) -> String {
     let id = look.id.as_ref().map(|id| format!(", id {}", escaped(id))).unwrap_or_default();
-    let holder = words::holder(look).unwrap_or_default();
+    let holder = target.holder(look).unwrap_or_default();
     match (look.verdict, &look.record) {
         (Verdict::Held(_), Some(record)) => {
             format!("is held by {holder} for {}{id}", shown(words::age(record)))
@@ -122,7 +122,7 @@ fn is_there(look: &Look) -> String {
 }
 
 /// The command that breaks what is there.
-fn command(look: &Look, target: &Found, licence: Licence) -> String {
+fn command(look: &Look, target: &Target, licence: Licence) -> String {
     let which = match (look.verdict, &look.id) {
         (Verdict::Unreadable(_), _) | (_, None) => Part::Words(vec!["--malformed".into()]),
         (_, Some(id)) => Part::Value("--id", id.as_ref()),

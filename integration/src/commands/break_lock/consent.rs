@@ -6,11 +6,10 @@ use beadlock_checker::internal::{FileKind, Look, first_bytes};
 
 use super::ask;
 use crate::claim::attendant::{Attendant, Stopped};
+use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::explain::witnesses::kind_words;
-use crate::no_lock;
 use crate::output::talk::Talk;
-use crate::target::Found;
 use crate::words::to_type;
 
 /// How much of it is shown.
@@ -44,13 +43,13 @@ impl Consent {
     pub fn to(
         self,
         look: &Look,
-        target: &Found,
+        target: &Target,
         talk: &Talk,
         attendant: &mut impl Attendant,
     ) -> Result<(), Stopped> {
         match self {
             Self::Given => Ok(()),
-            Self::Missing if no_lock::is_lock(look, target) => Ok(()),
+            Self::Missing if !target.protocol.may_be_data(look) => Ok(()),
             Self::Missing => Err(refused(look, target).into()),
             Self::Asked => {
                 talk.ask(&shown(look, target));
@@ -64,11 +63,11 @@ impl Consent {
 }
 
 /// What it is, and how it begins.
-fn shown(look: &Look, target: &Found) -> String {
+fn shown(look: &Look, target: &Target) -> String {
     let path = escaped_path(&target.path());
-    let what = match no_lock::is_it(look, target) {
-        true => no_lock::words(target),
-        false => format!("{path} cannot be understood: {}", escaped(&look.detail)),
+    let what = match target.protocol.not_a_lock(look, target) {
+        Some(data) => data.words,
+        None => format!("{path} cannot be understood: {}", escaped(&look.detail)),
     };
     let begin = match (look.on_disk, first_bytes(&target.place, SHOWN)) {
         (Some(there), _) if there.kind != FileKind::File => format!("it is {}", kind_words(there.kind)),
@@ -84,11 +83,11 @@ fn shown(look: &Look, target: &Found) -> String {
 }
 
 /// Without a question it stays.
-fn refused(look: &Look, target: &Found) -> Error {
+fn refused(look: &Look, target: &Target) -> Error {
     let path = escaped_path(&target.path());
-    let what = match no_lock::is_it(look, target) {
-        true => no_lock::words(target),
-        false => format!("{path} is not a lock file ({}).", escaped(&look.detail)),
+    let what = match target.protocol.not_a_lock(look, target) {
+        Some(data) => data.words,
+        None => format!("{path} is not a lock file ({}).", escaped(&look.detail)),
     };
     let message = format!(
         "{what} It was not touched; to move it out of the way all the same: {}",

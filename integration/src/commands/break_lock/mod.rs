@@ -19,14 +19,11 @@ use std::path::PathBuf;
 
 use beadlock_checker::internal::escape::is_harmless;
 use clap::Args;
-use serde_json::Value;
 
-use crate::error::{End, Error, Replaced};
-use crate::file::{self, FileTarget};
+use crate::error::{End, Replaced};
 use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
-use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
 
 /// What the help says after the options.
@@ -43,7 +40,7 @@ process: it is said which one that is.";
 /// `beadlock break [TARGET]`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Typed {
+pub struct BreakArgs {
     /// The database's directory, [beads:]DIR, lock:PATH, memory:DIR, tower:NAME or file:PATH [env: BEADLOCK_TARGET]
     /// [default: the nearest .beads up the tree]
     pub target: Option<OsString>,
@@ -79,33 +76,22 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 /// Breaks the lock, and says how the program is to end.
-pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    match FileTarget::meant(typed.target.as_deref(), environment) {
-        Ok(None) => {}
-        Ok(Some(target)) => return conclude(common, request, of_file(target, typed, &common.talk)),
-        Err(error) => return conclude(common, request, Err((End::Code(error.exit.code()), error))),
-    }
+pub fn run(typed: &BreakArgs, environment: &Environment, common: &Common, request: &Request) -> End {
     let broken = steps::run(typed, environment, common, request)
-        .map(|outcome| outcome.json(typed.reason.as_deref()))
         .map_err(|stopped| stopped.end(" before anything was changed", Replaced::default()));
     conclude(common, request, broken)
 }
 
-/// Nothing takes an flock away: that much is said.
-fn of_file(target: FileTarget, typed: &Typed, talk: &Talk) -> Result<Value, (End, Error)> {
-    let wrong = [
-        ("--id", typed.id.is_some()),
-        ("--holder", typed.holder.is_some()),
-        ("--malformed", typed.malformed),
-        ("--yes", typed.yes),
-        ("--even-if-live", typed.even_if_live),
-    ];
-    let wrong = wrong.into_iter().find_map(|(option, is_typed)| is_typed.then_some(option));
-    let done = match wrong {
-        Some(option) => {
-            Err(file::options::means_nothing(option, "an flock cannot be taken away, only its process ended"))
-        }
-        None => file::breaking::run(target, typed.reason.as_deref(), talk),
-    };
-    done.map_err(|error| (End::Code(error.exit.code()), error))
+impl BreakArgs {
+    /// The options that say which lock is meant, and that it may go.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("--id", self.id.is_some()),
+            ("--holder", self.holder.is_some()),
+            ("--malformed", self.malformed),
+            ("--yes", self.yes),
+            ("--even-if-live", self.even_if_live),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+    }
 }

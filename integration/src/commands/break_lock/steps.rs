@@ -4,23 +4,25 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::dialect::beads::StartedAt;
+use beadlock_checker::internal::dialect::StartedAt;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::obstacle::Obstacle;
 use beadlock_checker::internal::take::{Broken, Licence, Seen, Site};
-use beadlock_checker::internal::{FileKind, Gate, Look, OnDisk, facts, look, process};
+use beadlock_checker::internal::{FileKind, Gate, Gates, Look, OnDisk, facts, look, process};
 use beadlock_checker::{Options, Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::choice::{self, Choice};
 use super::consent::Consent;
-use super::{Typed, ask};
+use super::{BreakArgs, ask};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
 use crate::claim::patience::not_seen;
+use crate::claim::protocol::WithoutRecord;
 use crate::claim::settling::WRITING;
 use crate::claim::signals::Signals;
+use crate::claim::target::Target;
 use crate::claim::{gate, nested};
 use crate::error::{Code, Error};
 use crate::explain::seen::Seen as Shown;
@@ -30,10 +32,11 @@ use crate::output::Common;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
+use crate::protocol::beads::Acceptance;
+use crate::protocol::{refuse_options, resolve};
 use crate::settings;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Deadline;
-use crate::target::Found;
 use crate::words::{self, Part, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.
@@ -44,8 +47,8 @@ const ROUNDS: usize = 5;
 const SHORTLY: Duration = Duration::from_millis(50);
 
 /// What was broken.
-pub struct Outcome {
-    target: Found,
+struct Outcome {
+    target: Target,
     look: Look,
     /// Where it is kept; `None`: there was nothing to break.
     kept: Option<PathBuf>,
@@ -53,7 +56,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// As the envelope's `data`.
-    pub fn json(&self, reason: Option<&str>) -> Value {
+    fn json(&self, reason: Option<&str>) -> Value {
         let record = self.look.record.as_ref();
         json!({
             "target": self.target.name(),
@@ -72,99 +75,99 @@ impl Outcome {
     }
 }
 
-/// Breaks the lock that is meant.
+/// Breaks the lock that is meant; the answer is the envelope's `data`.
 ///
 /// # Errors
 /// Exit 1, 2, 4 or 5, or a signal. Nothing was changed then.
 pub fn run(
-    typed: &Typed,
+    typed: &BreakArgs,
     environment: &Environment,
     common: &Common,
     request: &Request,
-) -> Result<Outcome, Stopped> {
+) -> Result<Value, Stopped> {
     let talk = &common.talk;
-    let mut choice = Choice::typed(typed);
+    let target = resolve(typed.target.as_deref(), environment, Acceptance::Any)?;
+    if let Some(kernel) = target.protocol.without_record() {
+        return Ok(of_kernel(&target, kernel, typed, talk)?);
+    }
+    let choice = Choice::typed(typed);
     if choice.is_none() && !ask::is_possible(common.json) {
         return Err(Error::usage(
             "which lock? say it with one of --id ID (as beadlock status shows it), --holder NAME and --malformed",
         )
         .into());
     }
-    let target = Found::resolve(typed.target.as_deref(), environment)?;
     target.warn(talk);
     if target.is_nowhere() {
         let look = look_again(&target);
-        return Ok(nothing(target, look, talk));
+        return Ok(nothing(target, look, talk).json(typed.reason.as_deref()));
     }
     nested::refuse_to(&target, environment, "break")?;
     let ground = Ground::of(&target)?;
     let audit = settings::audit(typed.audit.as_deref(), environment);
-    let trail = Trail::open(audit.as_deref(), None, target.for_trail(), request, talk)?;
+    let trail = target.trail(audit.as_deref(), (None, None), request, talk)?;
     let mut signals = Signals::block()?;
     let mut attending = Attending::wait_of(&mut signals, talk, None);
+    let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
     let breaking = Breaking { target: &target, talk, licence: licence(typed) };
     let consent = Consent::of(typed.yes, common.json);
-    let mut approved: Option<Look> = None;
-    let how = choice.as_ref().map_or("broken_on_terminal", Choice::as_str);
-    for _ in 0..ROUNDS {
-        let seen = breaking.look(&mut attending)?;
-        let look = seen.look();
-        if look.verdict == Verdict::Free {
-            ground.still(&target)?;
-            return Ok(nothing(target, look.clone(), talk));
+    let (look, kept) = match breaking.until_done(choice, consent, ground, &mut attending)? {
+        Done::Broken(look, file) => {
+            talk.end_live();
+            breaking.tell(&look, &file);
+            write_down(&trail, &look, how, typed.reason.as_ref());
+            (look, Some(file))
         }
-        // What was not seen may be alive, however it is chosen.
-        if let Some(obstacle) = hindered(look) {
-            return Err(not_seen(&target, obstacle, &look.detail).into());
-        }
-        let chosen = match choice.take() {
-            Some(choice) => choice,
-            None => breaking.ask(look, &mut attending)?,
-        };
-        if !chosen.is(look) {
-            return Err(chosen.not_there(look, &target).into());
-        }
-        breaking.spare(look)?;
-        if chosen == Choice::Malformed && !approved.as_ref().is_some_and(|before| is_as_before(before, look))
-        {
-            consent.to(look, &target, talk, &mut attending)?;
-            approved = Some(look.clone());
-        }
-        choice = Some(chosen.of(look));
-        let broken = {
-            let gate = breaking.gate(&mut attending)?;
-            let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
-            site.break_lock(&seen, breaking.licence)?
-        };
-        match broken {
-            Broken::Kept { file, .. } => {
-                talk.end_live();
-                breaking.tell(look, &file);
-                trail.write(Event::LockBroken, |entry| {
-                    let unread = Some(&look.detail).filter(|detail| !detail.is_empty());
-                    let mut entry = entry.reason(how);
-                    if let Some(why) = typed.reason.as_ref().or(unread) {
-                        entry = entry.detail(why);
-                    }
-                    match &look.record {
-                        Some(record) => entry.held_for(words::age(record)).previous_lock(record),
-                        None => entry,
-                    }
-                });
-                let look = look.clone();
-                return Ok(Outcome { target, look, kept: Some(file) });
-            }
-            Broken::Gone => {
-                let look = Seen::at(&target.place, &Options::default()).look().clone();
-                if look.verdict == Verdict::Free {
-                    ground.still(&target)?;
-                    return Ok(nothing(target, look, talk));
-                }
-            }
-            Broken::Changed | Broken::Contended => {}
-        }
+        Done::Nothing(look) => return Ok(nothing(target, look, talk).json(typed.reason.as_deref())),
+    };
+    Ok(Outcome { target, look, kept }.json(typed.reason.as_deref()))
+}
+
+/// A lock that the kernel keeps cannot be broken: that much is said.
+fn of_kernel(
+    target: &Target,
+    kernel: &dyn WithoutRecord,
+    typed: &BreakArgs,
+    talk: &Talk,
+) -> Result<Value, Error> {
+    refuse_options(target.protocol, &target.given, &typed.given())?;
+    let seen = kernel.look(target, &Gates::now());
+    if seen.verdict != Verdict::Free {
+        return Err(kernel.not_to_break(target, &seen));
     }
-    Err(breaking.being_changed().into())
+    talk.say(&format!("nobody has {} locked: there is nothing to break", target.given));
+    Ok(json!({
+        "target": target.name(),
+        "path": target.path().to_string_lossy(),
+        "holder": null,
+        "id": null,
+        "record": null,
+        "kept": null,
+        "reason_given": typed.reason,
+        "was": { "verdict": "free", "reason": "no_lock", "kind": null },
+    }))
+}
+
+/// What has come of it.
+enum Done {
+    /// The lock was broken, and is kept in this file.
+    Broken(Look, PathBuf),
+    /// There was none.
+    Nothing(Look),
+}
+
+fn write_down(trail: &Trail<'_>, look: &Look, how: &'static str, reason: Option<&String>) {
+    trail.write(Event::LockBroken, |entry| {
+        let unread = Some(&look.detail).filter(|detail| !detail.is_empty());
+        let mut entry = entry.reason(how);
+        if let Some(why) = reason.or(unread) {
+            entry = entry.detail(why);
+        }
+        match &look.record {
+            Some(record) => entry.held_for(words::age(record)).previous_lock(record),
+            None => entry,
+        }
+    });
 }
 
 /// The same file, as far as it was shown: what somebody has said yes to.
@@ -178,22 +181,77 @@ fn hindered(look: &Look) -> Option<Obstacle> {
     is_unread.then(|| Obstacle::of(&look.detail)).flatten()
 }
 
-fn licence(typed: &Typed) -> Licence {
+fn licence(typed: &BreakArgs) -> Licence {
     if typed.even_if_live { Licence::EvenIfLive } else { Licence::UnlessHeld }
 }
 
-fn nothing(target: Found, look: Look, talk: &Talk) -> Outcome {
+fn nothing(target: Target, look: Look, talk: &Talk) -> Outcome {
     talk.warn(&format!("nothing to break: there is no lock on {}", target.given));
     Outcome { target, look, kept: None }
 }
 
 struct Breaking<'a> {
-    target: &'a Found,
+    target: &'a Target,
     talk: &'a Talk,
     licence: Licence,
 }
 
 impl Breaking<'_> {
+    /// Looks, lets the lock be chosen, and breaks it; again from the start where something came in between.
+    fn until_done(
+        &self,
+        mut choice: Option<Choice>,
+        consent: Consent,
+        ground: Ground,
+        attending: &mut Attending<'_>,
+    ) -> Result<Done, Stopped> {
+        let target = self.target;
+        let mut approved: Option<Look> = None;
+        for _ in 0..ROUNDS {
+            let seen = self.look(attending)?;
+            let look = seen.look();
+            if look.verdict == Verdict::Free {
+                ground.still(target)?;
+                return Ok(Done::Nothing(look.clone()));
+            }
+            // What was not seen may be alive, however it is chosen.
+            if let Some(obstacle) = hindered(look) {
+                return Err(not_seen(target, obstacle, &look.detail).into());
+            }
+            let chosen = match choice.take() {
+                Some(choice) => choice,
+                None => self.ask(look, attending)?,
+            };
+            if !chosen.is(look) {
+                return Err(chosen.not_there(look, target).into());
+            }
+            self.spare(look)?;
+            let is_approved = approved.as_ref().is_some_and(|before| is_as_before(before, look));
+            if chosen == Choice::Malformed && !is_approved {
+                consent.to(look, target, self.talk, attending)?;
+                approved = Some(look.clone());
+            }
+            choice = Some(chosen.of(look));
+            let broken = {
+                let gate = self.gate(attending)?;
+                let site = Site::new(&gate, &Options::default()).with_names(target.place.names());
+                site.break_lock(&seen, self.licence)?
+            };
+            match broken {
+                Broken::Kept { file, .. } => return Ok(Done::Broken(look.clone(), file)),
+                Broken::Gone => {
+                    let look = Seen::at(&target.place, &Options::default()).look().clone();
+                    if look.verdict == Verdict::Free {
+                        ground.still(target)?;
+                        return Ok(Done::Nothing(look));
+                    }
+                }
+                Broken::Changed | Broken::Contended => {}
+            }
+        }
+        Err(self.being_changed().into())
+    }
+
     /// A look at what is there, once nobody may be in the middle of writing it.
     fn look(&self, attendant: &mut impl Attendant) -> Result<Seen, Stopped> {
         let place = &self.target.place;
@@ -313,12 +371,12 @@ impl Breaking<'_> {
             self.talk.warn(&format!("{name} still runs, perhaps as if it had the lock; to see it: {see}"));
         }
         let now = look_again(self.target);
-        if let Some(holder) = words::holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {
+        if let Some(holder) = self.target.holder(&now).filter(|_| matches!(now.verdict, Verdict::Held(_))) {
             self.talk.note(&format!("{given} is held by {holder} now"));
         }
     }
 }
 
-fn look_again(target: &Found) -> Look {
+fn look_again(target: &Target) -> Look {
     look(&target.place, &Options::default())
 }

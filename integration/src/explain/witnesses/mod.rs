@@ -16,8 +16,9 @@ use beadlock_checker::internal::{Gates, Look, Member, Namespaces, Zombie, proces
 use gate::Shut;
 pub use lines::{counted, kind_words};
 
+use crate::claim::protocol::NotALock;
+use crate::claim::target::Target;
 use crate::explain::situation::{Asked, Situation};
-use crate::target::Found;
 
 /// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub struct Machine {
 #[derive(Debug)]
 pub struct Witnesses<'a> {
     pub look: &'a Look,
-    pub target: &'a Found,
+    pub target: &'a Target,
     /// What it amounts to.
     pub situation: Situation,
     /// Who has the gate, and who waits for it.
@@ -48,12 +49,12 @@ pub struct Witnesses<'a> {
 
 impl<'a> Witnesses<'a> {
     /// Of a look at `target`.
-    pub fn gather(look: &'a Look, target: &'a Found) -> Self {
+    pub fn gather(look: &'a Look, target: &'a Target) -> Self {
         Self::on(&Machine::default(), look, target)
     }
 
     /// One of many, on a machine that is the same for all of them.
-    pub fn on(machine: &Machine, look: &'a Look, target: &'a Found) -> Self {
+    pub fn on(machine: &Machine, look: &'a Look, target: &'a Target) -> Self {
         let now = facts::now();
         let mut asked = Liveness::NotAsked;
         let mut members = Vec::new();
@@ -80,6 +81,16 @@ impl<'a> Witnesses<'a> {
     /// Where the look went by other limits than the document's.
     pub fn by(self, limits: memory::Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Somebody's data in the place of the lock.
+    pub fn not_a_lock(&self) -> Option<NotALock> {
+        self.target.protocol.not_a_lock(self.look, self.target)
+    }
+
+    /// Why an empty file lies there.
+    pub fn why_empty(&self) -> Option<&'static str> {
+        self.target.protocol.why_empty(self.look)
     }
 
     /// The holder, where it is a zombie.

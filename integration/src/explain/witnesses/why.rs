@@ -11,7 +11,6 @@ use beadlock_checker::internal::facts::Liveness;
 use super::Witnesses;
 use super::lines::kind_words;
 use crate::explain::situation::{Here, Inside, Situation};
-use crate::no_lock;
 
 impl Witnesses<'_> {
     /// Why the lock counts as what it counts as.
@@ -82,10 +81,10 @@ impl Witnesses<'_> {
             Situation::Empty { fresh: true } => {
                 format!("the file is empty, and {} old: somebody may be writing it", self.file_age())
             }
-            Situation::Data => no_lock::words(self.target),
-            Situation::TooLarge if no_lock::is_it(self.look, self.target) => no_lock::words(self.target),
-            Situation::Empty { fresh: false } if self.target.path_of_lock().is_some() => {
-                format!("the file is empty: {}", no_lock::WHY_EMPTY)
+            Situation::Data | Situation::TooLarge if let Some(data) = self.not_a_lock() => data.words,
+            Situation::Data => "it is somebody's data".to_owned(),
+            Situation::Empty { fresh: false } if let Some(why) = self.why_empty() => {
+                format!("the file is empty: {why}")
             }
             Situation::Empty { fresh: false } => {
                 "the file is empty: who made it died before the first byte, or the disk is full".to_owned()

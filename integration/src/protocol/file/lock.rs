@@ -105,7 +105,7 @@ impl FileLock {
     }
 
     /// The lock file's device and inode.
-    pub(crate) fn inode(&self) -> Inode {
+    pub fn inode(&self) -> Inode {
         let LockId { device, inode, .. } = self.id();
         (device, inode)
     }
@@ -123,17 +123,17 @@ impl FileLock {
     }
 
     /// How it was lost, if it was.
-    pub(crate) fn loss(&self) -> Option<Loss> {
+    pub fn loss(&self) -> Option<Loss> {
         watch::now(&self.target, self.inode(), self.outer())
     }
 
     /// The error of a loss.
-    pub(crate) fn lost(&self, loss: &Loss) -> Error {
+    pub fn lost(&self, loss: &Loss) -> Error {
         refused::lost(&self.target, loss, self.age())
     }
 
     /// The claim that this one stands under.
-    pub(crate) fn outer(&self) -> Option<LockId> {
+    pub fn outer(&self) -> Option<LockId> {
         match &self.held {
             Held::Here(..) => None,
             Held::There(outer) => Some(*outer),
@@ -185,7 +185,7 @@ impl FileLock {
     }
 
     /// A lock that another process has taken and shares with this one as an open file.
-    pub(crate) fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
+    pub fn adopt(target: FileTarget, mode: Mode, file: File) -> Option<Self> {
         let file = LockFile::of(file)?;
         let registered = Registered::enter(file.inode())?;
         let held = Held::Here(registered, Flocked::of(file));
@@ -194,14 +194,14 @@ impl FileLock {
     }
 
     /// Leaves it to whoever shares the open file.
-    pub(crate) fn leave(self) {
+    pub fn leave(self) {
         if let Held::Here(_, flocked) = self.held {
             flocked.leave();
         }
     }
 
     /// The open lock file, to share it; `None`: it is another process's.
-    pub(crate) fn file(&self) -> Option<&LockFile> {
+    pub fn file(&self) -> Option<&LockFile> {
         match &self.held {
             Held::Here(_, flocked) => Some(flocked.file()),
             Held::There(_) => None,
@@ -209,7 +209,7 @@ impl FileLock {
     }
 
     /// Which file is meant.
-    pub(crate) fn target(&self) -> &FileTarget {
+    pub fn target(&self) -> &FileTarget {
         &self.target
     }
 
@@ -231,7 +231,7 @@ fn id((device, inode): Inode, pid: i32) -> LockId {
 ///
 /// # Errors
 /// As [`Locking::acquire`]; or the attendant has stopped it.
-pub(crate) fn take(
+pub fn take(
     target: &FileTarget,
     mode: Mode,
     wait: Wait,

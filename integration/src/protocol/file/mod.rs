@@ -52,11 +52,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::Gates;
-use beadlock_checker::internal::target::Scheme;
 use beadlock_checker::Place;
+use beadlock_checker::internal::Gates;
+use beadlock_checker::internal::dialect::Record;
+pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+use beadlock_checker::internal::target::Scheme;
 
 pub use lock::{FileLock, take};
 pub use locking::Locking;
@@ -128,7 +128,9 @@ impl Protocol for File {
 
     fn not_for_a_guard(&self, target: &Target) -> Option<String> {
         let given = &target.given;
-        Some(format!("{given} has no database, no record and no cycles: lock it with what is for it in `file`"))
+        Some(format!(
+            "{given} has no database, no record and no cycles: lock it with what is for it in `file`"
+        ))
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {

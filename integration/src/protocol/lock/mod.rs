@@ -59,7 +59,8 @@ impl Protocol for LockAtPath {
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {
         let WaitOver { record, age, wait, zombie, .. } = waited;
-        record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default() + zombie
+        record.as_beads().map(|record| lock::timed_out(record, *age, wait.limit())).unwrap_or_default()
+            + zombie
     }
 
     fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {

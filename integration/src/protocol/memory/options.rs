@@ -20,14 +20,8 @@ const SESSION: &str = "CLAWDBOT_SESSION_ID";
 const OPERATION: &str = "cli-test";
 
 /// Every option that the lock of a directory alone understands.
-pub const ALL: &[&str] = &[
-    "--session-id",
-    "--operation",
-    "--no-break-stale",
-    "--create",
-    "--stale-after",
-    "--stale-after-remote",
-];
+pub const ALL: &[&str] =
+    &["--session-id", "--operation", "--no-break-stale", "--create", "--stale-after", "--stale-after-remote"];
 
 /// How old a lock may become.
 #[derive(Debug, Clone, Default, Args)]

@@ -11,11 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::Removed;
 use beadlock_checker::internal::audit::{Lines, Outcome, cut};
+use beadlock_checker::internal::dialect::Record as LockRecord;
 use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
 use beadlock_checker::internal::digest::sha256;
-use beadlock_checker::Removed;
-use beadlock_checker::internal::dialect::Record as LockRecord;
 use beadlock_checker::internal::facts;
 use serde::Serialize;
 

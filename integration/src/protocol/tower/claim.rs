@@ -29,7 +29,6 @@ pub fn intended<'a>(
     let fields = wanted.fields()?;
     let target = target.unwrap_or_else(|| in_environment(&name, environment));
     let (holder, id) = (Some(fields.actor.clone()), Some(fields.request_id.clone()));
-    let words =
-        ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
+    let words = ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
     Ok(Intended::Claim(target, ClaimWords { holder, id, ..words }))
 }

@@ -10,6 +10,7 @@
 //! options.rs   the options that belong to named locks alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
 //! claim.rs     what a command line claims that names a lock or an intent
+//! listing.rs   every named lock of the lock directory
 //! audit.rs     the events that the document wants written down
 //! ```
 
@@ -17,6 +18,7 @@ pub mod audit;
 pub mod claim;
 pub mod fields;
 pub mod intent;
+pub mod listing;
 pub mod lock_dir;
 pub mod mode;
 pub mod options;

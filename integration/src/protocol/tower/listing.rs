@@ -1,6 +1,7 @@
 //! `list tower:`: every named lock of the lock directory.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,19 +11,22 @@ use beadlock_checker::internal::dialect::tower::LockName;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::system_words;
 
+use super::{PREFIX, lock_dir, target};
+use crate::claim::target::Target;
 use crate::error::Error;
 use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
-use crate::target::{Found, lock_dir};
 
-/// How the lock directory is written among the ROOTs.
-pub const ROOT: &str = "tower:";
+/// The root of a list that stands for the lock directory.
+pub fn is_root(root: &OsStr) -> bool {
+    root == PREFIX
+}
 
 /// Its locks by name, and how many directories that took: none when it is not there.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Found>, u64), Error> {
+pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, u64), Error> {
     let dir = lock_dir::of(environment);
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
@@ -53,7 +57,7 @@ pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Found>, u64), E
     }
     let typed = environment.typed_lock_dir();
     let found = names.iter().filter_map(|name| LockName::parse(name).ok());
-    Ok((found.map(|name| Found::of_tower(&dir, &name, typed)).collect(), 1))
+    Ok((found.map(|name| target(&dir, &name, typed)).collect(), 1))
 }
 
 fn unread(dir: &Path, error: &io::Error) -> Error {

@@ -1,0 +1,77 @@
+//! What `list` finds: which names its search looks for, and the locks behind them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::Place;
+use beadlock_checker::internal::database::{self, Database, is_own_name};
+use beadlock_checker::internal::dialect::file::locked_by;
+use beadlock_checker::internal::{Gates, Names};
+
+use super::{beads, lock, memory};
+use crate::claim::protocol::Observation;
+use crate::claim::target::{Target, not_found};
+use crate::error::Error;
+use crate::protocol::file::FileTarget;
+
+pub use super::tower::listing::{is_root as is_root_of_names, of as of_names};
+
+/// The lock of a database, or its side file, is called so.
+pub fn is_lock_of_database(name: &OsStr) -> bool {
+    is_one_of(&Names::BEADS, name)
+}
+
+/// The lock of a directory, or its side file, is called so; many another file is.
+pub fn is_lock_of_directory(name: &OsStr) -> bool {
+    is_one_of(&Names::MEMORY, name)
+}
+
+fn is_one_of(names: &Names, name: &OsStr) -> bool {
+    [names.lock(), names.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
+}
+
+/// A file is called as the lock file of another file is.
+pub fn may_be_flock(path: &Path) -> bool {
+    locked_by(path).is_some() && path.file_name().is_some_and(|name| !is_own_name(name))
+}
+
+/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
+/// has a redirect, or contains another database) by the lock file's own.
+///
+/// # Errors
+/// When the lock file cannot be named.
+pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+    match Database::named(typed, around) {
+        Ok(database) if database.dir == dir => Ok(beads::target(database)),
+        _ => {
+            let name = Place::beads(dir).path().file_name().map(OsStr::to_owned).unwrap_or_default();
+            lock::target(&typed.join(name), &around.cwd).map_err(|error| not_found(&error))
+        }
+    }
+}
+
+/// The one lock of the directory that is typed so.
+///
+/// # Errors
+/// When the directory cannot be reached.
+pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
+    memory::target(typed, &around.cwd).map_err(|error| not_found(&error))
+}
+
+/// The file whose lock file is `lock`, where a process has that locked now: none is tried, for that would keep others
+/// out of it for a moment. A process that another PID namespace hides is not seen. `typed` is how the file's directory
+/// is typed.
+pub fn held_file(
+    lock: &Path,
+    typed: impl Fn(&Path) -> PathBuf,
+    gates: &Gates,
+) -> Option<(Target, Observation)> {
+    let file = locked_by(lock).filter(|_| !gates.holders(lock).is_empty())?;
+    let (dir, name) = (file.parent()?, file.file_name()?);
+    let named = typed(dir).join(name);
+    let named = named.strip_prefix(".").map(Path::to_owned).unwrap_or(named);
+    let target = FileTarget::exact(file.clone(), named)?.to_target();
+    let seen = target.protocol.without_record()?.look(&target, gates);
+    Some((target, seen))
+}
