@@ -218,8 +218,8 @@ fn of_what_cannot_be_understood() {
         (Reason::Invalid, file(File, 9, 10), Situation::Invalid),
         (Reason::Unreadable, file(Symlink, 9, 10), Situation::NotAFile(Symlink)),
         (Reason::Unreadable, file(Fifo, 0, 10), Situation::NotAFile(Fifo)),
-        (Reason::Unreadable, file(File, LIMIT + 1, 10), Situation::TooLarge),
-        (Reason::Unreadable, file(File, LIMIT, 10), Situation::Unread),
+        (Reason::Unreadable, file(File, LONGEST_LOCK_FILE + 1, 10), Situation::TooLarge),
+        (Reason::Unreadable, file(File, LONGEST_LOCK_FILE, 10), Situation::Unread),
         (Reason::Unreadable, None, Situation::Unread),
     ];
     for (reason, on_disk, expected) in table {

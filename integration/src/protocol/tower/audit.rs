@@ -227,12 +227,12 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let audit = Audit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
-        audit.acquired(900);
-        audit.stolen(&previous(), b"abc");
+        audit.acquired(&previous().into());
+        audit.stolen_from(&previous(), b"abc");
         audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
         audit.released(Duration::from_secs(600), Outcome::Failure, Some("deploy_manifests"));
         audit.released(Duration::ZERO, Outcome::Failure, None);
-        audit.release_failed(&Errno::EACCES.into());
+        audit.release_failed(&nix::errno::Errno::EACCES.into());
         audit.heartbeat_failed(3, "why");
         let head = |event: &str| {
             format!(r#"{{"event":"{event}","request_id":"req_1","timestamp":"T","lock_name":"a-b","#)
@@ -269,7 +269,7 @@ mod tests {
         symlink(&target, &file).unwrap();
         let of_link = talk();
         let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &of_link);
-        audit.acquired(900);
+        audit.acquired(&previous().into());
         assert_eq!(fs::read(&target).unwrap(), b"");
         let [said] = &of_link.warnings()[..] else { panic!("{:?}", of_link.warnings()) };
         assert!(said.contains("audit.jsonl cannot be opened: it is a symbolic link"), "{said}");
@@ -279,7 +279,7 @@ mod tests {
         let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &later);
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        audit.acquired(900);
+        audit.acquired(&previous().into());
         audit.released(Duration::ZERO, Outcome::Success, None);
         let [said] = &later.warnings()[..] else { panic!("once: {:?}", later.warnings()) };
         assert!(said.starts_with("lock_acquired of /l/a.lock is not in the audit file"), "{said}");
@@ -292,7 +292,7 @@ mod tests {
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let hostile = "\n\u{1b}\"".repeat(20_000);
         let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
-        audit.stolen(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
+        audit.stolen_from(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
         audit.heartbeat_failed(3, &hostile);
         let lines = lines(&file);
         assert_eq!(lines.len(), 2);

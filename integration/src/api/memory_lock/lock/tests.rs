@@ -4,6 +4,7 @@ use std::fs;
 use std::thread;
 
 use super::*;
+use crate::protocol::memory::WAIT;
 
 fn directory() -> (tempfile::TempDir, PathBuf) {
     let top = tempfile::tempdir().unwrap();

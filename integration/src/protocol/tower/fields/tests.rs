@@ -5,10 +5,10 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(flatten)]
-    typed: Typed,
+    typed: TowerArgs,
 }
 
-fn typed(words: &[&str]) -> Typed {
+fn typed(words: &[&str]) -> TowerArgs {
     Cli::try_parse_from(["x"].iter().chain(words)).unwrap().typed
 }
 
@@ -193,27 +193,6 @@ fn who_locks() {
     assert_eq!(locking("mutate", "", None), warning);
     assert!(matches!(locking("reconcile", "", None), Locking::Unnamed(_)));
     assert_eq!(locking("mutate", "", Some(&l)), named("l"));
-}
-
-#[test]
-fn the_failed_step_is_typed_or_written_by_the_command() {
-    let top = tempfile::tempdir().unwrap();
-    let result = top.path().join("result");
-    let of = |typed, text: &str| {
-        std::fs::write(&result, text).unwrap();
-        failure_step(typed, Some(&result))
-    };
-    assert_eq!(of(Some("a"), "b").as_deref(), Some("a"));
-    assert_eq!(of(None, " deploy_manifests \nmore").as_deref(), Some("deploy_manifests"));
-    assert_eq!((of(None, "\n"), of(None, "")), (None, None));
-    assert_eq!((of(None, "\0a\0 b\0\n").as_deref(), of(None, "\0\0")), (Some("a b"), None));
-    assert_eq!(of(None, &"x".repeat(5000)).map(|step| step.len()), Some(1024));
-    let fifo = top.path().join("fifo");
-    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    for path in [&fifo, top.path(), &top.path().join("none")] {
-        assert_eq!(failure_step(None, Some(path)), None);
-    }
-    assert_eq!(failure_step(None, None), None);
 }
 
 #[test]
