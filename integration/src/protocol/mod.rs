@@ -140,6 +140,9 @@ impl<'a> ClaimWords<'a> {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(skip)]
 pub struct Args {
+    /// Of a named lock that is held or stale print what its document answers, and nothing else
+    #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
+    raw: bool,
     #[command(flatten)]
     file: file::options::FileArgs,
     #[command(flatten)]
@@ -161,7 +164,7 @@ impl Args {
 
     /// Of a lock that is held or stale print what its document answers, and nothing else.
     pub fn raw(&self) -> bool {
-        self.tower.raw
+        self.raw
     }
 
     /// The files that are read beside the targets.
@@ -170,7 +173,8 @@ impl Args {
     }
 
     fn given(&self) -> Vec<&'static str> {
-        [self.file.given(), self.memory.given(), self.tower.given()].concat()
+        let raw = self.raw.then_some("--raw").into_iter().collect();
+        [self.file.given(), self.memory.given(), self.tower.given(), raw].concat()
     }
 }
 

@@ -35,9 +35,6 @@ pub const ALL: &[&str] = &[
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct TowerArgs {
-    /// Of a named lock that is held or stale print what its document answers, and nothing else
-    #[arg(long, conflicts_with = "json", help_heading = HEADING)]
-    pub raw: bool,
     /// Take the lock also when it is stale; one that is not is never taken
     #[arg(long, help_heading = HEADING)]
     pub force_lock: bool,
@@ -106,7 +103,6 @@ impl TowerArgs {
             ("--host-id", host_id.is_some()),
             ("--intent", self.intent.is_some()),
             ("--param", !self.params.is_empty()),
-            ("--raw", self.raw),
         ];
         all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
     }
