@@ -12,7 +12,7 @@ use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::error::{End, Replaced};
-use crate::file::command::{self, Backups, Checked, Locked, OnFile};
+use crate::file::command::{Backups, Checked, OnFile, tell, under_lock};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
 use crate::files::stage::Stage;
@@ -42,7 +42,7 @@ obtained. 9: it was lost.";
 /// `beadlock write file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Typed {
+pub struct WriteArgs {
     #[command(flatten)]
     pub on: OnFile,
     #[command(flatten)]
@@ -52,44 +52,45 @@ pub struct Typed {
 }
 
 /// Writes, and says how the program is to end.
-pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let written = write(typed, environment, &common.talk, request)
+pub fn run(args: &WriteArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let written = write(args, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before the file was written", Replaced::default()));
     conclude(common, request, written)
 }
 
-fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
-    let target = typed.on.target("write", environment)?;
-    let wait = typed.on.patience(environment)?;
-    let rules = typed.checked.rules(Format::of(target.file()))?;
-    let rules = typed.backups.of(rules, environment)?;
-    let trail = typed.on.trail(&target, environment, request, talk)?;
+fn write(
+    args: &WriteArgs,
+    environment: &Environment,
+    talk: &Talk,
+    request: &Request,
+) -> Result<Value, Stopped> {
+    let target = args.on.target("write", environment)?;
+    let wait = args.on.patience(environment)?;
+    let rules = args.checked.rules(Format::of(target.file()))?;
+    let rules = args.backups.of(rules, environment)?;
+    let trail = args.on.trail(&target, environment, request, talk)?;
     let entry = Entry::open(target.file())?;
-    let fill =
-        |stage, from: &mut dyn Read| Draft::fill(stage, &entry, from, STDIN, &rules.check(entry.path()));
+    let fill = |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
     let draft = match Stage::unnamed(&entry)? {
-        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare(&entry)?),
+        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare()?),
         None => None,
     };
     let mut signals = Signals::block()?;
-    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
-    let mut heard = Heard { signals: &mut signals, stopped: None };
-    let written = locked.lock.alone(|| {
-        tidy(&entry, rules.kept())?;
-        let draft = match draft {
-            Some(draft) => draft,
-            None => fill(Stage::named(&entry)?, &mut heard)?,
-        };
-        draft.commit(&entry, &locked.lock, &rules)
-    });
-    let ended = locked.end(written);
-    if let Some(signal) = heard.stopped {
-        return Err(Stopped::Signalled(signal));
-    }
-    let (written, times) = ended?;
-    command::tell(&written, talk);
-    Ok(command::answer_of_write(&target, &written, times))
+    let (written, answer) =
+        under_lock(&target, wait, environment, &mut signals, &trail, None, |lock, signals| {
+            tidy(&entry, rules.kept())?;
+            let draft = match draft {
+                Some(draft) => draft,
+                None => {
+                    let mut heard = Heard { signals, stopped: None };
+                    let filled = fill(Stage::named(&entry)?, &mut heard);
+                    filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
+                }
+            };
+            Ok(draft.commit(lock, &rules)?)
+        })?;
+    Ok(tell(&written, answer, talk))
 }
 
 /// Standard input while signals do not end this program: one of them ends the reading.
