@@ -22,12 +22,13 @@ use crate::settings::environment::Environment;
 
 /// What the help says after the options.
 const HELP: &str = "\
-The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever the file is called. They \
-are added in one write and synced; where there is no room for all of them, none of them stays. A last line of the file that has no end, as \
-a crash leaves it, is kept apart, and a warning says where it is. No backup is made.
+The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever \
+the file is called. They are added in one write and synced; where there is no room for all of them, none of them \
+stays. A last line of the file that has no end, as a crash leaves it, is kept apart, and a warning says where it \
+is. No backup is made.
 
-Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, or there is no room. 2: usage. 8: the lock was not obtained. \
-9: it was lost.";
+Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, \
+or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
 /// `beadlock append file:PATH`
 #[derive(Debug, Args)]

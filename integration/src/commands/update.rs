@@ -33,13 +33,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// What the help says after the options.
 const HELP: &str = "\
-The filter gets the file on its standard input; its standard output becomes the file, as beadlock write writes it, when the filter has ended \
-with 0 and all that it has started has closed that output. Else nothing is changed. It is ended with all that it has started when the time is \
-over, when the lock is lost, and when beadlock is killed.
+The filter gets the file on its standard input; its standard output becomes the file, as beadlock write writes \
+it, when the filter has ended with 0 and all that it has started has closed that output. Else nothing is changed. \
+It is ended with all that it has started when the time is over, when the lock is lost, and when beadlock is \
+killed.
 
-Exit 0: written. Else the file is as it was, unless it is said to be written, and the filter's own code says why; 124: it took too long; 126, 127: it cannot be executed, there is \
-none; 128+N: it was killed by signal N; 1: its output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock \
-was not obtained; 9: it was lost.";
+Exit 0: written. Else the file is as it was, unless it is said to be written, and the filter's own code says why; \
+124: it took too long; 126, 127: it cannot be executed, there is none; 128+N: it was killed by signal N; 1: its \
+output is not what the file has to be, there is no room, or there is no file; 2: usage; 8: the lock was not \
+obtained; 9: it was lost.";
 
 /// `beadlock update file:PATH -- CMD [ARG…]`
 #[derive(Debug, Args)]

@@ -31,13 +31,14 @@ pub const STDIN: &str = "standard input";
 
 /// What the help says after the options.
 const HELP: &str = "\
-The content is read to its end, checked and put on the disk before the lock is waited for, where the file system has files \
-without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, and PATH.1 becomes PATH.2. A write that fails moves no backup. Content \
-that is what it was before is written like any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it \
-is written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
+The content is read to its end, checked and put on the disk before the lock is waited for, where the file system \
+has files without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, \
+and PATH.1 becomes PATH.2. A write that fails moves no backup. Content that is what it was before is written like \
+any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it is \
+written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
-Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it has to be, or there is no room. 2: usage. 8: the lock was not \
-obtained. 9: it was lost.";
+Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it \
+has to be, or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
 /// `beadlock write file:PATH`
 #[derive(Debug, Args)]

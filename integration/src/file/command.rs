@@ -150,8 +150,8 @@ impl Backups {
     }
 }
 
-/// Takes the lock of `target`, does `work` under it, and returns what was done and what JSON says of every operation. It
-/// says whom it waits for; `child` is the process of a command that waits, too.
+/// Takes the lock of `target`, does `work` under it, and returns what was done and what JSON says of every operation.
+/// Talks of what it waits for; `child` is the process of a command that waits, too.
 ///
 /// # Errors
 /// As [`FileLock::exclusive`]; a signal that came; why it was not done. Or it was done, and the lock is lost by now:

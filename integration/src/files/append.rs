@@ -96,8 +96,8 @@ impl fmt::Display for Appended {
     }
 }
 
-/// Adds the lines to the file of `entry`. Only under its lock. Where that fails the file is as it was, and where it could
-/// not be cut back to that, the words say so.
+/// Adds the lines to the file of `entry`. Only under its lock. Where that fails the file is as it was, and where it
+/// could not be cut back to that, the words say so.
 pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
@@ -132,7 +132,8 @@ struct Short {
     error: io::Error,
 }
 
-/// In one write, and on the disk. What the kernel does not take at once it is asked to take, so as to hear why it did not.
+/// In one write, and on the disk. What the kernel does not take at once it is asked to take, so as to hear why it did
+/// not.
 fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
     let mut added = 0;
     while let Some(rest) = bytes.get(added..).filter(|rest| !rest.is_empty()) {

@@ -3,8 +3,7 @@
 //! the lock removes.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Seek};
 
 use beadlock_checker::internal::sys::process_id;
 use nix::errno::Errno;
@@ -145,8 +144,8 @@ impl<'e> Stage<'e> {
     /// The same content under a name from the beginning.
     fn copied(self) -> Result<Self, Error> {
         let mut copy = Self::named(self.entry)?;
-        let mut from = Reader { file: &self.file, at: 0 };
-        let copied = io::copy(&mut from, &mut &copy.file);
+        let mut from = &self.file;
+        let copied = from.rewind().and_then(|()| io::copy(&mut from, &mut &copy.file));
         copied.map_err(|error| self.entry.failed("write the new content of", Beside::Itself, error))?;
         let like = self.entry.stat(&self.file)?;
         copy.seal(Some(&like))?;
@@ -168,20 +167,6 @@ impl Drop for Stage<'_> {
             // What cannot be removed now is removed by the next operation.
             let _ = self.entry.remove(Beside::Stage);
         }
-    }
-}
-
-/// Reads a file from its beginning, wherever its offset is.
-struct Reader<'f> {
-    file: &'f File,
-    at: u64,
-}
-
-impl io::Read for Reader<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(bytes, self.at)?;
-        self.at += count as u64;
-        Ok(count)
     }
 }
 
