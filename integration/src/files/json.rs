@@ -28,9 +28,9 @@ const PIECE: usize = 64 * 1024;
 /// What content has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// One JSON value.
+    /// One JSON value, nested at most 127 levels deep.
     Json,
-    /// A JSON value in each line.
+    /// Such a value in each line.
     #[value(name = "jsonl")]
     JsonLines,
     /// Anything.
