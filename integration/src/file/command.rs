@@ -150,8 +150,8 @@ impl Backups {
     }
 }
 
-/// Takes the lock of `target`, does `work` under it, and returns what was done and what JSON says of every operation.
-/// Talks of what it waits for; `child` is the process of a command that waits, too.
+/// Takes the lock of `target`, does `work` under it, and releases it. Returns the result of `work`, and the fields that
+/// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
 ///
 /// # Errors
 /// As [`FileLock::exclusive`]; a signal that came; why it was not done. Or it was done, and the lock is lost by now:

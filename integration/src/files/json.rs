@@ -1,6 +1,6 @@
 //! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
-//! serde_json checks it while it is copied, and it is held in memory by the piece: JSON by 64 KiB, lines by the line; a
-//! schema needs the whole value. No value is nested more than [`DEEPEST`] levels deep.
+//! serde_json checks it while it is copied. Memory holds a piece of it: 64 KiB of JSON, or one line; for a schema the
+//! whole value. A value may be nested [`DEEPEST`] levels deep.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -180,8 +180,7 @@ fn marked() -> Spilled {
     Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
 }
 
-/// What serde_json does not see where it builds no value: characters that are none, and a depth that another reader
-/// does not take.
+/// What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again.
 #[derive(Debug, Default)]
 struct Text {
     utf8: Utf8,
@@ -203,7 +202,7 @@ struct Tee<R, W> {
     count: u64,
     /// There was nothing but white space.
     is_blank: bool,
-    /// None: it need be no text, or is heard by the line.
+    /// None: the content may be anything, or each line is checked on its own.
     text: Option<Text>,
     failed: Option<Spilled>,
 }
