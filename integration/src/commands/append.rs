@@ -10,7 +10,7 @@ use super::write::STDIN;
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
-use crate::file::command::{Checked, OnFile, under_lock};
+use crate::file::command::{Checked, OnFile};
 use crate::files::append::{Lines, append as append_lines};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
@@ -53,21 +53,20 @@ fn append(
     talk: &Talk,
     request: &Request,
 ) -> Result<Value, Stopped> {
-    let target = args.on.target("append", environment)?;
-    let wait = args.on.patience(environment)?;
+    let file = args.on.find("append", environment)?;
+    let path = file.target.file();
     if args.checked.format == Some(Format::Json) {
         let message =
             "what is added are lines: --format jsonl has a JSON value in each, --format any has any lines";
         return Err(Error::usage(message).into());
     }
     let rules = args.checked.rules(Format::JsonLines)?;
-    let lines = Lines::read(io::stdin().lock(), STDIN, target.file(), &rules.check(target.file()))?;
-    let trail = args.on.trail(&target, environment, request, talk)?;
+    let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
+    let trail = args.on.trail(&file, request, talk)?;
     let mut signals = Signals::block()?;
-    let (added, mut answer) =
-        under_lock(&target, wait, environment, &mut signals, &trail, None, |lock, _| {
-            Ok(append_lines(&Entry::open(target.file())?, lock, &lines)?)
-        })?;
+    let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
+        Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
+    })?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }

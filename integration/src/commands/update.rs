@@ -13,7 +13,7 @@ use crate::claim::attendant::Stopped;
 use crate::claim::command::Command;
 use crate::claim::signals::Signals;
 use crate::error::{Code, End, Error, Replaced};
-use crate::file::command::{Backups, Checked, OnFile, tell, under_lock};
+use crate::file::command::{Backups, Checked, OnFile, tell};
 use crate::file::filter::{Filter, Input};
 use crate::file::nested;
 use crate::file::open::LockFile;
@@ -88,36 +88,34 @@ fn update(
     talk: &Talk,
     request: &Request,
 ) -> Result<Value, Stopped> {
-    let target = args.on.target("update", environment)?;
-    let wait = args.on.patience(environment)?;
-    let rules = args.checked.rules(Format::of(target.file()))?;
+    let file = args.on.find("update", environment)?;
+    let path = file.target.file();
+    let rules = args.checked.rules(Format::of(path))?;
     let rules = args.backups.of(rules, environment)?;
     let limit = either(args.filter_timeout, "BEADLOCK_FILTER_TIMEOUT", environment)?.unwrap_or(LIMIT);
     let kill_after = settings::kill_after(args.kill_after, environment)?;
     let command = Command::find(args.command, environment.get("PATH"))?;
-    let trail = args.on.trail(&target, environment, request, talk)?;
+    let trail = args.on.trail(&file, request, talk)?;
     let mut signals = Signals::block()?;
-    let (device, inode) = LockFile::open(&target)?.inode();
+    let (device, inode) = LockFile::open(&file.target)?.inode();
     let id = LockId { device, inode, pid: std::process::id().cast_signed() };
     let updates = nested::updates_with(id, environment);
     let filter = Filter::fork(command, environment, updates, &signals, kill_after, limit)?;
     let child = Some(filter.pid());
-    let (written, answer) =
-        under_lock(&target, wait, environment, &mut signals, &trail, child, |lock, signals| {
-            let entry = Entry::open(target.file())?;
-            tidy(&entry, rules.kept())?;
-            let input = match (entry.read(Beside::Itself)?, args.initial) {
-                (Some(file), _) => Input::File(file),
-                (None, Some(text)) => Input::Text(text.into_encoded_bytes()),
-                (None, None) => return Err(absent(&entry).into()),
-            };
-            let stage = Stage::new(&entry)?;
-            let check = rules.check(entry.path());
-            let poured = filter.run(input, stage.file(), &check, lock, signals, talk)?;
-            let bytes =
-                poured.map_err(|spilled| spilled.error(entry.path(), "what the filter has written"))?;
-            Ok(Draft::of(stage, bytes).commit(lock, &rules)?)
-        })?;
+    let (written, answer) = file.under_lock(&mut signals, &trail, child, |lock, signals| {
+        let entry = Entry::open(path)?;
+        tidy(&entry, rules.kept())?;
+        let input = match (entry.read(Beside::Itself)?, args.initial) {
+            (Some(file), _) => Input::File(file),
+            (None, Some(text)) => Input::Text(text.into_encoded_bytes()),
+            (None, None) => return Err(absent(&entry).into()),
+        };
+        let stage = Stage::new(&entry)?;
+        let check = rules.check(entry.path());
+        let poured = filter.run(input, stage.file(), &check, lock, signals, talk)?;
+        let bytes = poured.map_err(|spilled| spilled.error(entry.path(), "what the filter has written"))?;
+        Ok(Draft::of(stage, bytes).commit(lock, &rules)?)
+    })?;
     Ok(tell(&written, answer, talk))
 }
 

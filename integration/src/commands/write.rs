@@ -12,7 +12,7 @@ use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::error::{End, Replaced};
-use crate::file::command::{Backups, Checked, OnFile, tell, under_lock};
+use crate::file::command::{Backups, Checked, OnFile, tell};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
 use crate::files::stage::Stage;
@@ -65,12 +65,12 @@ fn write(
     talk: &Talk,
     request: &Request,
 ) -> Result<Value, Stopped> {
-    let target = args.on.target("write", environment)?;
-    let wait = args.on.patience(environment)?;
-    let rules = args.checked.rules(Format::of(target.file()))?;
+    let file = args.on.find("write", environment)?;
+    let path = file.target.file();
+    let rules = args.checked.rules(Format::of(path))?;
     let rules = args.backups.of(rules, environment)?;
-    let trail = args.on.trail(&target, environment, request, talk)?;
-    let entry = Entry::open(target.file())?;
+    let trail = args.on.trail(&file, request, talk)?;
+    let entry = Entry::open(path)?;
     let fill = |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
     let draft = match Stage::unnamed(&entry)? {
@@ -78,19 +78,18 @@ fn write(
         None => None,
     };
     let mut signals = Signals::block()?;
-    let (written, answer) =
-        under_lock(&target, wait, environment, &mut signals, &trail, None, |lock, signals| {
-            tidy(&entry, rules.kept())?;
-            let draft = match draft {
-                Some(draft) => draft,
-                None => {
-                    let mut heard = Heard { signals, stopped: None };
-                    let filled = fill(Stage::named(&entry)?, &mut heard);
-                    filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
-                }
-            };
-            Ok(draft.commit(lock, &rules)?)
-        })?;
+    let (written, answer) = file.under_lock(&mut signals, &trail, None, |lock, signals| {
+        tidy(&entry, rules.kept())?;
+        let draft = match draft {
+            Some(draft) => draft,
+            None => {
+                let mut heard = Heard { signals, stopped: None };
+                let filled = fill(Stage::named(&entry)?, &mut heard);
+                filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
+            }
+        };
+        Ok(draft.commit(lock, &rules)?)
+    })?;
     Ok(tell(&written, answer, talk))
 }
 

@@ -50,19 +50,22 @@ pub struct OnFile {
 }
 
 impl OnFile {
-    /// The file that is meant; `command` is what was typed.
-    pub fn target(&self, command: &str, environment: &Environment) -> Result<FileTarget, Error> {
+    /// The file that is meant, and for how long its lock is waited for; `command` is what was typed.
+    pub fn find<'a>(&self, command: &str, environment: &'a Environment) -> Result<OneFile<'a>, Error> {
         let around = environment.of_database();
         let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
             return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
         };
-        match Target::parse(text).map_err(|error| not_found(&error))? {
-            Target::File(path) => {
-                answers_for(self.target.as_deref(), environment)?;
-                FileTarget::of(&path)?.canonical()
-            }
-            _ => Err(self.no_file(command, text)),
-        }
+        let Target::File(path) = Target::parse(text).map_err(|error| not_found(&error))? else {
+            return Err(self.no_file(command, text));
+        };
+        answers_for(self.target.as_deref(), environment)?;
+        let target = FileTarget::of(&path)?.canonical()?;
+        let wait = match self.no_wait {
+            true => Wait::No,
+            false => Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
+        };
+        Ok(OneFile { target, wait, environment })
     }
 
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
@@ -75,28 +78,23 @@ impl OnFile {
         Error::usage(format!("{shown} is no file's lock; name a file: {then}"))
     }
 
-    /// Where what happens to the lock is written down.
-    ///
-    /// # Errors
-    /// Exit 1: nothing is locked without the trail that was asked for.
+    /// Where what happens to the lock is written down. Nothing is locked without the trail that was asked for.
     pub fn trail<'a>(
         &self,
-        target: &FileTarget,
-        environment: &Environment,
+        file: &OneFile<'_>,
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Trail<'a>, Error> {
-        let file = audit(self.audit.as_deref(), environment);
-        Trail::of_file(file.as_deref(), target.for_trail(), request, talk)
+        let audit = audit(self.audit.as_deref(), file.environment);
+        Trail::of_file(audit.as_deref(), file.target.for_trail(), request, talk)
     }
+}
 
-    /// For how long the lock is waited for.
-    pub fn patience(&self, environment: &Environment) -> Result<Wait, Error> {
-        if self.no_wait {
-            return Ok(Wait::No);
-        }
-        Ok(Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)))
-    }
+/// The file that a command is for.
+pub struct OneFile<'a> {
+    pub target: FileTarget,
+    wait: Wait,
+    environment: &'a Environment,
 }
 
 /// What the content has to be.
@@ -150,57 +148,58 @@ impl Backups {
     }
 }
 
-/// Takes the lock of `target`, does `work` under it, and releases it. Returns the result of `work`, and the fields that
-/// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
-///
-/// # Errors
-/// As [`FileLock::exclusive`]; a signal that came; why it was not done. Or it was done, and the lock is lost by now:
-/// somebody else may have done the like on what was before.
-pub fn under_lock<T: fmt::Display>(
-    target: &FileTarget,
-    wait: Wait,
-    environment: &Environment,
-    signals: &mut Signals,
-    trail: &Trail<'_>,
-    child: Option<i32>,
-    work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, Stopped>,
-) -> Result<(T, Value), Stopped> {
-    let talk = trail.talk();
-    note(target, talk);
-    let begun = Instant::now();
-    let mut attending = Attending::wait_of(signals, talk, child);
-    let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
-    talk.end_live();
-    let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
-    let id = lock.id().to_string();
-    if !lock.is_nested() {
-        acquired(&lock, &id, trail);
-    }
-    let waited = begun.elapsed();
-    let done = lock.alone(|| work(&lock, signals));
-    let held = lock.age();
-    let done = done.and_then(|done| match lock.still_held() {
-        Ok(()) => Ok(done),
-        Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }.into()),
-    });
-    let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
-    drop(lock);
-    let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
-    match &done {
-        _ if !is_ours => {}
-        Err(Stopped::Failed(error)) if error.code() == Code::LockLost => {
-            trail.write(Event::LockLost, |entry| {
-                entry.detail(error).held_for(held).lock(&record).result(why.result)
-            });
+impl OneFile<'_> {
+    /// Takes the lock, does `work` under it, and releases it. Returns the result of `work`, and the fields that
+    /// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
+    ///
+    /// # Errors
+    /// As [`FileLock::exclusive`]; a signal that came; why it was not done. Or it was done, and the lock is lost by now:
+    /// somebody else may have done the like on what was before.
+    pub fn under_lock<T: fmt::Display>(
+        &self,
+        signals: &mut Signals,
+        trail: &Trail<'_>,
+        child: Option<i32>,
+        work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, Stopped>,
+    ) -> Result<(T, Value), Stopped> {
+        let Self { target, wait, environment } = self;
+        let talk = trail.talk();
+        note(target, talk);
+        let begun = Instant::now();
+        let mut attending = Attending::wait_of(signals, talk, child);
+        let lock = take(target, Mode::Exclusive, *wait, Some(*environment), &mut attending);
+        talk.end_live();
+        let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
+        let id = lock.id().to_string();
+        if !lock.is_nested() {
+            acquired(&lock, &id, trail);
         }
-        _ => trail.write(Event::LockReleased, |entry| {
-            entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
-        }),
+        let waited = begun.elapsed();
+        let done = lock.alone(|| work(&lock, signals));
+        let held = lock.age();
+        let done = done.and_then(|done| match lock.still_held() {
+            Ok(()) => Ok(done),
+            Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }.into()),
+        });
+        let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
+        drop(lock);
+        let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
+        match &done {
+            _ if !is_ours => {}
+            Err(Stopped::Failed(error)) if error.code() == Code::LockLost => {
+                trail.write(Event::LockLost, |entry| {
+                    entry.detail(error).held_for(held).lock(&record).result(why.result)
+                });
+            }
+            _ => trail.write(Event::LockReleased, |entry| {
+                entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
+            }),
+        }
+        let (given, path) = (target.given(), target.file().to_string_lossy());
+        let (waited_ms, held_ms) = (millis(waited), millis(held));
+        let answer = json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
+        Ok((done?, answer))
     }
-    let (given, path) = (target.given(), target.file().to_string_lossy());
-    let (waited_ms, held_ms) = (millis(waited), millis(held));
-    let answer = json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
-    Ok((done?, answer))
 }
 
 /// Says what was written and what there is to be warned of, and adds it to the answer.
