@@ -38,8 +38,8 @@ suite() {
     [ "$code" = 0 ] || failed="$failed $name"
 }
 
-# What a build leaves in debug/ has the features of that build, so this one comes first: the program of all other tests is
-# the default one. Cargo builds only beadlock itself and jsonschema for it, which take some 15 seconds.
+# This build leaves a beadlock with the feature in debug/. So it comes first, and the next build replaces that program.
+# Beyond the dependencies it builds beadlock alone: about 15 seconds.
 suite schema "$cargo" test --locked --workspace --features beadlock/validate-schema --test schema
 
 if "$cargo" nextest --version >/dev/null 2>&1; then

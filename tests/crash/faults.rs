@@ -46,7 +46,7 @@ const CULPRITS: [&str; 14] = [
     "the command's process",
     "process that keeps the gate",
     "the keeper",
-    "who ends the command",
+    "the watchdog",
     "Could not acquire lock within",
     "Resource lock held by PID",
     "the heartbeats",

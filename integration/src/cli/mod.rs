@@ -44,11 +44,11 @@ pub enum Command {
     /// Return when it is free. That promises nothing about the moment after: to have it, use hold
     Wait(commands::wait::WaitArgs),
     /// Make standard input the content of a file, all of it or none, under its lock and with backups
-    Write(commands::write::Typed),
+    Write(commands::write::WriteArgs),
     /// Run a file through a command and back, under one lock
-    Update(commands::update::Typed),
+    Update(commands::update::UpdateArgs),
     /// Add whole lines to the end of a file, under its lock
-    Append(commands::append::Typed),
+    Append(commands::append::AppendArgs),
     /// Take somebody's lock away, which no check can prove dead; its record is kept beside it
     Break(commands::break_lock::BreakArgs),
     /// Every lock below the directories ROOT. Never changes anything

@@ -10,6 +10,7 @@ use super::write::STDIN;
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
+use crate::protocol::file::command::{Checked, OnFile};
 use crate::files::append::{Lines, append as append_lines};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
@@ -17,22 +18,22 @@ use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::protocol::file::command::{self, Checked, Locked, OnFile};
 use crate::settings::environment::Environment;
 
 /// What the help says after the options.
 const HELP: &str = "\
-The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever the file is called. They \
-are added in one write and synced; where there is no room for all of them, none of them stays. A last line of the file that has no end, as \
-a crash leaves it, is kept apart, and a warning says where it is. No backup is made.
+The lines are read to their end and checked before the lock is waited for; the default format is jsonl, whatever \
+the file is called. They are added in one write and synced; where there is no room for all of them, none of them \
+stays. A last line of the file that has no end, as a crash leaves it, is kept apart, and a warning says where it \
+is. No backup is made.
 
-Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, or there is no room. 2: usage. 8: the lock was not obtained. \
-9: it was lost.";
+Exit 0: added. Else the file is as it was, unless it is said to be added, and 1: a line is not what it has to be, \
+or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
 /// `beadlock append file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Typed {
+pub struct AppendArgs {
     #[command(flatten)]
     pub on: OnFile,
     #[command(flatten)]
@@ -40,44 +41,40 @@ pub struct Typed {
 }
 
 /// Appends, and says how the program is to end.
-pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let added = append(typed, environment, &common.talk, request)
+pub fn run(args: &AppendArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let added = append(args, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before anything was added", Replaced::default()));
     conclude(common, request, added)
 }
 
 fn append(
-    typed: &Typed,
+    args: &AppendArgs,
     environment: &Environment,
     talk: &Talk,
     request: &Request,
 ) -> Result<Value, Stopped> {
-    let target = typed.on.target("append", environment)?;
-    let wait = typed.on.patience(environment)?;
-    if typed.checked.format == Some(Format::Json) {
+    let file = args.on.find("append", environment)?;
+    let path = file.target.file();
+    if args.checked.format == Some(Format::Json) {
         let message =
             "what is added are lines: --format jsonl has a JSON value in each, --format any has any lines";
         return Err(Error::usage(message).into());
     }
-    let rules = typed.checked.rules(Format::JsonLines)?;
-    let lines = Lines::read(io::stdin().lock(), &rules.check(target.file()))
-        .map_err(|spilled| spilled.error(target.file(), STDIN, "stays as it was"))?;
-    let trail = typed.on.trail(&target, environment, request, talk)?;
+    let rules = args.checked.rules(Format::JsonLines)?;
+    let lines = Lines::read(io::stdin().lock(), STDIN, path, &rules.check(path))?;
+    let trail = args.on.trail(&file, request, talk)?;
     let mut signals = Signals::block()?;
-    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
-    let added = Entry::open(target.file())
-        .and_then(|entry| locked.lock.alone(|| append_lines(&entry, &locked.lock, &lines)));
-    let (added, times) = locked.end(added)?;
+    let (added, mut answer) = file.under_lock(&mut signals, &trail, None, |lock, _| {
+        Ok(append_lines(&Entry::open(path)?, lock, &lines)?)
+    })?;
     if let Some(torn) = &added.torn {
         talk.warn(&format!("{}: {torn}", escaped_path(&added.path)));
     }
     talk.say(&added.to_string());
-    let mut answer = command::answer(&target, times);
-    let torn = added.torn.map(|torn| json!({ "offset": torn.offset, "length": torn.length }));
-    answer.insert("lines".to_owned(), added.lines.into());
-    answer.insert("bytes".to_owned(), added.bytes.into());
-    answer.insert("offset".to_owned(), added.offset.into());
-    answer.insert("created".to_owned(), added.created.into());
-    answer.insert("torn".to_owned(), json!(torn));
-    Ok(Value::Object(answer))
+    answer["lines"] = added.lines.into();
+    answer["bytes"] = added.bytes.into();
+    answer["offset"] = added.offset.into();
+    answer["created"] = added.created.into();
+    answer["torn"] = json!(added.torn.map(|torn| json!({ "offset": torn.offset, "length": torn.length })));
+    Ok(answer)
 }

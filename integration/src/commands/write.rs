@@ -12,6 +12,7 @@ use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::error::{End, Replaced};
+use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
 use crate::files::stage::Stage;
@@ -20,7 +21,6 @@ use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::protocol::file::command::{self, Backups, Checked, Locked, OnFile};
 use crate::settings::environment::Environment;
 
 /// How long it looks away at most while it reads.
@@ -31,18 +31,19 @@ pub const STDIN: &str = "standard input";
 
 /// What the help says after the options.
 const HELP: &str = "\
-The content is read to its end, checked and put on the disk before the lock is waited for, where the file system has files \
-without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, and PATH.1 becomes PATH.2. A write that fails moves no backup. Content \
-that is what it was before is written like any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it \
-is written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
+The content is read to its end, checked and put on the disk before the lock is waited for, where the file system \
+has files without a name. Then, under the lock, it is renamed over the file, what the file was becomes PATH.1, \
+and PATH.1 becomes PATH.2. A write that fails moves no backup. Content that is what it was before is written like \
+any other. Mode, ACL and owner of the file are kept, and a symbolic link stays one: the file behind it is \
+written. Other extended attributes are not kept. Other hard links keep the old content, which is warned of.
 
-Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it has to be, or there is no room. 2: usage. 8: the lock was not \
-obtained. 9: it was lost.";
+Exit 0: written. Else the file is as it was, unless it is said to be written, and 1: the content is not what it \
+has to be, or there is no room. 2: usage. 8: the lock was not obtained. 9: it was lost.";
 
 /// `beadlock write file:PATH`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Typed {
+pub struct WriteArgs {
     #[command(flatten)]
     pub on: OnFile,
     #[command(flatten)]
@@ -52,44 +53,44 @@ pub struct Typed {
 }
 
 /// Writes, and says how the program is to end.
-pub fn run(typed: &Typed, environment: &Environment, common: &Common, request: &Request) -> End {
-    let written = write(typed, environment, &common.talk, request)
+pub fn run(args: &WriteArgs, environment: &Environment, common: &Common, request: &Request) -> End {
+    let written = write(args, environment, &common.talk, request)
         .map_err(|stopped| stopped.end(" before the file was written", Replaced::default()));
     conclude(common, request, written)
 }
 
-fn write(typed: &Typed, environment: &Environment, talk: &Talk, request: &Request) -> Result<Value, Stopped> {
-    let target = typed.on.target("write", environment)?;
-    let wait = typed.on.patience(environment)?;
-    let rules = typed.checked.rules(Format::of(target.file()))?;
-    let rules = typed.backups.of(rules, environment)?;
-    let trail = typed.on.trail(&target, environment, request, talk)?;
-    let entry = Entry::open(target.file())?;
-    let fill =
-        |stage, from: &mut dyn Read| Draft::fill(stage, &entry, from, STDIN, &rules.check(entry.path()));
+fn write(
+    args: &WriteArgs,
+    environment: &Environment,
+    talk: &Talk,
+    request: &Request,
+) -> Result<Value, Stopped> {
+    let file = args.on.find("write", environment)?;
+    let path = file.target.file();
+    let rules = args.checked.rules(Format::of(path))?;
+    let rules = args.backups.of(rules, environment)?;
+    let trail = args.on.trail(&file, request, talk)?;
+    let entry = Entry::open(path)?;
+    let fill = |stage, from: &mut dyn Read| Draft::fill(stage, from, STDIN, &rules.check(entry.path()));
     // A signal may end this here as it ends any program: nothing has a name yet.
     let draft = match Stage::unnamed(&entry)? {
-        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare(&entry)?),
+        Some(stage) => Some(fill(stage, &mut io::stdin().lock())?.prepare()?),
         None => None,
     };
     let mut signals = Signals::block()?;
-    let locked = Locked::take(&target, wait, environment, &mut signals, &trail, None)?;
-    let mut heard = Heard { signals: &mut signals, stopped: None };
-    let written = locked.lock.alone(|| {
+    let (written, answer) = file.under_lock(&mut signals, &trail, None, |lock, signals| {
         tidy(&entry, rules.kept())?;
         let draft = match draft {
             Some(draft) => draft,
-            None => fill(Stage::named(&entry)?, &mut heard)?,
+            None => {
+                let mut heard = Heard { signals, stopped: None };
+                let filled = fill(Stage::named(&entry)?, &mut heard);
+                filled.map_err(|error| heard.stopped.map_or(error.into(), Stopped::Signalled))?
+            }
         };
-        draft.commit(&entry, &locked.lock, &rules)
-    });
-    let ended = locked.end(written);
-    if let Some(signal) = heard.stopped {
-        return Err(Stopped::Signalled(signal));
-    }
-    let (written, times) = ended?;
-    command::tell(&written, talk);
-    Ok(command::answer_of_write(&target, &written, times))
+        Ok(draft.commit(lock, &rules)?)
+    })?;
+    Ok(tell(&written, answer, talk))
 }
 
 /// Standard input while signals do not end this program: one of them ends the reading.

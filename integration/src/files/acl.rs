@@ -22,9 +22,6 @@ pub struct Acl(Vec<u8>);
 
 impl Acl {
     /// That of the file at `path`; `None`: it has none, or there is no such file.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         Self::read(|bytes| lgetxattr(path, NAME, spare_capacity(bytes)))
     }
@@ -46,9 +43,6 @@ impl Acl {
 
 /// Gives the open file this list, or takes away the one that it has from its directory. False: nothing was to be
 /// changed.
-///
-/// # Errors
-/// What the system said.
 pub fn give(file: impl AsFd, acl: Option<&Acl>) -> io::Result<bool> {
     if Acl::of_open(&file)?.as_ref() == acl {
         return Ok(false);

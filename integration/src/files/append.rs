@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
@@ -34,17 +34,16 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Reads all of `from`, before any lock. A last line without an end gets one.
-    ///
-    /// # Errors
-    /// When it cannot be read, is longer than one write can be, or is not what it has to be.
-    pub fn read(from: impl Read, check: &Check<'_>) -> Result<Self, Spilled> {
+    /// Reads all of `from`, which is called `source` in what is said of it, for the file at `path`; before any lock. A
+    /// last line without an end gets one.
+    pub fn read(from: impl Read, source: &str, path: &Path, check: &Check<'_>) -> Result<Self, Error> {
         let mut bytes = Vec::new();
-        from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(Spilled::Read)?;
-        if bytes.len() as u64 > LIMIT {
-            return Err(Spilled::Invalid("longer than 1 GiB, which one write cannot be".to_owned()));
-        }
-        let count = check.whole_lines(&mut bytes)?;
+        let read = from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(Spilled::Read);
+        let checked = read.and_then(|length| match length as u64 > LIMIT {
+            true => Err(Spilled::Invalid("longer than 1 GiB, which one write cannot be".to_owned())),
+            false => check.whole_lines(&mut bytes),
+        });
+        let count = checked.map_err(|spilled| spilled.error(path, source))?;
         Ok(Self { bytes, count })
     }
 }
@@ -97,10 +96,8 @@ impl fmt::Display for Appended {
     }
 }
 
-/// Adds the lines to the file of `entry`. Only under its lock.
-///
-/// # Errors
-/// What the system said. The file is as it was then; where it could not be cut back to that, the words say so.
+/// Adds the lines to the file of `entry`. Only under its lock. Where that fails the file is as it was, and where it
+/// could not be cut back to that, the words say so.
 pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
@@ -117,10 +114,7 @@ pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<App
         Some(_) => add(&file, &[b"\n", lines.bytes.as_slice()].concat()),
         None => add(&file, &lines.bytes),
     };
-    let synced = |added| file.sync_data().map_err(|error| Short { added, error });
-    if let Err(short) = added.and_then(synced) {
-        return Err(short.undone(entry, &file, before, created));
-    }
+    added.map_err(|short| short.undone(entry, &file, before, created))?;
     if created {
         entry.sync().map_err(|error| entry.failed("sync the directory of", Beside::Itself, error))?;
     }
@@ -138,8 +132,9 @@ struct Short {
     error: io::Error,
 }
 
-/// In one write. What the kernel does not take at once it is asked to take, so as to hear why it did not.
-fn add(mut file: &File, bytes: &[u8]) -> Result<usize, Short> {
+/// In one write, and on the disk. What the kernel does not take at once it is asked to take, so as to hear why it did
+/// not.
+fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
     let mut added = 0;
     while let Some(rest) = bytes.get(added..).filter(|rest| !rest.is_empty()) {
         match file.write(rest) {
@@ -149,7 +144,7 @@ fn add(mut file: &File, bytes: &[u8]) -> Result<usize, Short> {
             Err(error) => return Err(Short { added, error }),
         }
     }
-    Ok(added)
+    file.sync_data().map_err(|error| Short { added, error })
 }
 
 /// The last line, where it has no end.
@@ -207,12 +202,11 @@ mod tests {
     use super::*;
     use crate::protocol::file::FileLock;
     use std::fs;
-    use std::path::Path;
 
     const LINES: Check<'_> = Check { format: Format::JsonLines, schema: None };
 
     fn lines(text: &str) -> Lines {
-        Lines::read(text.as_bytes(), &LINES).unwrap()
+        Lines::read(text.as_bytes(), "the lines", Path::new("x"), &LINES).unwrap()
     }
 
     struct Log {

@@ -46,10 +46,7 @@ enum Newest {
 
 /// Keeps the file as it is; `count` backups are to be there afterwards; 0 keeps none, and touches none. Only under
 /// the lock.
-///
-/// # Errors
-/// What the system said, also when what is called like a backup is no file. The file and its backups are as they were
-/// then.
+/// An error leaves the file and its backups as they were.
 pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Result<Kept<'e>, Error> {
     let kept = |newest| Kept { entry, newest };
     let Some(original) = original.filter(|_| count > 0) else { return Ok(kept(Newest::None)) };
@@ -85,9 +82,7 @@ impl Kept<'_> {
     }
 
     /// What the file was becomes its newest backup, and the others move by one. Once the file is new.
-    ///
-    /// # Errors
-    /// What the system said; the next operation goes on with it.
+    /// After an error the next operation goes on with it.
     pub fn rotate(mut self) -> Result<(), Error> {
         let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
             return Ok(());
@@ -111,9 +106,6 @@ impl Drop for Kept<'_> {
 
 /// Ends what a kill has left: `PATH.tmp1` that is what the file still is goes, and what it was becomes a backup. Of
 /// those `count` are to be there, and 0 stands for [`DEFAULT`]: who keeps none takes none away. Only under the lock.
-///
-/// # Errors
-/// What the system said.
 pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     if remove_needless(entry)? {
         return Ok(());
@@ -161,7 +153,7 @@ fn is_what_the_file_is(entry: &Entry, waiting: &FileStat) -> Result<bool, Error>
     if itself.st_size != waiting.st_size {
         return Ok(false);
     }
-    let (Some(one), Some(other)) = (entry.open_to_read()?, entry.open_beside(Beside::Waiting)?) else {
+    let (Some(one), Some(other)) = (entry.read(Beside::Itself)?, entry.read(Beside::Waiting)?) else {
         return Ok(false);
     };
     is_equal(one, other).map_err(|error| entry.failed("read", Beside::Waiting, error))
@@ -182,7 +174,7 @@ fn is_equal(mut one: File, mut other: File) -> io::Result<bool> {
 
 /// What waits to be a backup as a copy of the file: whole before it has its name.
 fn copy(entry: &Entry) -> Result<(), Error> {
-    let Some(mut original) = entry.open_to_read()? else { return Ok(()) };
+    let Some(mut original) = entry.read(Beside::Itself)? else { return Ok(()) };
     let (stat, acl) = (entry.stat(&original)?, entry.acl()?);
     let mut copy = entry.create(Beside::Copy, 0o600)?;
     let copied = (|| {
@@ -234,7 +226,7 @@ mod tests {
             finish(&entry, count)?;
             let kept = keep(&entry, entry.look(Beside::Itself)?.as_ref(), count)?;
             fs::write(self.path().join("x.tmp"), text).unwrap();
-            entry.replace()?;
+            entry.rename(Beside::Stage, Beside::Itself)?;
             let was_there = kept.was_there();
             kept.rotate().map(|()| was_there)
         }
@@ -321,7 +313,7 @@ mod tests {
             assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("a b - - - -", false));
             keep().unwrap();
             fs::write(path("x.tmp"), "new").unwrap();
-            dir.entry().replace().unwrap();
+            dir.entry().rename(Beside::Stage, Beside::Itself).unwrap();
             finish(&dir.entry(), 2).unwrap();
             assert_eq!((dir.texts().as_str(), path("x.tmp1").exists()), ("now a - - - -", false));
         }

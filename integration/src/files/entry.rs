@@ -54,9 +54,6 @@ const CAREFULLY: OFlag =
 
 impl Entry {
     /// Of a path whose last component is no symbolic link.
-    ///
-    /// # Errors
-    /// When the directory cannot be opened for reading, or there is none.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = |doing, path: &Path, error: io::Error| failed(doing, path, &error);
         let name = path.file_name().ok_or_else(|| failed("write", path, Errno::EISDIR.into()))?;
@@ -97,9 +94,6 @@ impl Entry {
     }
 
     /// What is there, never followed; `None`: nothing.
-    ///
-    /// # Errors
-    /// What the system said, or that it is no regular file.
     pub fn look(&self, which: Beside) -> Result<Option<FileStat>, Error> {
         match fstatat(&self.dir, self.name_of(which).as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(stat) => self.regular(which, stat).map(Some),
@@ -109,9 +103,6 @@ impl Entry {
     }
 
     /// The file's access control list; `None`: it has none, or is not there.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn acl(&self) -> Result<Option<Acl>, Error> {
         Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
     }
@@ -128,26 +119,12 @@ impl Entry {
         Err(Error::io(format!("{path} is {kind}; move it out of the way"), io::ErrorKind::InvalidInput))
     }
 
-    /// The file for reading; `None`: there is none.
-    ///
-    /// # Errors
-    /// As [`Entry::look`].
-    pub fn open_to_read(&self) -> Result<Option<File>, Error> {
-        self.open_beside(Beside::Itself)
-    }
-
-    /// A file beside it for reading; `None`: there is none.
-    ///
-    /// # Errors
-    /// As [`Entry::look`].
-    pub fn open_beside(&self, which: Beside) -> Result<Option<File>, Error> {
+    /// The file, or one beside it, for reading; `None`: there is none.
+    pub fn read(&self, which: Beside) -> Result<Option<File>, Error> {
         self.open_there(which, OFlag::O_RDONLY)
     }
 
     /// The file for reading and adding to its end, and whether it was made for that.
-    ///
-    /// # Errors
-    /// As [`Entry::look`].
     pub fn open_to_append(&self) -> Result<(File, bool), Error> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND;
         loop {
@@ -187,17 +164,11 @@ impl Entry {
     }
 
     /// Of a file that is open.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn stat(&self, file: &File) -> Result<FileStat, Error> {
         fstat(file).map_err(|errno| self.failed("look at", Beside::Itself, errno))
     }
 
     /// A new file in the directory that has no name; `None` where there are none.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn create_unnamed(&self) -> Result<Option<File>, Error> {
         let flags = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
         match openat(&self.dir, c".", flags, Mode::from_bits_truncate(0o666)) {
@@ -221,9 +192,6 @@ impl Entry {
     }
 
     /// A new file under this name; one that a crash has left there is removed first. Only under the lock.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn create(&self, which: Beside, mode: u32) -> Result<File, Error> {
         self.remove(which)?;
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
@@ -231,10 +199,7 @@ impl Entry {
         file.map_err(|errno| self.not_created(which, errno))
     }
 
-    /// Gives a file without a name this one, which nothing has.
-    ///
-    /// # Errors
-    /// What the system said; ENOENT and EPERM also where there is no way to name it.
+    /// Gives a file without a name this one, which nothing has. ENOENT and EPERM also where there is no way to name it.
     pub fn name_unnamed(&self, file: &File, which: Beside) -> nix::Result<()> {
         let name = self.name_of(which);
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -248,39 +213,17 @@ impl Entry {
     }
 
     /// Gives the file a second name.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn link_to(&self, to: Beside) -> nix::Result<()> {
         linkat(&self.dir, self.name.as_os_str(), &self.dir, self.name_of(to).as_os_str(), AtFlags::empty())
     }
 
-    /// Moves a file beside it over another.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Moves a file beside it over another, or over the file itself.
     pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
-        self.try_rename(from, to).map_err(|errno| {
-            let to = escaped_path(&self.path_of(to));
-            self.failed(&format!("move onto {to} what was"), from, errno)
-        })
-    }
-
-    fn try_rename(&self, from: Beside, to: Beside) -> nix::Result<()> {
         let names = [from, to].map(|which| self.name_of(which));
-        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str())
-    }
-
-    /// Puts the stage in the file's place.
-    ///
-    /// # Errors
-    /// What the system said, and what is in the way where that can be told.
-    pub fn replace(&self) -> Result<(), Error> {
-        self.try_rename(Beside::Stage, Beside::Itself).map_err(|errno| {
-            self.obstacle().unwrap_or_else(|| {
-                let path = escaped_path(&self.path);
-                self.failed(&format!("move onto {path} what was"), Beside::Stage, errno)
-            })
+        renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str()).map_err(|errno| {
+            let obstacle = (to == Beside::Itself).then(|| self.obstacle()).flatten();
+            let onto = escaped_path(&self.path_of(to));
+            obstacle.unwrap_or_else(|| self.failed(&format!("move onto {onto} what was"), from, errno))
         })
     }
 
@@ -292,9 +235,6 @@ impl Entry {
     }
 
     /// Removes a file beside it. False: there was none.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
         match unlinkat(&self.dir, self.name_of(which).as_os_str(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) => Ok(true),
@@ -310,9 +250,6 @@ impl Entry {
     }
 
     /// Puts what the directory says on the disk.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn sync(&self) -> io::Result<()> {
         match self.dir.sync_all() {
             // A file system that cannot has nothing to be synced.

@@ -1,6 +1,6 @@
 //! What content must be before it becomes a file's: JSON, lines of JSON, or anything, and what a schema says of it.
-//! serde_json checks it while it is copied, and it is held in memory by the piece: JSON by 64 KiB, lines by the line; a
-//! schema needs the whole value. No value is nested more than [`DEEPEST`] levels deep.
+//! serde_json checks it while it is copied. Memory holds a piece of it: 64 KiB of JSON, or one line; for a schema the
+//! whole value. A value may be nested [`DEEPEST`] levels deep.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -28,9 +28,9 @@ const PIECE: usize = 64 * 1024;
 /// What content has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// One JSON value.
+    /// One JSON value, nested at most 127 levels deep.
     Json,
-    /// A JSON value in each line.
+    /// Such a value in each line.
     #[value(name = "jsonl")]
     JsonLines,
     /// Anything.
@@ -76,21 +76,18 @@ pub enum Spilled {
 }
 
 impl Spilled {
-    /// For content of the file at `path`, which came from `source`. `stays` says what became of the file.
-    pub fn error(self, path: &Path, source: &str, stays: &str) -> Error {
+    /// For content of the file at `path`, which came from `source`.
+    pub fn error(self, path: &Path, source: &str) -> Error {
         let path = escaped_path(path);
+        let failed = |doing: &str, error: io::Error, which: &str| {
+            let why = system_words(&error);
+            Error::io(format!("failed to {doing}: {why}; {which} stays as it was"), error.kind())
+        };
         match self {
-            Self::Read(error) => {
-                let why = system_words(&error);
-                Error::io(format!("failed to read {source}: {why}; {path} {stays}"), error.kind())
-            }
-            Self::Write(error) => {
-                let why = system_words(&error);
-                let message = format!("failed to write the new content of {path}: {why}; it {stays}");
-                Error::io(message, error.kind())
-            }
+            Self::Read(error) => failed(&format!("read {source}"), error, &path.to_string()),
+            Self::Write(error) => failed(&format!("write the new content of {path}"), error, "it"),
             Self::Invalid(why) => {
-                let message = format!("{source} is {why}; {path} {stays}");
+                let message = format!("{source} is {why}; {path} stays as it was");
                 Error::io(message, io::ErrorKind::InvalidData).detailed("invalid_content")
             }
         }
@@ -102,9 +99,6 @@ impl Check<'_> {
     pub const NOTHING: Self = Self { format: Format::Any, schema: None };
 
     /// Copies all of `from` to `to`; how many bytes there were. What is not as it should be ends it early.
-    ///
-    /// # Errors
-    /// Whichever of the three came first.
     pub fn pour(&self, from: impl Read, to: impl Write) -> Result<u64, Spilled> {
         let text = (self.format == Format::Json).then(Text::default);
         let mut tee = Tee { from, to, count: 0, is_blank: true, text, failed: None };
@@ -122,9 +116,6 @@ impl Check<'_> {
     }
 
     /// Checks whole lines that are in memory; how many there are. The last one gets an end where it has none.
-    ///
-    /// # Errors
-    /// What a line is not.
     pub fn whole_lines(&self, bytes: &mut Vec<u8>) -> Result<u64, Spilled> {
         if bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
@@ -189,8 +180,7 @@ fn marked() -> Spilled {
     Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
 }
 
-/// What serde_json does not see where it builds no value: characters that are none, and a depth that another reader
-/// does not take.
+/// What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again.
 #[derive(Debug, Default)]
 struct Text {
     utf8: Utf8,
@@ -212,7 +202,7 @@ struct Tee<R, W> {
     count: u64,
     /// There was nothing but white space.
     is_blank: bool,
-    /// None: it need be no text, or is heard by the line.
+    /// None: the content may be anything, or each line is checked on its own.
     text: Option<Text>,
     failed: Option<Spilled>,
 }

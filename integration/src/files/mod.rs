@@ -1,5 +1,5 @@
-//! What a file's content needs: it is checked, written to a stage, and renamed over the file, whose old content becomes
-//! a backup; or whole lines are added to its end. Knows no lock: it asks one, which is a [`WriteLock`].
+//! How a file gets its content. New content is checked, written to a stage, and renamed over the file; the old content
+//! becomes a backup. Or whole lines are added to its end. This room knows a lock only as a [`WriteLock`].
 //!
 //! ```text
 //! acl.rs       a file's access control list
@@ -34,10 +34,10 @@ pub use schema::Schema;
 
 use crate::error::Error;
 
-/// A lock that a file is changed under.
+/// The lock under which a file is changed.
 pub trait WriteLock {
-    /// That it keeps others away from this very file: it still stands, and in this directory. Asked before a step that
-    /// must not happen without it.
+    /// Checks that this lock still protects the file: the lock file is the one that was locked, and lies beside it.
+    /// Writers ask before each step that needs the lock.
     ///
     /// # Errors
     /// [`Code::LockLost`](crate::Code::LockLost).

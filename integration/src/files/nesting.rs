@@ -1,10 +1,10 @@
-//! How deep arrays and objects of JSON are in each other, heard in pieces. Reads no more of JSON than its strings and
-//! brackets: serde_json says whether it is valid.
+//! How deeply JSON is nested, counted piece by piece. Only strings and brackets are read here: serde_json checks
+//! whether the JSON is valid.
 
-/// As deep as serde_json reads a value, and so what can be written can be read again.
+/// The deepest value that serde_json reads. So every value that is written can be read again.
 pub const DEEPEST: u32 = 127;
 
-/// Where a piece has ended.
+/// The state at the end of a piece.
 #[derive(Debug, Default)]
 pub struct Nesting {
     depth: u32,

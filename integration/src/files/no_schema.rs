@@ -12,9 +12,6 @@ pub enum Schema {}
 
 impl Schema {
     /// Says how to get a beadlock that can.
-    ///
-    /// # Errors
-    /// Always.
     pub fn read(_: &Path) -> Result<Self, Error> {
         Err(Error::usage(
             "--schema needs the cargo feature validate-schema, and this beadlock was built without it; build it with: \

@@ -3,8 +3,7 @@
 //! the lock removes.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Seek};
 
 use beadlock_checker::internal::sys::process_id;
 use nix::errno::Errno;
@@ -44,18 +43,12 @@ impl<'e> Stage<'e> {
     }
 
     /// One without a name, which needs no lock; `None` where there are none.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn unnamed(entry: &'e Entry) -> Result<Option<Self>, Error> {
         let file = entry.create_unnamed()?;
         Ok(file.map(|file| Self::of(entry, file, false)))
     }
 
     /// One called `PATH.tmp`. Only under the lock.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn named(entry: &'e Entry) -> Result<Self, Error> {
         // Nobody is to read in it what the file's own mode keeps to itself.
         let mode = entry.look(Beside::Itself)?.map_or(0o666, |_| 0o600);
@@ -64,9 +57,6 @@ impl<'e> Stage<'e> {
     }
 
     /// The best that there is. Only under the lock.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn new(entry: &'e Entry) -> Result<Self, Error> {
         match Self::unnamed(entry)? {
             Some(stage) => Ok(stage),
@@ -74,21 +64,18 @@ impl<'e> Stage<'e> {
         }
     }
 
+    /// The file that it is for.
+    pub fn entry(&self) -> &'e Entry {
+        self.entry
+    }
+
     /// To be written to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// A failure while it was written.
-    pub fn failed(&self, error: io::Error) -> Error {
-        self.entry.failed("write the new content of", Beside::Itself, error)
-    }
-
-    /// All of it is there: it gets mode, ACL and owner of the file, and is put on the disk.
-    ///
-    /// # Errors
-    /// What the system said; [`Code::NotPermitted`] when the file belongs to somebody whom this user cannot give
-    /// files to.
+    /// All of it is there: it gets mode, ACL and owner of the file, and is put on the disk. [`Code::NotPermitted`] when
+    /// the file belongs to somebody whom this user cannot give files to.
     pub fn seal(&mut self, original: Option<&FileStat>) -> Result<(), Error> {
         if let Some(original) = original {
             self.resemble(original)?;
@@ -139,9 +126,6 @@ impl<'e> Stage<'e> {
     }
 
     /// Gives it the name `PATH.tmp`. Only under the lock, where what a crash has left there is gone.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn name(mut self) -> Result<Self, Error> {
         if self.has_name {
             return Ok(self);
@@ -160,19 +144,17 @@ impl<'e> Stage<'e> {
     /// The same content under a name from the beginning.
     fn copied(self) -> Result<Self, Error> {
         let mut copy = Self::named(self.entry)?;
-        let mut from = Reader { file: &self.file, at: 0 };
-        io::copy(&mut from, &mut &copy.file).map_err(|error| copy.failed(error))?;
+        let mut from = &self.file;
+        let copied = from.rewind().and_then(|()| io::copy(&mut from, &mut &copy.file));
+        copied.map_err(|error| self.entry.failed("write the new content of", Beside::Itself, error))?;
         let like = self.entry.stat(&self.file)?;
         copy.seal(Some(&like))?;
         Ok(copy)
     }
 
     /// It becomes the file: in one step, over whatever was there.
-    ///
-    /// # Errors
-    /// What the system said; the file is as it was then.
     pub fn become_the_file(mut self) -> Result<(), Error> {
-        self.entry.replace()?;
+        self.entry.rename(Beside::Stage, Beside::Itself)?;
         self.has_name = false;
         Ok(())
     }
@@ -185,20 +167,6 @@ impl Drop for Stage<'_> {
             // What cannot be removed now is removed by the next operation.
             let _ = self.entry.remove(Beside::Stage);
         }
-    }
-}
-
-/// Reads a file from its beginning, wherever its offset is.
-struct Reader<'f> {
-    file: &'f File,
-    at: u64,
-}
-
-impl io::Read for Reader<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(bytes, self.at)?;
-        self.at += count as u64;
-        Ok(count)
     }
 }
 

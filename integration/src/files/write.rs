@@ -28,6 +28,9 @@ use super::stage::Stage;
 use crate::error::Error;
 use crate::files::WriteLock;
 
+/// What content is called that no command line has named.
+pub const CONTENT: &str = "the content";
+
 /// What a write checks and keeps.
 #[derive(Debug, Default)]
 pub struct Rules {
@@ -105,9 +108,6 @@ impl fmt::Display for Written {
 
 /// What an operation does first when it has the lock: what a crash has left is removed, and what it was when the file
 /// was new already becomes a backup, of which there are to be `count`.
-///
-/// # Errors
-/// When it cannot be removed or moved.
 pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     entry.remove(Beside::Stage)?;
     entry.remove(Beside::Copy)?;
@@ -129,37 +129,24 @@ impl<'e> Draft<'e> {
     }
 
     /// Copies `from`, which is called `source` in what is said of it, to `stage`.
-    ///
-    /// # Errors
-    /// When it could not be read, is not what it has to be, or there is no room for it.
-    pub fn fill(
-        stage: Stage<'e>,
-        entry: &Entry,
-        from: impl Read,
-        source: &str,
-        check: &Check<'_>,
-    ) -> Result<Self, Error> {
+    pub fn fill(stage: Stage<'e>, from: impl Read, source: &str, check: &Check<'_>) -> Result<Self, Error> {
         match check.pour(from, stage.file()) {
             Ok(bytes) => Ok(Self { stage, bytes }),
-            Err(spilled) => Err(spilled.error(entry.path(), source, "stays as it was")),
+            Err(spilled) => Err(spilled.error(stage.entry().path(), source)),
         }
     }
 
     /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for
     /// the commit looks again: what can be done before is not done while others wait.
-    ///
-    /// # Errors
-    /// As [`Draft::commit`].
-    pub fn prepare(mut self, entry: &Entry) -> Result<Self, Error> {
-        self.stage.seal(entry.look(Beside::Itself)?.as_ref())?;
+    pub fn prepare(mut self) -> Result<Self, Error> {
+        self.stage.seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
         Ok(self)
     }
 
-    /// It becomes the file. Only under its lock, after [`tidy`].
-    ///
-    /// # Errors
-    /// What the system said, or that the lock is lost. The file is as it was then, unless the words say that it is new.
-    pub fn commit(self, entry: &Entry, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
+    /// It becomes the file. Only under its lock, after [`tidy`]. Where that fails, the file is as it was, unless the
+    /// words say that it is new.
+    pub fn commit(self, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
+        let entry = self.stage.entry();
         // Without the lock others are at work here: that is why it failed then.
         self.place(entry, lock, rules).map_err(|error| lock.guards(entry).err().unwrap_or(error))
     }
@@ -195,27 +182,14 @@ fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
 }
 
 /// Writes `from` to the file of `entry`. Only under its lock.
-///
-/// # Errors
-/// When the content is not what it has to be, and what the system said. The file is as it was then.
-pub fn write(
-    entry: &Entry,
-    lock: &impl WriteLock,
-    from: impl Read,
-    source: &str,
-    rules: &Rules,
-) -> Result<Written, Error> {
+pub fn write(entry: &Entry, lock: &impl WriteLock, from: impl Read, rules: &Rules) -> Result<Written, Error> {
     tidy(entry, rules.kept())?;
-    let stage = Stage::new(entry)?;
-    Draft::fill(stage, entry, from, source, &rules.check(entry.path()))?.commit(entry, lock, rules)
+    Draft::fill(Stage::new(entry)?, from, CONTENT, &rules.check(entry.path()))?.commit(lock, rules)
 }
 
 /// All of the file's content; `None`: there is no file.
-///
-/// # Errors
-/// What the system said.
 pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
-    let Some(mut file) = entry.open_to_read()? else { return Ok(None) };
+    let Some(mut file) = entry.read(Beside::Itself)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(|error| entry.failed("read", Beside::Itself, error))?;
     Ok(Some(bytes))

@@ -11,7 +11,7 @@ use beadlock_checker::internal::duration;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::target::Target;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::ending::record;
 use super::lock::{FileLock, take};
@@ -20,7 +20,6 @@ use super::target::FileTarget;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
-use crate::claim::target::not_found;
 use crate::error::{Code, Error};
 use crate::files::Schema;
 use crate::files::json::Format;
@@ -28,10 +27,11 @@ use crate::files::write::{Rules, Written};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
-use crate::protocol::answers_for;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
+use crate::claim::target::not_found;
+use crate::protocol::answers_for;
 use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.
@@ -51,22 +51,22 @@ pub struct OnFile {
 }
 
 impl OnFile {
-    /// The file that is meant; `command` is what was typed.
-    ///
-    /// # Errors
-    /// Exit 2 when none is named, or what is named is no file.
-    pub fn target(&self, command: &str, environment: &Environment) -> Result<FileTarget, Error> {
+    /// The file that is meant, and for how long its lock is waited for; `command` is what was typed.
+    pub fn find<'a>(&self, command: &str, environment: &'a Environment) -> Result<OneFile<'a>, Error> {
         let around = environment.of_database();
         let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
             return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
         };
-        match Target::parse(text).map_err(|error| not_found(&error))? {
-            Target::File(path) => {
-                answers_for(self.target.as_deref(), environment)?;
-                FileTarget::of(&path)?.canonical()
-            }
-            _ => Err(self.no_file(command, text)),
-        }
+        let Target::File(path) = Target::parse(text).map_err(|error| not_found(&error))? else {
+            return Err(self.no_file(command, text));
+        };
+        answers_for(self.target.as_deref(), environment)?;
+        let target = FileTarget::of(&path)?.canonical()?;
+        let wait = match self.no_wait {
+            true => Wait::No,
+            false => Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
+        };
+        Ok(OneFile { target, wait, environment })
     }
 
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
@@ -79,31 +79,23 @@ impl OnFile {
         Error::usage(format!("{shown} is no file's lock; name a file: {then}"))
     }
 
-    /// Where what happens to the lock is written down.
-    ///
-    /// # Errors
-    /// Exit 1: nothing is locked without the trail that was asked for.
+    /// Where what happens to the lock is written down. Nothing is locked without the trail that was asked for.
     pub fn trail<'a>(
         &self,
-        target: &FileTarget,
-        environment: &Environment,
+        file: &OneFile<'_>,
         request: &'a Request,
         talk: &'a Talk,
     ) -> Result<Trail<'a>, Error> {
-        let file = audit(self.audit.as_deref(), environment);
-        target.to_target().trail(file.as_deref(), (None, None), request, talk)
+        let audit = audit(self.audit.as_deref(), file.environment);
+        file.target.to_target().trail(audit.as_deref(), (None, None), request, talk)
     }
+}
 
-    /// For how long the lock is waited for.
-    ///
-    /// # Errors
-    /// Exit 2, naming the variable.
-    pub fn patience(&self, environment: &Environment) -> Result<Wait, Error> {
-        if self.no_wait {
-            return Ok(Wait::No);
-        }
-        Ok(Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)))
-    }
+/// The file that a command is for.
+pub struct OneFile<'a> {
+    pub target: FileTarget,
+    wait: Wait,
+    environment: &'a Environment,
 }
 
 /// What the content has to be.
@@ -120,9 +112,6 @@ pub struct Checked {
 
 impl Checked {
     /// The rules of a write; `format` where nobody says so.
-    ///
-    /// # Errors
-    /// When the schema cannot be used, or there is nothing that it could be used on.
     pub fn rules(&self, format: Format) -> Result<Rules, Error> {
         let format = self.format.unwrap_or(format);
         let rules = Rules::default().format(format);
@@ -147,9 +136,6 @@ pub struct Backups {
 
 impl Backups {
     /// The same rules with as many backups as were asked for.
-    ///
-    /// # Errors
-    /// Exit 2, naming the variable.
     pub fn of(&self, rules: Rules, environment: &Environment) -> Result<Rules, Error> {
         let number = |text: &str| match text.parse() {
             Ok(count @ 0..=9999) => Ok(count),
@@ -159,111 +145,74 @@ impl Backups {
             Some(count) => Some(count),
             None => environment.parsed("BEADLOCK_BACKUPS", number)?,
         };
-        Ok(match count {
-            Some(count) => rules.backups(count),
-            None => rules,
-        })
+        Ok(count.into_iter().fold(rules, Rules::backups))
     }
 }
 
-/// A file that is locked for one operation.
-#[derive(Debug)]
-pub struct Locked<'t> {
-    pub lock: FileLock,
-    waited: Duration,
-    trail: &'t Trail<'t>,
-}
-
-/// How long the lock was waited for, and how long it was held.
-#[derive(Debug, Clone, Copy)]
-pub struct Times {
-    waited: Duration,
-    held: Duration,
-}
-
-impl<'t> Locked<'t> {
-    /// Takes the lock of `target`, and says whom it waits for. `child` is the process of a command that waits, too.
+impl OneFile<'_> {
+    /// Takes the lock, does `work` under it, and releases it. Returns the result of `work`, and the fields that
+    /// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
     ///
     /// # Errors
-    /// As [`FileLock::exclusive`]; a signal that came.
-    pub fn take(
-        target: &FileTarget,
-        wait: Wait,
-        environment: &Environment,
+    /// As [`FileLock::exclusive`]; a signal that came; the error of `work`. Or `work` succeeded, and the lock is lost by
+    /// now: somebody else may have changed the file as it was before.
+    pub fn under_lock<T: fmt::Display>(
+        &self,
         signals: &mut Signals,
-        trail: &'t Trail<'t>,
+        trail: &Trail<'_>,
         child: Option<i32>,
-    ) -> Result<Self, Stopped> {
+        work: impl FnOnce(&FileLock, &mut Signals) -> Result<T, Stopped>,
+    ) -> Result<(T, Value), Stopped> {
+        let Self { target, wait, environment } = self;
         let talk = trail.talk();
         note(target, talk);
         let begun = Instant::now();
         let mut attending = Attending::wait_of(signals, talk, child);
-        let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
+        let lock = take(target, Mode::Exclusive, *wait, Some(*environment), &mut attending);
         talk.end_live();
         let lock = lock.inspect_err(|stopped| blocked(stopped, trail))?;
+        let id = lock.id().to_string();
         if !lock.is_nested() {
-            acquired(&lock, &lock.id().to_string(), trail);
+            acquired(&lock, &id, trail);
         }
-        Ok(Self { lock, waited: begun.elapsed(), trail })
-    }
-
-    /// Ends the lock, after what was done under it.
-    ///
-    /// # Errors
-    /// Why it was not done; or that it was, and the lock is lost by now: somebody else may have done the like on what
-    /// was before.
-    pub fn end<T: fmt::Display>(self, done: Result<T, Error>) -> Result<(T, Times), Error> {
-        let Self { lock, waited, trail } = self;
+        let waited = begun.elapsed();
+        let done = lock.alone(|| work(&lock, signals));
         let held = lock.age();
         let done = done.and_then(|done| match lock.still_held() {
             Ok(()) => Ok(done),
-            Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }),
+            Err(error) => Err(Error { message: format!("{done}, but {error}"), ..error }.into()),
         });
-        let (is_ours, record) = (!lock.is_nested(), record(&lock, &lock.id().to_string()));
+        let (is_ours, record) = (!lock.is_nested(), record(&lock, &id));
         drop(lock);
         let why = if done.is_ok() { Why::RELEASED } else { Why::RELEASED_AFTER_FAILURE };
         match &done {
             _ if !is_ours => {}
-            Err(error) if error.code() == Code::LockLost => trail.write(Event::LockLost, |entry| {
-                entry.detail(error).held_for(held).lock(&record).result(why.result)
-            }),
+            Err(Stopped::Failed(error)) if error.code() == Code::LockLost => {
+                trail.write(Event::LockLost, |entry| {
+                    entry.detail(error).held_for(held).lock(&record).result(why.result)
+                });
+            }
             _ => trail.write(Event::LockReleased, |entry| {
                 entry.reason(why.reason).held_for(held).result(why.result).lock(&record)
             }),
         }
-        done.map(|done| (done, Times { waited, held }))
+        let (given, path) = (target.given(), target.file().to_string_lossy());
+        let (waited_ms, held_ms) = (millis(waited), millis(held));
+        let answer = json!({ "target": given, "path": path, "waited_ms": waited_ms, "held_ms": held_ms });
+        Ok((done?, answer))
     }
 }
 
-/// Says what was written, and what there is to be warned of.
-pub fn tell(written: &Written, talk: &Talk) {
-    match written.other_links {
-        0 => {}
-        links => talk.warn(&format!(
-            "{} had {links} other hard link{}: the old content is still there",
-            escaped_path(&written.path),
-            if links == 1 { "" } else { "s" }
-        )),
+/// Says what was written and what there is to be warned of, and adds it to the answer.
+pub fn tell(written: &Written, mut answer: Value, talk: &Talk) -> Value {
+    if written.other_links > 0 {
+        let (path, links) = (escaped_path(&written.path), written.other_links);
+        let plural = if links == 1 { "" } else { "s" };
+        talk.warn(&format!("{path} had {links} other hard link{plural}: the old content is still there"));
     }
     talk.say(&written.to_string());
-}
-
-/// What JSON says of every operation.
-pub fn answer(target: &FileTarget, times: Times) -> Map<String, Value> {
-    let mut answer = Map::new();
-    answer.insert("target".to_owned(), target.given().into());
-    answer.insert("path".to_owned(), target.file().to_string_lossy().into());
-    answer.insert("waited_ms".to_owned(), millis(times.waited).into());
-    answer.insert("held_ms".to_owned(), millis(times.held).into());
+    answer["bytes"] = written.bytes.into();
+    answer["created"] = written.created.into();
+    answer["backup"] = json!(written.backup.as_ref().map(|path| path.to_string_lossy()));
     answer
-}
-
-/// The same of a write.
-pub fn answer_of_write(target: &FileTarget, written: &Written, times: Times) -> Value {
-    let mut answer = answer(target, times);
-    let backup = written.backup.as_ref().map(|path| path.to_string_lossy());
-    answer.insert("bytes".to_owned(), written.bytes.into());
-    answer.insert("created".to_owned(), written.created.into());
-    answer.insert("backup".to_owned(), json!(backup));
-    Value::Object(answer)
 }

@@ -15,10 +15,7 @@ use crate::files::append::{Appended, Lines, append as append_lines};
 use crate::files::entry::{Beside, Entry};
 use crate::files::json::{Check, Format};
 use crate::files::stage::Stage;
-use crate::files::write::{self, Draft, Rules, Written, tidy};
-
-/// What content is called that no command line has named.
-const CONTENT: &str = "the content";
+use crate::files::write::{self, CONTENT, Draft, Rules, Written, tidy};
 
 /// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the
 /// file's name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of
@@ -34,7 +31,7 @@ const CONTENT: &str = "the content";
 /// # Errors
 /// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
 pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
-    under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), CONTENT, &Rules::default()))
+    under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), &Rules::default()))
 }
 
 /// Gives the file at `path` this value as JSON, indented by two spaces, as [`atomic_write`] does.
@@ -55,7 +52,7 @@ pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result
 pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
     let content = json(path.as_ref(), value)?;
     let rules = Rules::default().format(Format::Json);
-    under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), CONTENT, &rules))
+    under_lock(path, |entry, lock| write::write(entry, lock, content.as_slice(), &rules))
 }
 
 /// Reads the JSON in the file at `path`, lets `change` change it, and writes it, all under one lock; returns what
@@ -157,7 +154,7 @@ impl FileLock {
     /// then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
         let entry = Entry::open(self.path())?;
-        self.in_turn(|| write::write(&entry, self, from, CONTENT, rules))
+        self.in_turn(|| write::write(&entry, self, from, rules))
     }
 
     /// Gives the file this value as JSON, as [`save_json`] does.
@@ -189,21 +186,18 @@ impl FileLock {
     }
 
     /// One operation under a lock that was taken for it. Under a hold others may be at work too.
-    pub(crate) fn alone<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn alone<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         if self.is_nested() { self.in_turn(work) } else { work() }
     }
 
-    fn in_turn<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    fn in_turn<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         if self.mode() == Mode::Shared {
             let path = escaped_path(self.path());
-            return Err(Error::usage(format!(
-                "{path} is locked by many at once (shared), and so for reading only"
-            )));
+            let message = format!("{path} is locked by many at once (shared), and so for reading only");
+            return Err(Error::usage(message).into());
         }
-        let turn = self.turn()?;
-        let done = work();
-        drop(turn);
-        done
+        let _turn = self.turn()?;
+        work()
     }
 }
 
@@ -220,8 +214,7 @@ fn update<R>(entry: &Entry, lock: &FileLock, change: impl FnOnce(&mut Value) -> 
     };
     let result = change(&mut value);
     let content = json(entry.path(), &value)?;
-    let draft = Draft::fill(Stage::new(entry)?, entry, content.as_slice(), CONTENT, &Check::NOTHING)?;
-    draft.commit(entry, lock, &rules)?;
+    Draft::fill(Stage::new(entry)?, content.as_slice(), CONTENT, &Check::NOTHING)?.commit(lock, &rules)?;
     Ok(result)
 }
 
@@ -236,7 +229,7 @@ fn json(path: &Path, value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error
 
 fn checked(path: &Path, lines: &[u8]) -> Result<Lines, Error> {
     let check = Check { format: Format::JsonLines, schema: None };
-    Lines::read(lines, &check).map_err(|spilled| spilled.error(path, CONTENT, "stays as it was"))
+    Lines::read(lines, CONTENT, path, &check)
 }
 
 #[cfg(test)]
@@ -333,11 +326,11 @@ mod tests {
         let (entry, lock) = (Entry::open(&path).unwrap(), FileLock::exclusive(&path).unwrap());
         let fill = |text: &[u8]| {
             let stage = Stage::named(&entry).unwrap();
-            Draft::fill(stage, &entry, text, CONTENT, &Rules::default().check(&path))
+            Draft::fill(stage, text, CONTENT, &Rules::default().check(&path))
         };
         assert!(fill(b"{").is_err());
         assert!(!path.with_file_name("todo.json.tmp").exists(), "nothing is left of it");
-        fill(b"2").unwrap().commit(&entry, &lock, &Rules::default()).unwrap();
+        fill(b"2").unwrap().commit(&lock, &Rules::default()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "2");
         assert!(!path.with_file_name("todo.json.tmp").exists());
     }
