@@ -31,7 +31,7 @@ use work_tree::WorkTree;
 
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum GitAnswer {
     /// They do not lie in a git work tree.
     NoWorkTree,
     /// It ignores all of them.
@@ -42,7 +42,7 @@ pub enum Answer {
     Unknown(String),
 }
 
-impl Answer {
+impl GitAnswer {
     /// For files called `names` in `dir`, a path without links.
     pub fn about(dir: &Path, names: &[&str]) -> Self {
         let Some(tree) = WorkTree::around(dir) else { return Self::NoWorkTree };
