@@ -4,6 +4,7 @@ mod client;
 mod report;
 
 use beadlock_checker::internal::address::Address;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Code, End, Error, Exit};
@@ -12,30 +13,28 @@ use crate::output::answers::{conclude, not_printed};
 use crate::output::envelope::Request;
 use crate::output::talk::print;
 
-use self::report::Report;
+use self::report::AgentStatus;
 
 /// Asks the agent that listens at this address, and prints what it says: a table, or the envelope with its own JSON.
 pub fn run(address: &Address, common: &Common, request: &Request) -> End {
     match look(address) {
-        Ok((report, said)) => {
-            if !common.json
-                && let Err(why) = print(&report.text(&common.talk))
-            {
-                return not_printed(common, &why);
+        Ok((status, said)) => {
+            match print(&if common.json { String::new() } else { status.text(&common.talk) }) {
+                Ok(()) => conclude(common, request, Ok(said)),
+                Err(why) => not_printed(common, &why),
             }
-            conclude(common, request, Ok(said))
         }
         Err(error) => conclude(common, request, Err((End::Code(Exit::Failed.code()), error))),
     }
 }
 
-fn look(address: &Address) -> Result<(Report, Value), Error> {
+fn look(address: &Address) -> Result<(AgentStatus, Value), Error> {
     let body = client::get(address, "/status")?;
     let no_agent = |why: serde_json::Error| {
         let message = format!("what answers at {address} is no beadlock-agent: {why}; is the address right?");
         Error::new(Code::Io, message)
     };
     let said: Value = serde_json::from_slice(&body).map_err(no_agent)?;
-    let report = Report::of(&said).map_err(no_agent)?;
-    Ok((report, said))
+    let status = AgentStatus::deserialize(&said).map_err(no_agent)?;
+    Ok((status, said))
 }

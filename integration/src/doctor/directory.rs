@@ -89,19 +89,11 @@ impl MountLine {
 fn unescaped(word: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = word.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let octal =
-            after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+    while let [first, after @ ..] = rest {
+        let octal = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\');
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -130,7 +122,8 @@ fn size(bytes: u128) -> String {
     let mut rest = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
         if rest < 1024.0 {
-            return if unit == "bytes" { format!("{rest:.0} {unit}") } else { format!("{rest:.1} {unit}") };
+            let digits = usize::from(unit != "bytes");
+            return format!("{rest:.digits$} {unit}");
         }
         rest /= 1024.0;
     }
@@ -149,10 +142,10 @@ pub fn owner(site: &TrialSite<'_>) -> TrialOutcome {
 }
 
 fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
-    if owner == user {
-        return Ok(format!("yours, UID {owner}"));
+    match owner == user {
+        true => Ok(format!("yours, UID {owner}")),
+        false => Err(TrialFailure::missing(format!("UID {owner}'s, and you are UID {user}"))),
     }
-    Err(TrialFailure::missing(format!("UID {owner}'s, and you are UID {user}")))
 }
 
 /// Which other users may write.

@@ -237,13 +237,13 @@ mod tests {
     /// Everything is there but `missing` and `unknown`.
     fn judged(missing: &[Key], unknown: &[Key]) -> Guarantees {
         let result = |trial: &Trial| {
-            Ok::<_, ()>(trial.ended(match &trial.key {
+            trial.ended(match &trial.key {
                 key if missing.contains(key) => Err(TrialFailure::missing("refused")),
                 key if unknown.contains(key) => Err(TrialFailure::untried("no way")),
                 _ => Ok("seen".to_owned()),
-            }))
+            })
         };
-        Guarantees::of(&TrialResults::of(result).unwrap())
+        Guarantees::of(&TrialResults(TRIALS.iter().map(result).collect()))
     }
 
     fn holds(guarantees: &Guarantees) -> Vec<Holds> {
@@ -254,7 +254,7 @@ mod tests {
     fn each_trial_decides_over_what_rests_on_it() {
         use Holds::{Limited as L, No as N, Yes as Y};
         //                              claim drain live stale wake proof privacy
-        let table: [(&[Kind], [Holds; 7]); 17] = [
+        let table: [(&[Key], [Holds; 7]); 17] = [
             (&[], [Y, Y, Y, Y, Y, Y, Y]),
             (&[Key::FileSystem], [Y, L, L, L, L, L, Y]),
             (&[Key::FileSystem, Key::MachineId], [Y, L, L, L, L, L, Y]),
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_words_say_how_and_why() {
-        let how = |missing: &[Kind], at: usize| judged(missing, &[]).0[at].how.clone();
+        let how = |missing: &[Key], at: usize| judged(missing, &[]).0[at].how.clone();
         assert_eq!(how(&[Key::FileSystem], 1), "a running cycle is waited for on this machine only");
         assert_eq!(how(&[], 2), "watched by lease");
         let by_comparison = how(&[Key::LeaseGranted, Key::LeaseRefused, Key::LeaseBroken], 2);

@@ -43,9 +43,9 @@ use nix::sys::signal::Signal;
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
 use crate::output::Common;
-use crate::output::answers::{conclude, not_printed};
+use crate::output::answers::{conclude, print_answer};
 use crate::output::envelope::Request;
-use crate::output::talk::{Talk, print};
+use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
@@ -53,6 +53,7 @@ use guarantee::Guarantees;
 use outcome::TrialResults;
 use report::DoctorReport;
 use site::{ExaminedDirectory, TrialSite};
+use table::TRIALS;
 
 /// `beadlock doctor [DIR]`
 #[derive(Debug, Args)]
@@ -83,28 +84,19 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
     let report = DoctorReport { guarantees: Guarantees::of(&results), results, directory: &directory };
-    let text = if common.json {
-        format!("{}\n", request.envelope(report.json(), None, &common.talk.warnings()))
-    } else {
-        report.text(&common.talk)
-    };
-    match print(&text) {
-        Ok(()) => End::Code(report.exit().code()),
-        Err(why) => not_printed(common, &why),
-    }
+    let end = End::Code(report.exit().code());
+    print_answer(common, request, (report.json(), None), || report.text(&common.talk), end)
 }
 
-/// Makes all trials. The bench is gone when this returns.
-///
-/// # Errors
-/// The signal that ended it.
+/// Makes all trials, or returns the signal that ended it. The bench is gone when this returns.
 fn make_all(site: TrialSite<'_>, signals: &mut Signals, talk: &Talk) -> Result<TrialResults, Signal> {
     // The second process's end comes as SIGCHLD, and is waited for where it was started.
     let mut ending = || {
         let mut received = std::iter::from_fn(|| signals.next()).map(|received| received.signal);
         received.find(|signal| *signal != Signal::SIGCHLD).map_or(Ok(()), Err)
     };
-    let results = TrialResults::of(|trial| ending().map(|()| trial.make(&site)))?;
+    let made = TRIALS.iter().map(|trial| ending().map(|()| trial.make(&site)));
+    let results = made.collect::<Result<_, _>>().map(TrialResults)?;
     if let Ok(bench) = &site.made
         && let Err(errno) = bench.clear()
     {

@@ -7,7 +7,7 @@ use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
 use serde::Serialize;
 
-use super::table::{TRIALS, Trial, TrialKey};
+use super::table::TrialKey;
 
 const UNTRIED: &str = "could not be tried: ";
 
@@ -94,24 +94,11 @@ impl TrialResult {
     }
 }
 
-/// The results of all trials of one directory, in the order of [`TRIALS`].
+/// The results of all trials of one directory, in the order of the table.
 #[derive(Debug, Clone, Serialize)]
-pub struct TrialResults(Vec<TrialResult>);
+pub struct TrialResults(pub Vec<TrialResult>);
 
 impl TrialResults {
-    /// What `result` says of each trial.
-    ///
-    /// # Errors
-    /// The first of `result`.
-    pub fn of<E>(result: impl FnMut(&Trial) -> Result<TrialResult, E>) -> Result<Self, E> {
-        TRIALS.iter().map(result).collect::<Result<_, _>>().map(Self)
-    }
-
-    /// All.
-    pub fn iter(&self) -> impl Iterator<Item = &TrialResult> {
-        self.0.iter()
-    }
-
     fn get(&self, key: TrialKey) -> Option<&TrialResult> {
         self.0.iter().find(|result| result.key == key)
     }

@@ -53,7 +53,7 @@ impl DoctorReport<'_> {
         let line = |(word, color): (&str, &str), rest: String| {
             format!("  {}  {rest}\n", talk.painted_data(&format!("{word:<7}"), color))
         };
-        for result in self.results.iter() {
+        for result in &self.results.0 {
             let word = match result.ok {
                 Some(true) => ("ok", GREEN),
                 Some(false) => ("no", RED),

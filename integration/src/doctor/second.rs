@@ -68,10 +68,7 @@ pub struct SecondProcess {
 }
 
 impl SecondProcess {
-    /// Starts one on `bench`.
-    ///
-    /// # Errors
-    /// When it cannot be started: what needs it cannot be tried.
+    /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
     pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
         let failed = |error: io::Error| {
             TrialFailure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
@@ -97,19 +94,14 @@ impl SecondProcess {
     }
 
     fn send(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
-        let stdin = self.child.stdin.as_mut();
-        let sent = stdin.map_or(Err(io::ErrorKind::BrokenPipe.into()), |pipe| {
-            pipe.write_all(format!("{}\n", word(request)).as_bytes())
-        });
+        let line = format!("{}\n", word(request));
+        let sent = self.child.stdin.iter_mut().try_for_each(|pipe| pipe.write_all(line.as_bytes()));
         sent.map_err(|error| {
             TrialFailure::untried(format!("the second process has ended: {}", system_words(&error)))
         })
     }
 
-    /// Its next reply; `None`: none within `limit`.
-    ///
-    /// # Errors
-    /// When the system refused it, it has ended, or its reply was not understood.
+    /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
     pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
         match self.replies.recv_timeout(limit) {
             Ok(line) => parsed(&line).map(Some),
@@ -119,9 +111,6 @@ impl SecondProcess {
     }
 
     /// Requests something, and waits for the reply.
-    ///
-    /// # Errors
-    /// As [`SecondProcess::reply`]; also when there is none in time.
     pub fn ask(&mut self, request: SecondRequest) -> Result<SecondReply, TrialFailure> {
         self.send(request)?;
         self.reply(LIMIT)?.ok_or_else(|| {
@@ -131,9 +120,6 @@ impl SecondProcess {
     }
 
     /// Requests something that must be `Done` before anything can be tried.
-    ///
-    /// # Errors
-    /// As [`SecondProcess::ask`]; also for any other reply.
     pub fn must(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
         match self.ask(request)? {
             SecondReply::Done => Ok(()),
@@ -142,9 +128,6 @@ impl SecondProcess {
     }
 
     /// Requests something that may block, and waits until it has begun.
-    ///
-    /// # Errors
-    /// As [`SecondProcess::reply`]; also when it has not begun in time.
     pub fn begin(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
         self.send(request)?;
         match self.reply(LIMIT)? {
@@ -153,9 +136,8 @@ impl SecondProcess {
         }
     }
 
-    /// Kills it; it is a zombie until it is dropped.
+    /// Kills it, if it has not ended; it is a zombie until it is dropped.
     pub fn kill(&mut self) {
-        // An error means that it has ended.
         let _ = self.child.kill();
     }
 }

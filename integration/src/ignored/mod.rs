@@ -20,7 +20,6 @@ mod reminder;
 mod stamp;
 mod work_tree;
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 pub use advice::Advice;
@@ -49,14 +48,12 @@ impl GitAnswer {
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
-        let os_names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
-        let patterns = match Patterns::around(dir, &os_names, &tree) {
-            Ok(patterns) => patterns,
-            Err(why) => return Self::Unknown(why),
-        };
-        match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
-            Some(name) => Self::NotIgnored((*name).to_owned()),
-            None => Self::Ignored,
+        match Patterns::around(dir, names, &tree) {
+            Ok(patterns) => match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
+                Some(name) => Self::NotIgnored((*name).to_owned()),
+                None => Self::Ignored,
+            },
+            Err(why) => Self::Unknown(why),
         }
     }
 }

@@ -146,28 +146,21 @@ impl Talk {
     }
 
     fn painted(&self, word: &str, code: &str) -> String {
-        if self.paints(io::stderr().is_terminal()) {
-            format!("\x1b[{code}m{word}\x1b[0m")
-        } else {
-            word.to_owned()
-        }
+        self.painted_on(io::stderr(), word, code)
     }
 
     /// `word` in the colour of `code` on stdout, where colours are wanted.
     pub fn painted_data(&self, word: &str, code: &str) -> String {
-        if self.paints(io::stdout().is_terminal()) {
-            format!("\x1b[{code}m{word}\x1b[0m")
-        } else {
-            word.to_owned()
-        }
+        self.painted_on(io::stdout(), word, code)
     }
 
-    fn paints(&self, on_terminal: bool) -> bool {
-        match self.color {
+    fn painted_on(&self, stream: impl IsTerminal, word: &str, code: &str) -> String {
+        let paints = match self.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => on_terminal && !self.no_color,
-        }
+            Color::Auto => !self.no_color && stream.is_terminal(),
+        };
+        if paints { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() }
     }
 
     fn line(&self, line: &str) {
