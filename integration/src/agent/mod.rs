@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use crate::error::{Code, End, Error, Exit};
 use crate::output::Common;
-use crate::output::answers::{conclude, not_printed};
+use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::envelope::Request;
-use crate::output::talk::print;
 
 use self::report::AgentStatus;
 
@@ -19,10 +18,7 @@ use self::report::AgentStatus;
 pub fn run(address: &Address, common: &Common, request: &Request) -> End {
     match look(address) {
         Ok((status, said)) => {
-            match print(&if common.json { String::new() } else { status.text(&common.talk) }) {
-                Ok(()) => conclude(common, request, Ok(said)),
-                Err(why) => not_printed(common, &why),
-            }
+            ended(print_answer(common, request, said, None, || status.text(&common.talk)), Exit::Done.code())
         }
         Err(error) => conclude(common, request, Err((End::Code(Exit::Failed.code()), error))),
     }

@@ -10,7 +10,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};
 use nix::unistd::geteuid;
 
-use super::outcome::{TrialFailure, TrialOutcome, seen};
+use super::outcome::{TrialFailure, TrialOutcome, ensure, seen};
 use super::site::TrialSite;
 
 /// What is known of the file system, and where it is mounted.
@@ -21,8 +21,7 @@ pub fn file_system(site: &TrialSite<'_>) -> TrialOutcome {
     let at = mount.map(|mount| format!(", mounted at {}", escaped(&mount.point))).unwrap_or_default();
     let detail = name + &at;
     match found.reach {
-        Reach::Local => Ok(detail),
-        Reach::Shared => Err(TrialFailure::missing(detail)),
+        Reach::Local | Reach::Shared => seen(found.reach == Reach::Local, detail),
         Reach::Unknown => {
             let detail = format!("{detail}: a kind that is in no table of ours");
             Err(TrialFailure { ok: None, detail, to_type: None })
@@ -142,10 +141,8 @@ pub fn owner(site: &TrialSite<'_>) -> TrialOutcome {
 }
 
 fn judged_owner(owner: u32, user: u32) -> TrialOutcome {
-    match owner == user {
-        true => Ok(format!("yours, UID {owner}")),
-        false => Err(TrialFailure::missing(format!("UID {owner}'s, and you are UID {user}"))),
-    }
+    ensure(owner == user, &format!("UID {owner}'s, and you are UID {user}"))?;
+    Ok(format!("yours, UID {owner}"))
 }
 
 /// Which other users may write.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::sys::{Flock, flock};
 
 use super::bench::{Bench, GATE};
-use super::outcome::{TrialFailure, TrialOutcome, after};
+use super::outcome::{TrialFailure, TrialOutcome, after, ensure};
 use super::second::{LIMIT, SecondProcess, SecondReply, SecondRequest};
 
 /// For how long a process must stay blocked to count as blocked.
@@ -15,25 +15,17 @@ const BLOCKED: Duration = Duration::from_millis(50);
 
 /// Takes what must be free.
 fn take(gate: &File) -> Result<(), TrialFailure> {
-    if flock(gate, Flock::Try)? {
-        return Ok(());
-    }
-    Err(TrialFailure::missing("it was busy though nobody had it"))
+    ensure(flock(gate, Flock::Try)?, "it was busy though nobody had it")
 }
 
-/// It must be busy: the other of two has it.
-fn must_be_busy(gate: &File, two: &str) -> Result<(), TrialFailure> {
-    if !flock(gate, Flock::Try)? {
-        return Ok(());
-    }
-    Err(TrialFailure::missing(format!("two {two} got it at once")))
-}
+/// What two processes must not do.
+const BOTH: &str = "two processes got it at once";
 
 /// Two descriptors of one process exclude each other, as two threads do.
 pub fn descriptors(bench: &Bench<'_>) -> TrialOutcome {
     let (one, other) = (bench.open(GATE)?, bench.open(GATE)?);
     take(&one)?;
-    must_be_busy(&other, "descriptors of one process")?;
+    ensure(!flock(&other, Flock::Try)?, "two descriptors of one process got it at once")?;
     flock(&one, Flock::Unlock)?;
     take(&other)?;
     Ok("the second of two descriptors was refused until the first let go".to_owned())
@@ -44,12 +36,10 @@ pub fn processes(bench: &Bench<'_>) -> TrialOutcome {
     let gate = bench.open(GATE)?;
     take(&gate)?;
     let mut second = SecondProcess::start(bench)?;
-    if second.ask(SecondRequest::TryFlock)? != SecondReply::Busy {
-        return Err(TrialFailure::missing("two processes got it at once"));
-    }
+    ensure(second.ask(SecondRequest::TryFlock)? == SecondReply::Busy, BOTH)?;
     flock(&gate, Flock::Unlock)?;
     second.must(SecondRequest::TryFlock)?;
-    must_be_busy(&gate, "processes")?;
+    ensure(!flock(&gate, Flock::Try)?, BOTH)?;
     second.must(SecondRequest::Unlock)?;
     take(&gate)?;
     Ok("the second of two processes was refused until the first let go".to_owned())
@@ -61,14 +51,11 @@ pub fn wakes(bench: &Bench<'_>) -> TrialOutcome {
     take(&gate)?;
     let mut second = SecondProcess::start(bench)?;
     second.begin(SecondRequest::WaitFlock)?;
-    if second.reply(BLOCKED)?.is_some() {
-        return Err(TrialFailure::missing("the second process did not wait"));
-    }
+    ensure(second.reply(BLOCKED)?.is_none(), "the second process did not wait")?;
     let released = Instant::now();
     flock(&gate, Flock::Unlock)?;
-    if second.reply(LIMIT)? != Some(SecondReply::Done) {
-        return Err(TrialFailure::missing("who was blocked did not go on within 2 s after the release"));
-    }
+    let goes_on = second.reply(LIMIT)? == Some(SecondReply::Done);
+    ensure(goes_on, "who was blocked did not go on within 2 s after the release")?;
     Ok(format!("who was blocked went on {} when it was let go", after(released.elapsed())))
 }
 
@@ -77,13 +64,11 @@ pub fn death(bench: &Bench<'_>) -> TrialOutcome {
     let gate = bench.open(GATE)?;
     let mut second = SecondProcess::start(bench)?;
     second.must(SecondRequest::TryFlock)?;
-    must_be_busy(&gate, "processes")?;
+    ensure(!flock(&gate, Flock::Try)?, BOTH)?;
     let killed = Instant::now();
     second.kill();
     while !flock(&gate, Flock::Try)? {
-        if killed.elapsed() > LIMIT {
-            return Err(TrialFailure::missing("it was still busy 2 s after its holder was killed"));
-        }
+        ensure(killed.elapsed() <= LIMIT, "it was still busy 2 s after its holder was killed")?;
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok("free again when its holder was killed".to_owned())

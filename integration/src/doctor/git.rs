@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::outcome::{TrialFailure, TrialOutcome};
 use super::site::TrialSite;
-use crate::ignored::{Advice, GitAnswer};
+use crate::ignored::{GitAnswer, IgnoreAdvice};
 
 const LOCK: &str = ".exclusive-lock";
 
@@ -22,7 +22,7 @@ pub fn ignores(site: &TrialSite<'_>, shown: &str, names: &[&str]) -> TrialOutcom
         GitAnswer::Ignored => Ok(format!("git ignores {shown}")),
         GitAnswer::NotIgnored(name) => {
             let such = if name == shown { String::new() } else { format!(", such as {name}") };
-            let advice = Advice { dir: &site.directory.path, name: OsStr::new(LOCK), cwd: site.cwd };
+            let advice = IgnoreAdvice { dir: &site.directory.path, name: OsStr::new(LOCK), cwd: site.cwd };
             let failure = TrialFailure::missing(format!("git does not ignore {shown}{such}"));
             Err(TrialFailure { to_type: Some(advice.to_type()), ..failure })
         }

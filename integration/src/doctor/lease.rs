@@ -8,7 +8,7 @@ use beadlock_checker::internal::sys::{drop_lease, lease_unbroken, take_lease};
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE};
-use super::outcome::{TrialFailure, TrialOutcome, after};
+use super::outcome::{TrialFailure, TrialOutcome, after, ensure};
 use super::second::{LIMIT, SecondProcess, SecondReply, SecondRequest};
 
 /// For how long a lease is tried again: an indexer or a backup may have the new file open.
@@ -51,10 +51,8 @@ fn file(bench: &Bench<'_>) -> Result<File, TrialFailure> {
 pub fn granted(bench: &Bench<'_>) -> TrialOutcome {
     let file = file(bench)?;
     let _lease = ReadLease::take(&file)?;
-    if lease_unbroken(&file) {
-        return Ok("a read lease was granted".to_owned());
-    }
-    Err(TrialFailure::missing("it was granted, and there was none"))
+    ensure(lease_unbroken(&file), "it was granted, and there was none")?;
+    Ok("a read lease was granted".to_owned())
 }
 
 /// It is refused while another process has the file open for writing.
@@ -86,19 +84,14 @@ pub fn broken(bench: &Bench<'_>) -> TrialOutcome {
     let mut early = None;
     while lease_unbroken(&file) {
         early = early.or(second.reply(Duration::from_millis(1))?);
-        if early == Some(SecondReply::Done) && lease_unbroken(&file) {
-            let stayed = "another process opened the file for writing, and the lease stayed";
-            return Err(TrialFailure::missing(stayed));
-        }
-        if begun.elapsed() > LIMIT {
-            let stays = "another process opens the file for writing, and the lease stays";
-            return Err(TrialFailure::missing(stays));
-        }
+        let is_unseen = early == Some(SecondReply::Done) && lease_unbroken(&file);
+        ensure(!is_unseen, "another process opened the file for writing, and the lease stayed")?;
+        let is_over = begun.elapsed() > LIMIT;
+        ensure(!is_over, "another process opens the file for writing, and the lease stays")?;
     }
     let took = begun.elapsed();
     drop(lease);
-    match early.map_or_else(|| second.reply(LIMIT), |early| Ok(Some(early)))? {
-        Some(_) => Ok(format!("broken {} when another process opened the file for writing", after(took))),
-        None => Err(TrialFailure::missing("broken, but the writer did not go on within 2 s")),
-    }
+    let goes_on = early.is_some() || second.reply(LIMIT)?.is_some();
+    ensure(goes_on, "broken, but the writer did not go on within 2 s")?;
+    Ok(format!("broken {} when another process opened the file for writing", after(took)))
 }

@@ -19,7 +19,7 @@ use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{fdatasync, linkat};
 
 use super::bench::{Bench, FILE};
-use super::outcome::{TrialFailure, TrialOutcome, seen};
+use super::outcome::{TrialFailure, TrialOutcome, ensure, seen};
 use super::second::{SecondProcess, SecondReply, SecondRequest};
 
 /// As long as a lock that beadlock writes.
@@ -42,27 +42,21 @@ fn write(file: &mut File) -> Result<(), TrialFailure> {
 
 /// What was written is to be read under `name`.
 fn is_whole(bench: &Bench<'_>, name: &CStr) -> Result<(), TrialFailure> {
-    if bench.read(name)?.as_bytes() == RECORD {
-        return Ok(());
-    }
-    Err(TrialFailure::missing("what was written is not what was read"))
+    ensure(bench.read(name)?.as_bytes() == RECORD, "what was written is not what was read")
 }
 
 /// `O_CREAT|O_EXCL` creates a file once: neither this process nor another creates it again.
 pub fn exclusive(bench: &Bench<'_>) -> TrialOutcome {
     write(&mut bench.create(FILE)?)?;
     is_whole(bench, FILE)?;
-    if bench.create(FILE).err() != Some(Errno::EEXIST) {
-        return Err(TrialFailure::missing("one file was created twice"));
-    }
+    ensure(bench.create(FILE).err() == Some(Errno::EEXIST), "one file was created twice")?;
     // Without a second process this one's word must do.
     let Ok(mut second) = SecondProcess::start(bench) else {
         return Ok("this process did not create it twice".to_owned());
     };
-    match second.ask(SecondRequest::Create)? {
-        SecondReply::Busy => Ok("neither this process nor another created it twice".to_owned()),
-        _ => Err(TrialFailure::missing("another process created it once more")),
-    }
+    let is_refused = second.ask(SecondRequest::Create)? == SecondReply::Busy;
+    ensure(is_refused, "another process created it once more")?;
+    Ok("neither this process nor another created it twice".to_owned())
 }
 
 /// A file without a name, written, synced, then linked: as a claim does it.
@@ -95,9 +89,7 @@ pub fn hard_link(bench: &Bench<'_>) -> TrialOutcome {
     linkat(bench, from, bench, to, AtFlags::empty())?;
     is_whole(bench, to)?;
     let linked = bench.open(to)?;
-    if fstat(&file)?.st_ino != fstat(&linked)?.st_ino {
-        return Err(TrialFailure::missing("the link is another file"));
-    }
+    ensure(fstat(&file)?.st_ino == fstat(&linked)?.st_ino, "the link is another file")?;
     drop((file, linked, bench.create(other)?));
     match linkat(bench, other, bench, to, AtFlags::empty()) {
         Err(Errno::EEXIST) => Ok("linked, and not over what was there".to_owned()),
@@ -143,10 +135,9 @@ pub fn rename_exchange(bench: &Bench<'_>) -> TrialOutcome {
     make(bench, ONE, "first")?;
     make(bench, TWO, "second")?;
     rename(bench, RenameFlags::RENAME_EXCHANGE)?;
-    match (bench.read(ONE)?.as_str(), bench.read(TWO)?.as_str()) {
-        ("second", "first") => Ok("two files changed places".to_owned()),
-        _ => Err(TrialFailure::missing("the two files did not change places")),
-    }
+    let have_changed = bench.read(ONE)? == "second" && bench.read(TWO)? == "first";
+    ensure(have_changed, "the two files did not change places")?;
+    Ok("two files changed places".to_owned())
 }
 
 /// Writes into one file again and again, and looks how often its mtime and ctime change.

@@ -43,7 +43,7 @@ use nix::sys::signal::Signal;
 use crate::claim::signals::Signals;
 use crate::error::{End, Exit};
 use crate::output::Common;
-use crate::output::answers::{conclude, print_answer};
+use crate::output::answers::{conclude, ended, print_answer};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
@@ -84,8 +84,8 @@ pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: 
         Err(signal) => return End::Code(Exit::Signal(signal as i32).code()),
     };
     let report = DoctorReport { guarantees: Guarantees::of(&results), results, directory: &directory };
-    let end = End::Code(report.exit().code());
-    print_answer(common, request, (report.json(), None), || report.text(&common.talk), end)
+    let is_printed = print_answer(common, request, report.json(), None, || report.text(&common.talk));
+    ended(is_printed, report.exit().code())
 }
 
 /// Makes all trials, or returns the signal that ended it. The bench is gone when this returns.

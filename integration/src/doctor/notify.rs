@@ -8,7 +8,7 @@ use beadlock_checker::internal::sys::pidfd_open;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
 use super::bench::{Bench, FILE};
-use super::outcome::{TrialFailure, TrialOutcome, after};
+use super::outcome::{TrialOutcome, after, ensure};
 use super::second::{LIMIT, SecondProcess, SecondRequest};
 use crate::claim::event::wait_for;
 
@@ -22,9 +22,7 @@ pub fn removal(bench: &Bench<'_>) -> TrialOutcome {
     let is_about_it = |event: InotifyEvent| event.name.is_some_and(|name| name.as_bytes() == FILE.to_bytes());
     while !inotify.read_events().unwrap_or_default().into_iter().any(is_about_it) {
         let left = LIMIT.saturating_sub(removed.elapsed());
-        if left.is_zero() {
-            return Err(TrialFailure::missing("no event within 2 s after another process removed a file"));
-        }
+        ensure(!left.is_zero(), "no event within 2 s after another process removed a file")?;
         wait_for([Some(inotify.as_fd())], left);
     }
     Ok(format!("inotify told {} of another process's removal", after(removed.elapsed())))
@@ -35,15 +33,11 @@ pub fn end(bench: &Bench<'_>) -> TrialOutcome {
     let mut second = SecondProcess::start(bench)?;
     let fd = pidfd_open(second.pid())?;
     let is_readable = |limit| wait_for([Some(fd.as_fd())], limit) == [true];
-    if is_readable(Duration::ZERO) {
-        return Err(TrialFailure::missing("it told of an end before there was one"));
-    }
+    ensure(!is_readable(Duration::ZERO), "it told of an end before there was one")?;
     second.kill();
     let killed = Instant::now();
     while !is_readable(LIMIT) {
-        if killed.elapsed() >= LIMIT {
-            return Err(TrialFailure::missing("it did not tell of a process's end within 2 s"));
-        }
+        ensure(killed.elapsed() < LIMIT, "it did not tell of a process's end within 2 s")?;
     }
     Ok("told of a process's end".to_owned())
 }

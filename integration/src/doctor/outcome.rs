@@ -59,9 +59,14 @@ impl From<std::io::Error> for TrialFailure {
     }
 }
 
-/// `Ok` with what was seen, or missing.
+/// What was seen, whether that is enough or not.
 pub fn seen(is_there: bool, detail: String) -> TrialOutcome {
     if is_there { Ok(detail) } else { Err(TrialFailure::missing(detail)) }
+}
+
+/// Goes on where `is_so`; else what is tried is not there.
+pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
+    if is_so { Ok(()) } else { Err(TrialFailure::missing(otherwise)) }
 }
 
 /// How long something took that is expected to take no time: `at once`, `after 40 ms`.

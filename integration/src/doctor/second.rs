@@ -162,10 +162,10 @@ pub fn serve() -> u8 {
     if !std::env::current_dir().is_ok_and(|dir| is_bench(&dir)) {
         return 2;
     }
-    let mut held = Held::default();
+    let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
-        let reply = held.obey(request).map_or_else(
+        let reply = files.obey(request).map_or_else(
             |error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(),
             word,
         );
@@ -188,12 +188,12 @@ fn name(name: &CStr) -> &OsStr {
 
 /// What the second process has open.
 #[derive(Default)]
-struct Held {
+struct OpenFiles {
     gate: Option<File>,
     file: Option<File>,
 }
 
-impl Held {
+impl OpenFiles {
     fn obey(&mut self, request: SecondRequest) -> io::Result<SecondReply> {
         match request {
             SecondRequest::TryFlock => {

@@ -22,7 +22,7 @@ mod work_tree;
 
 use std::path::Path;
 
-pub use advice::Advice;
+pub use advice::IgnoreAdvice;
 pub use reminder::Reminder;
 
 use patterns::Patterns;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use beadlock_checker::internal::dialect::Dialect;
 
-use super::Advice;
+use super::IgnoreAdvice;
 use super::patterns::Patterns;
-use super::stamp::Stamp;
+use super::stamp::ReminderStamp;
 use super::work_tree::WorkTree;
 use crate::output::talk::Talk;
 use crate::target::Found;
@@ -39,7 +39,7 @@ impl Reminder {
             return None;
         }
         let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;
-        let stamp = Stamp::of(&tree.common);
+        let stamp = ReminderStamp::of(&tree.common);
         if stamp.is_fresh() {
             return None;
         }
@@ -52,7 +52,7 @@ impl Reminder {
             if patterns.ignore(&dir.join(&name)) || !stamp.renew() {
                 return None;
             }
-            let sentence = Advice { dir: &dir, name: &name, cwd: &cwd }.sentence();
+            let sentence = IgnoreAdvice { dir: &dir, name: &name, cwd: &cwd }.sentence();
             voice.warn(&sentence);
             sender.send(sentence).ok()
         };

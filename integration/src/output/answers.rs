@@ -36,24 +36,35 @@ impl Answers {
     /// Prints, and ends with the highest code.
     pub fn print(self, common: &Common, request: &Request) -> End {
         self.errors.iter().for_each(|error| common.talk.error(&error.to_string()));
-        let end = End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()));
-        print_answer(common, request, (Value::Array(self.data), self.errors.first()), || self.text, end)
+        let exit = self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code());
+        let (data, error) = (Value::Array(self.data), self.errors.first());
+        ended(print_answer(common, request, data, error, || self.text), exit)
     }
 }
 
-/// Prints an answer, in the envelope or as text, and ends so unless that fails.
+/// Prints an answer, in the envelope or as text. False: it could not be printed, which has been said.
 pub fn print_answer(
     common: &Common,
     request: &Request,
-    (data, error): (Value, Option<&Error>),
+    data: Value,
+    error: Option<&Error>,
     text: impl FnOnce() -> String,
-    end: End,
-) -> End {
+) -> bool {
     let printed = match common.json {
         true => print(&format!("{}\n", request.envelope(data, error, &common.talk.warnings()))),
         false => print(&text()),
     };
-    printed.map_or_else(|why| not_printed(common, &why), |()| end)
+    printed.inspect_err(|why| common.talk.error(&words_of_unprinted(why))).is_ok()
+}
+
+/// Prints the envelope where JSON is wanted. False: it could not be, which has been said.
+pub fn print_envelope(common: &Common, request: &Request, data: Value, error: Option<&Error>) -> bool {
+    print_answer(common, request, data, error, String::new)
+}
+
+/// The end of a command that answers: with `code`, or with a failure when the answer could not be printed.
+pub fn ended(is_printed: bool, code: u8) -> End {
+    End::Code(if is_printed { code } else { Exit::Failed.code() })
 }
 
 /// Ends a command that has one answer. An answer that cannot be printed is a failure; a failure stays the one that it
@@ -61,23 +72,13 @@ pub fn print_answer(
 pub fn conclude(common: &Common, request: &Request, answer: Result<Value, (End, Error)>) -> End {
     common.talk.end_live();
     match answer {
-        Ok(data) => match print_envelope(common, request, data, None) {
-            true => End::Code(Exit::Done.code()),
-            false => End::Code(Exit::Failed.code()),
-        },
+        Ok(data) => ended(print_envelope(common, request, data, None), Exit::Done.code()),
         Err((end, error)) => {
             common.talk.error(&error.to_string());
             print_envelope(common, request, Value::Null, Some(&error));
             end
         }
     }
-}
-
-/// Prints the envelope where JSON is wanted. False: it could not be, which has been said.
-pub fn print_envelope(common: &Common, request: &Request, data: Value, error: Option<&Error>) -> bool {
-    let envelope = || format!("{}\n", request.envelope(data, error, &common.talk.warnings()));
-    let printed = if common.json { print(&envelope()) } else { Ok(()) };
-    printed.inspect_err(|why| common.talk.error(&words_of_unprinted(why))).is_ok()
 }
 
 /// The end when stdout could not be written.
