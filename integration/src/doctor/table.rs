@@ -153,3 +153,16 @@ trials! {
         missing: "git add -A commits the record that break keeps, and what a crash leaves beside a lock",
         unknown: "whether git add -A commits the record that break keeps is not known";
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_trial_has_the_name_of_its_key_and_its_own_place() {
+        for (at, trial) in TRIALS.iter().enumerate() {
+            assert_eq!(trial.key as usize, at, "{}", trial.name);
+            assert_eq!(trial.name.replace('_', ""), format!("{:?}", trial.key).to_lowercase());
+        }
+    }
+}

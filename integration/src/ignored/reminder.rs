@@ -53,7 +53,7 @@ impl Reminder {
                 return None;
             }
             let sentence = IgnoreAdvice { dir: &dir, name: &name, cwd: &cwd }.sentence();
-            voice.warn(&sentence);
+            voice(&sentence);
             sender.send(sentence).ok()
         };
         thread::Builder::new().name("ignored".to_owned()).spawn(ask).ok()?;
