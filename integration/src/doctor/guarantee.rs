@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::outcome::TrialResults;
+use super::results::TrialResults;
 use super::table::TrialKey as Key;
 
 /// Whether a promise holds.
@@ -231,17 +231,19 @@ fn privacy(results: &TrialResults) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::outcome::TrialFailure;
+    use super::super::results::TrialResult;
     use super::super::table::{TRIALS, Trial};
     use super::*;
 
     /// Everything is there but `missing` and `unknown`.
     fn judged(missing: &[Key], unknown: &[Key]) -> Guarantees {
         let result = |trial: &Trial| {
-            trial.ended(match &trial.key {
+            let outcome = match &trial.key {
                 key if missing.contains(key) => Err(TrialFailure::missing("refused")),
                 key if unknown.contains(key) => Err(TrialFailure::untried("no way")),
                 _ => Ok("seen".to_owned()),
-            })
+            };
+            TrialResult::of(trial, outcome)
         };
         Guarantees::of(&TrialResults(TRIALS.iter().map(result).collect()))
     }

@@ -7,7 +7,7 @@
 //! ```text
 //! mod.rs         this page, and the command
 //! table.rs       the table of all trials: name, attempt, what each outcome means
-//! outcome.rs     how a trial ended, and the list of all results
+//! outcome.rs     how a trial ended; results.rs: the list of all results
 //! guarantee.rs   from the results to what is promised: pure
 //! report.rs      for people and in JSON, from the same list
 //! site.rs        the directory that is examined; bench.rs: the private directory inside it
@@ -29,6 +29,7 @@ mod machine;
 mod notify;
 mod outcome;
 mod report;
+mod results;
 mod second;
 mod site;
 mod table;
@@ -50,8 +51,8 @@ use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
 use guarantee::Guarantees;
-use outcome::TrialResults;
 use report::DoctorReport;
+use results::{TrialResult, TrialResults};
 use site::{ExaminedDirectory, TrialSite};
 use table::TRIALS;
 
@@ -95,7 +96,7 @@ fn make_all(site: TrialSite<'_>, signals: &mut Signals, talk: &Talk) -> Result<T
         let mut received = std::iter::from_fn(|| signals.next()).map(|received| received.signal);
         received.find(|signal| *signal != Signal::SIGCHLD).map_or(Ok(()), Err)
     };
-    let made = TRIALS.iter().map(|trial| ending().map(|()| trial.make(&site)));
+    let made = TRIALS.iter().map(|trial| ending().map(|()| TrialResult::of(trial, (trial.attempt)(&site))));
     let results = made.collect::<Result<_, _>>().map(TrialResults)?;
     if let Ok(bench) = &site.made
         && let Err(errno) = bench.clear()

@@ -1,15 +1,13 @@
-//! How a trial ends, and the list of results that text, JSON and promises are made from.
+//! How a trial ends.
 
 use std::time::Duration;
 
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::system_words;
 use nix::errno::Errno;
-use serde::Serialize;
 
-use super::table::TrialKey;
-
-const UNTRIED: &str = "could not be tried: ";
+/// How the detail of a trial begins that could not be made.
+pub const UNTRIED: &str = "could not be tried: ";
 
 /// How a trial ended: what was seen, or why not.
 pub type TrialOutcome = Result<String, TrialFailure>;
@@ -72,82 +70,6 @@ pub fn ensure(is_so: bool, otherwise: &str) -> Result<(), TrialFailure> {
 /// How long something took that is expected to take no time: `at once`, `after 40 ms`.
 pub fn after(took: Duration) -> String {
     if took < Duration::from_millis(5) { "at once".to_owned() } else { format!("after {}", shown(took)) }
-}
-
-/// The result of a trial, as JSON has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TrialResult {
-    #[serde(skip)]
-    pub key: TrialKey,
-    /// The trial's name.
-    pub name: &'static str,
-    /// It is there; `None`: unknown.
-    pub ok: Option<bool>,
-    /// What was seen.
-    pub detail: String,
-    /// What it means for locks.
-    pub means: &'static str,
-    /// What to type where it is missing.
-    #[serde(rename = "next")]
-    pub to_type: Option<String>,
-}
-
-impl TrialResult {
-    /// The trial's name for people.
-    pub fn words(&self) -> String {
-        self.name.replace('_', " ")
-    }
-}
-
-/// The results of all trials of one directory, in the order of the table.
-#[derive(Debug, Clone, Serialize)]
-pub struct TrialResults(pub Vec<TrialResult>);
-
-impl TrialResults {
-    fn get(&self, key: TrialKey) -> Option<&TrialResult> {
-        self.0.iter().find(|result| result.key == key)
-    }
-
-    /// Whether it is there; `None`: unknown.
-    pub fn ok(&self, key: TrialKey) -> Option<bool> {
-        self.get(key)?.ok
-    }
-
-    /// What was seen.
-    pub fn detail(&self, key: TrialKey) -> &str {
-        self.get(key).map_or("", |result| &result.detail)
-    }
-
-    /// The detail, for a sentence that says already that it did not work.
-    pub fn why(&self, key: TrialKey) -> &str {
-        let detail = self.detail(key);
-        detail.strip_prefix(UNTRIED).unwrap_or(detail)
-    }
-
-    /// `flock wakes: permission denied`.
-    pub fn says(&self, key: TrialKey) -> String {
-        self.get(key).map_or_else(String::new, |result| format!("{}: {}", result.words(), result.detail))
-    }
-
-    /// It was seen to be there.
-    pub fn has(&self, key: TrialKey) -> bool {
-        self.ok(key) == Some(true)
-    }
-
-    /// It was seen to be missing.
-    pub fn misses(&self, key: TrialKey) -> bool {
-        self.ok(key) == Some(false)
-    }
-
-    /// The first of these that was not seen to be there.
-    pub fn first_without(&self, keys: &[TrialKey]) -> Option<TrialKey> {
-        keys.iter().copied().find(|key| !self.has(*key))
-    }
-
-    /// The names of the trials that were not seen to end well.
-    pub fn not_ok(&self) -> Vec<String> {
-        self.0.iter().filter(|result| result.ok != Some(true)).map(TrialResult::words).collect()
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use beadlock_checker::internal::escape::escaped_path;
 use serde_json::{Value, json};
 
 use super::guarantee::{Guarantees, Holds};
-use super::outcome::TrialResults;
+use super::results::TrialResults;
 use super::site::ExaminedDirectory;
 use super::table::NOT_KNOWN;
 use crate::error::Exit;

@@ -2,7 +2,7 @@
 //!
 //! The order is the one in which trials are made and shown. A new trial is one entry here.
 
-use super::outcome::{TrialOutcome, TrialResult};
+use super::outcome::TrialOutcome;
 use super::site::TrialSite;
 use super::{directory, gate, git, lease, lock_file, machine, notify};
 
@@ -12,32 +12,16 @@ pub const NOT_KNOWN: &str = "it is not known whether this works here";
 /// One trial.
 pub struct Trial {
     pub key: TrialKey,
-    name: &'static str,
-    attempt: fn(&TrialSite<'_>) -> TrialOutcome,
-    there: &'static str,
-    missing: &'static str,
-    unknown: &'static str,
-}
-
-impl Trial {
+    /// In JSON; for people with blanks.
+    pub name: &'static str,
     /// Makes it.
-    pub fn make(&self, site: &TrialSite<'_>) -> TrialResult {
-        self.ended((self.attempt)(site))
-    }
-
-    /// Its result, from its outcome.
-    pub fn ended(&self, outcome: TrialOutcome) -> TrialResult {
-        let (ok, detail, to_type) = match outcome {
-            Ok(detail) => (Some(true), detail, None),
-            Err(failure) => (failure.ok, failure.detail, failure.to_type),
-        };
-        let means = match ok {
-            Some(true) => self.there,
-            Some(false) => self.missing,
-            None => self.unknown,
-        };
-        TrialResult { key: self.key, name: self.name, ok, detail, means, to_type }
-    }
+    pub attempt: fn(&TrialSite<'_>) -> TrialOutcome,
+    /// What it means for locks that it is there.
+    pub there: &'static str,
+    /// What it means that it is missing.
+    pub missing: &'static str,
+    /// What it means that it could not be tried.
+    pub unknown: &'static str,
 }
 
 macro_rules! trials {
