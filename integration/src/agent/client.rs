@@ -29,30 +29,28 @@ pub fn get(address: &Address, page: &'static str) -> Result<Vec<u8>, Error> {
     let asked = address.clone();
     // Beside: a socket with a full queue and one that drips would each keep a reader for ever.
     let asking = thread::Builder::new().spawn(move || to.send(exchange(&asked, page)));
-    let unreached = |why: &str| {
+    let answer = match asking.map(|_| from.recv_timeout(PATIENCE)) {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => {
+            let seconds = PATIENCE.as_secs();
+            let message = format!("{address} does not answer within {seconds}s; is the agent stopped?");
+            return Err(Error::new(Code::Io, message).retry_after(PATIENCE));
+        }
+        Err(error) => Err(error),
+    };
+    let failed = |error: io::Error| {
+        let words = system_words(&error);
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let message = format!("{address} may be asked by its agent's user alone: {words}");
+            return Error::new(Code::NotPermitted, message);
+        }
+        let start = to_type("beadlock-agent --listen {}", &[address.part()]);
         let message = format!(
-            "no agent answers at {address}: {why}; start one with {}, or name where it listens",
-            to_type("beadlock-agent --listen {}", &[address.part()])
+            "no agent answers at {address}: {words}; start one with {start}, or name where it listens"
         );
         Error::new(Code::Io, message)
     };
-    let answer = match asking {
-        Ok(_) => from.recv_timeout(PATIENCE).map_err(|_| {
-            let message =
-                format!("{address} does not answer within {}s; is the agent stopped?", PATIENCE.as_secs());
-            Error::new(Code::Io, message).retry_after(PATIENCE)
-        })?,
-        Err(error) => Err(error),
-    };
-    let answer = answer.map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            let message =
-                format!("{address} may be asked by its agent's user alone: {}", system_words(&error));
-            Error::new(Code::NotPermitted, message)
-        }
-        _ => unreached(&system_words(&error)),
-    })?;
-    body(&answer)
+    body(&answer.map_err(failed)?)
         .map_err(|why| Error::new(Code::Io, format!("{address} answers, but not as an agent: {why}")))
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::log::table::{Side, Table};
 use crate::output::talk::Talk;
@@ -16,7 +15,7 @@ const WIDEST: usize = 60;
 
 /// Its `/status`, as far as the table goes.
 #[derive(Debug, Deserialize)]
-pub struct Report {
+pub struct AgentStatus {
     version: String,
     pid: u32,
     #[serde(default)]
@@ -30,49 +29,43 @@ pub struct Report {
     skipping: u64,
     #[serde(default)]
     left_out: u64,
-    databases: Vec<Database>,
+    databases: Vec<DatabaseStatus>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Database {
+struct DatabaseStatus {
     dir: String,
     state: String,
     /// Why it is not served.
     #[serde(default)]
     why: Option<String>,
-    last: Option<Last>,
-    streak: Option<Streak>,
-    lock: Option<Lock>,
+    last: Option<LastCycle>,
+    streak: Option<CurrentStreak>,
+    lock: Option<LockSummary>,
     next_due_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Last {
+struct LastCycle {
     outcome: String,
     at: String,
     reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Streak {
+struct CurrentStreak {
     skips: u64,
     age_ms: u64,
 }
 
 #[derive(Debug, Deserialize)]
-struct Lock {
+struct LockSummary {
     holder: String,
     pid: i64,
     host: String,
 }
 
-impl Report {
-    /// # Errors
-    /// When it is not what an agent says.
-    pub fn of(said: &Value) -> serde_json::Result<Self> {
-        Self::deserialize(said)
-    }
-
+impl AgentStatus {
     /// A line about the agent, and one for each database; those that are skipped for longest come first.
     pub fn text(&self, talk: &Talk) -> String {
         let host = self.host.as_deref().unwrap_or("unknown");
@@ -93,33 +86,28 @@ impl Report {
         if self.databases.is_empty() {
             return text;
         }
-        let head = ["database", "state", "last", "at", "skips", "for", "held by", "reason", "next in"];
         let (left, right) = (Side::Left, Side::Right);
         let columns = [
-            (left, WIDEST),
-            (left, 11),
-            (left, 8),
-            (left, 20),
-            (right, 9),
-            (right, 9),
-            (left, WIDEST),
-            (left, 20),
-            (right, 9),
+            ("database", left, WIDEST),
+            ("state", left, 11),
+            ("last", left, 8),
+            ("at", left, 20),
+            ("skips", right, 9),
+            ("for", right, 9),
+            ("held by", left, WIDEST),
+            ("reason", left, 20),
+            ("next in", right, 9),
         ];
-        let mut table = Table::new(head, columns);
+        let mut table =
+            Table::new(columns.map(|(head, ..)| head), columns.map(|(_, side, most)| (side, most)));
         self.databases.iter().for_each(|database| table.row(database.row()));
         text.push_str(&table.text(0));
         if self.left_out > 0 {
             text.push_str(&format!("and {} more\n", self.left_out));
         }
-        for database in &self.databases {
-            if let Some(why) = &database.why {
-                text.push_str(&format!(
-                    "{} is not served: {}\n",
-                    escaped_path(Path::new(&database.dir)),
-                    escaped(why)
-                ));
-            }
+        for DatabaseStatus { dir, why, .. } in &self.databases {
+            let dir = escaped_path(Path::new(dir));
+            text.extend(why.iter().map(|why| format!("{dir} is not served: {}\n", escaped(why))));
         }
         if self.skipping > 0 {
             talk.say("who holds a lock, and what to do: beadlock status DIR");
@@ -128,32 +116,25 @@ impl Report {
     }
 }
 
-impl Database {
+impl DatabaseStatus {
     fn row(&self) -> [String; 9] {
-        let of_last = |get: fn(&Last) -> Option<&String>| {
-            let text = self.last.as_ref().and_then(get);
-            text.map_or_else(|| "-".to_owned(), |text| escaped(text).to_string())
-        };
         let millis = |millis| shown(Duration::from_millis(millis));
-        let (skips, age) = match &self.streak {
-            Some(streak) => (streak.skips.to_string(), millis(streak.age_ms)),
-            None => ("-".to_owned(), "-".to_owned()),
+        let (last, streak, lock) = (self.last.as_ref(), self.streak.as_ref(), self.lock.as_ref());
+        let held_by = |LockSummary { holder, pid, host }: &LockSummary| {
+            format!("{} (PID {pid}, on {})", escaped(holder), escaped(host))
         };
-        let lock = self
-            .lock
-            .as_ref()
-            .map(|lock| format!("{} (PID {}, on {})", escaped(&lock.holder), lock.pid, escaped(&lock.host)));
         [
-            end_of(&escaped_path(Path::new(&self.dir))),
-            escaped(&self.state).to_string(),
-            of_last(|last| Some(&last.outcome)),
-            of_last(|last| Some(&last.at)),
-            skips,
-            age,
-            lock.unwrap_or_else(|| "-".to_owned()),
-            of_last(|last| last.reason.as_ref()),
-            self.next_due_ms.map_or_else(|| "-".to_owned(), millis),
+            Some(end_of(&escaped_path(Path::new(&self.dir)))),
+            Some(escaped(&self.state).to_string()),
+            last.map(|last| escaped(&last.outcome).to_string()),
+            last.map(|last| escaped(&last.at).to_string()),
+            streak.map(|streak| streak.skips.to_string()),
+            streak.map(|streak| millis(streak.age_ms)),
+            lock.map(held_by),
+            last.and_then(|last| last.reason.as_ref()).map(|reason| escaped(reason).to_string()),
+            self.next_due_ms.map(millis),
         ]
+        .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
     }
 }
 

@@ -10,7 +10,6 @@ use super::write::STDIN;
 use crate::claim::attendant::Stopped;
 use crate::claim::signals::Signals;
 use crate::error::{End, Error, Replaced};
-use crate::protocol::file::command::{Checked, OnFile};
 use crate::files::append::{Lines, append as append_lines};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
@@ -18,6 +17,7 @@ use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
+use crate::protocol::file::command::{Checked, OnFile};
 use crate::settings::environment::Environment;
 
 /// What the help says after the options.

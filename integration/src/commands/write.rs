@@ -12,7 +12,6 @@ use crate::claim::attendant::Stopped;
 use crate::claim::event::wait_for;
 use crate::claim::signals::Signals;
 use crate::error::{End, Replaced};
-use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::files::entry::Entry;
 use crate::files::json::Format;
 use crate::files::stage::Stage;
@@ -21,6 +20,7 @@ use crate::output::Common;
 use crate::output::answers::conclude;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
+use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
 use crate::settings::environment::Environment;
 
 /// How long it looks away at most while it reads.

@@ -48,9 +48,6 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Makes one in `above`, whose path is `path`, and sweeps there what dead ones have left.
-    ///
-    /// # Errors
-    /// Where nothing can be made.
     pub fn make(above: BorrowedFd<'a>, path: &Path) -> nix::Result<Self> {
         let name = format!("{PREFIX}{}-{}{}", std::process::id(), here(), &random_id()[..8]);
         mkdirat(above, name.as_str(), Mode::S_IRWXU)?;
@@ -64,33 +61,24 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Where it is, for who needs a path.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Creates a file that is not there yet, for reading and writing.
-    ///
-    /// # Errors
-    /// EEXIST when it is.
     pub fn create(&self, name: &CStr) -> nix::Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         openat(&self.dir, name, flags, Mode::from_bits_truncate(0o644)).map(File::from)
     }
 
     /// Opens what is there for reading: a file or a directory.
-    ///
-    /// # Errors
-    /// What `openat(2)` said.
     pub fn open(&self, name: &CStr) -> nix::Result<File> {
         openat(&self.dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
             .map(File::from)
     }
 
     /// What a file holds.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn read(&self, name: &CStr) -> std::io::Result<String> {
         let mut text = String::new();
         self.open(name)?.read_to_string(&mut text)?;
@@ -102,10 +90,7 @@ impl<'a> Bench<'a> {
         let _ = empty(self.above, &self.name, &[GATE]);
     }
 
-    /// Removes all of it.
-    ///
-    /// # Errors
-    /// What the system said of the last attempt.
+    /// Removes all of it, patiently; fails as the last attempt did.
     pub fn clear(&self) -> nix::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -122,25 +107,25 @@ impl<'a> Bench<'a> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let Ok(mut above) = Dir::openat(self.above, c".", flags, Mode::empty()) else { return };
         let Ok(now) = fstat(&self.dir) else { return };
-        for entry in above.iter() {
-            // An error is not passed by reading on.
-            let Ok(entry) = entry else { return };
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-            let Some((pid, rest)) = parts else { continue };
-            let is_dead = pid.parse().is_ok_and(|pid| process::probe(pid) == Liveness::Gone);
-            if is_dead && self.is_left_over(name, rest.starts_with(&here()), &now) {
+        // An error is not passed by reading on.
+        for entry in above.iter().map_while(Result::ok) {
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if self.is_left_over(name, &now).unwrap_or(false) {
                 let _ = remove(self.above, name);
             }
         }
     }
 
-    /// Nobody can be at it any more: it was made where its PID means what it means here, or long ago.
-    fn is_left_over(&self, name: &str, is_from_here: bool, now: &FileStat) -> bool {
-        let Ok(stat) = fstatat(self.above, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return false };
+    /// It is the bench of a dead process: it was made where its PID means what it means here, or long ago.
+    fn is_left_over(&self, name: &str, now: &FileStat) -> Option<bool> {
+        let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        if process::probe(pid.parse().ok()?) != Liveness::Gone {
+            return None;
+        }
+        let stat = fstatat(self.above, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
         let is_dir = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
         let is_old = now.st_mtime.saturating_sub(stat.st_mtime) > OLD;
-        is_dir && stat.st_uid == geteuid().as_raw() && (is_from_here || is_old)
+        Some(is_dir && stat.st_uid == geteuid().as_raw() && (rest.starts_with(&here()) || is_old))
     }
 }
 

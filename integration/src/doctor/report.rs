@@ -4,9 +4,9 @@ use beadlock_checker::internal::escape::escaped_path;
 use serde_json::{Value, json};
 
 use super::guarantee::{Guarantees, Holds};
-use super::subject::Subject;
-use super::trial::{Kind, Trials};
-use super::words;
+use super::results::TrialResults;
+use super::site::ExaminedDirectory;
+use super::table::NOT_KNOWN;
 use crate::error::Exit;
 use crate::output::talk::Talk;
 
@@ -16,108 +16,76 @@ const RED: &str = "31";
 
 /// All that was found out about one directory.
 #[derive(Debug)]
-pub struct Report<'a> {
+pub struct DoctorReport<'a> {
     /// Which.
-    pub subject: &'a Subject,
+    pub directory: &'a ExaminedDirectory,
     /// What was tried.
-    pub trials: Trials,
+    pub results: TrialResults,
     /// What follows.
     pub guarantees: Guarantees,
 }
 
-impl Report<'_> {
+impl DoctorReport<'_> {
     /// 5: no lock is worth anything here; 1: something is missing, or not known; 0: all is there.
     pub fn exit(&self) -> Exit {
-        match (self.guarantees.cannot_lock(), self.trials.not_ok().count()) {
-            (Some(_), _) => Exit::Unreadable,
-            (None, 0) => Exit::Done,
-            _ => Exit::Failed,
-        }
+        self.conclusion().0
     }
 
-    fn summary(&self) -> (&'static str, String) {
+    /// How it ends, the colour of that, and a sentence.
+    fn conclusion(&self) -> (Exit, &'static str, String) {
         if let Some(why) = self.guarantees.cannot_lock() {
-            return (RED, format!("NO, {why}"));
+            return (Exit::Unreadable, RED, format!("NO, {why}"));
         }
-        let missing: Vec<String> = self.trials.not_ok().map(Kind::words).collect();
+        let missing = self.results.not_ok().join(", ");
         if missing.is_empty() {
-            return (GREEN, "yes, locks hold here".to_owned());
+            return (Exit::Done, GREEN, "yes, locks hold here".to_owned());
         }
-        (YELLOW, format!("locks hold here, with limits: {}", missing.join(", ")))
+        (Exit::Failed, YELLOW, format!("locks hold here, with limits: {missing}"))
     }
 
     /// The lines.
     pub fn text(&self, talk: &Talk) -> String {
-        let Subject { path, given, above, .. } = self.subject;
+        let ExaminedDirectory { path, given, above, .. } = self.directory;
         let above = above.as_ref().map(|above| format!(" (the database in {above})")).unwrap_or_default();
-        let (color, summary) = self.summary();
+        let (_, color, summary) = self.conclusion();
         let mut text = format!("{given}{above}: {}\n", talk.painted_data(&summary, color));
         text.push_str(&format!("  directory: {}\n", escaped_path(path)));
-        for trial in &self.trials.0 {
-            let (word, color) = match trial.ok {
+        let line = |(word, color): (&str, &str), rest: String| {
+            format!("  {}  {rest}\n", talk.painted_data(&format!("{word:<7}"), color))
+        };
+        for result in &self.results.0 {
+            let word = match result.ok {
                 Some(true) => ("ok", GREEN),
                 Some(false) => ("no", RED),
                 None => ("unknown", YELLOW),
             };
-            let word = talk.painted_data(&format!("{word:<7}"), color);
-            let name = trial.kind.words();
-            text.push_str(&format!("  {word}  {name:<17}  {}", trial.detail));
-            if trial.means() != words::UNKNOWN {
-                text.push_str(&format!("; {}", trial.means()));
-            }
+            let mut parts = vec![format!("{:<17}  {}", result.words(), result.detail)];
+            parts.extend((result.means != NOT_KNOWN).then(|| result.means.to_owned()));
             // At the end of the line, where nothing else is pasted along.
-            text.extend(trial.to_type.iter().map(|command| format!("; type: {command}")));
-            text.push('\n');
+            parts.extend(result.to_type.iter().map(|command| format!("type: {command}")));
+            text.push_str(&line(word, parts.join("; ")));
         }
         text.push_str("What is promised here:\n");
         for guarantee in &self.guarantees.0 {
-            let (word, color) = match guarantee.holds {
+            let word = match guarantee.holds {
                 Holds::Yes => ("yes", GREEN),
                 Holds::Limited => ("limited", YELLOW),
                 Holds::Unknown => ("unknown", YELLOW),
                 Holds::No => ("NO", RED),
             };
-            let word = talk.painted_data(&format!("{word:<7}"), color);
-            text.push_str(&format!("  {word}  {}: {}\n", guarantee.promise, guarantee.how));
+            text.push_str(&line(word, format!("{}: {}", guarantee.promise, guarantee.how)));
         }
         text
     }
 
     /// The `data` of the envelope.
     pub fn json(&self) -> Value {
-        let trials: Vec<Value> = self
-            .trials
-            .0
-            .iter()
-            .map(|trial| {
-                json!({
-                    "name": trial.kind.as_str(),
-                    "ok": trial.ok,
-                    "detail": trial.detail,
-                    "means": trial.means(),
-                    "next": trial.to_type,
-                })
-            })
-            .collect();
-        let guarantees: Vec<Value> = self
-            .guarantees
-            .0
-            .iter()
-            .map(|guarantee| {
-                json!({
-                    "name": guarantee.name,
-                    "holds": guarantee.holds.as_str(),
-                    "promise": guarantee.promise,
-                    "how": guarantee.how,
-                })
-            })
-            .collect();
         json!({
-            "path": self.subject.path.to_string_lossy(),
+            "path": self.directory.path.to_string_lossy(),
             "can_lock": self.guarantees.cannot_lock().is_none(),
-            "message": self.summary().1,
-            "trials": trials,
-            "guarantees": guarantees,
+            "message": self.conclusion().2,
+            "trials": self.results,
+            "guarantees": self.guarantees,
         })
     }
 }

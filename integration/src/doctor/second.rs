@@ -1,34 +1,34 @@
-//! The second process: this program once more, on the same bench, which does what the first one tells it to.
+//! The second process: this program once more, on the same bench, which does what the first one requests.
 //!
-//! Orders come in on its stdin and answers go out on its stdout, a line each. It ends when its stdin does.
+//! Requests come in on its stdin and replies go out on its stdout, a word a line. It ends when its stdin does.
 #![expect(clippy::disallowed_methods, reason = "it removes a file on the bench, as another process would")]
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::Builder;
+use std::time::Duration;
 
+use beadlock_checker::internal::beside::this_program;
 use beadlock_checker::internal::sys::{Flock, flock};
 use beadlock_checker::internal::system_words;
+use clap::ValueEnum;
 use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
-use super::trial::Failure;
-use crate::claim::event::wait_for;
+use super::outcome::TrialFailure;
 
 /// The hidden option that makes this program the second process.
 pub const OPTION: &str = "second-process";
-/// How long an answer may take.
+/// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
 
 /// What the second process is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SecondRequest {
     /// Try to take the flock on the gate.
     TryFlock,
     /// Take it, blocked for as long as it takes; `Begun` comes first.
@@ -39,90 +39,53 @@ pub enum Order {
     Create,
     /// Open the file for writing, blocked for as long as a lease keeps it; `Begun` comes first.
     Write,
-    /// Close the file.
-    Close,
     /// Remove the file.
     Remove,
 }
 
-impl Order {
-    const ALL: [Self; 7] =
-        [Self::TryFlock, Self::WaitFlock, Self::Unlock, Self::Create, Self::Write, Self::Close, Self::Remove];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::TryFlock => "try-flock",
-            Self::WaitFlock => "wait-flock",
-            Self::Unlock => "unlock",
-            Self::Create => "create",
-            Self::Write => "write",
-            Self::Close => "close",
-            Self::Remove => "remove",
-        }
-    }
-}
-
-/// What it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+/// What it replies, unless the system refused: then it replies with the number of the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SecondReply {
     /// It is done.
     Done,
-    /// Somebody else has it.
+    /// Another process has it, or has made it.
     Busy,
     /// It is about to make a call that may block.
     Begun,
-    /// The system refused.
-    Refused(Errno),
 }
 
-impl Answer {
-    fn line(self) -> String {
-        match self {
-            Self::Done => "done\n".to_owned(),
-            Self::Busy => "busy\n".to_owned(),
-            Self::Begun => "begun\n".to_owned(),
-            Self::Refused(errno) => format!("{}\n", errno as i32),
-        }
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        Some(match line {
-            "done" => Self::Done,
-            "busy" => Self::Busy,
-            "begun" => Self::Begun,
-            number => Self::Refused(Errno::from_raw(number.parse().ok()?)),
-        })
-    }
+/// The word on the pipe.
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A second process, as the first one has it; dropped, it is killed.
 #[derive(Debug)]
-pub struct Second {
+pub struct SecondProcess {
     child: Child,
-    answers: ChildStdout,
-    /// What was read and is no whole line yet.
-    read: Vec<u8>,
+    /// The lines that it has written so far.
+    replies: Receiver<String>,
 }
 
-impl Second {
-    /// Starts one on `bench`.
-    ///
-    /// # Errors
-    /// When it cannot be started: what needs it cannot be tried.
-    pub fn start(bench: &Bench<'_>) -> Result<Self, Failure> {
+impl SecondProcess {
+    /// Starts one on `bench`. Trials that need one that cannot be started cannot be tried.
+    pub fn start(bench: &Bench<'_>) -> Result<Self, TrialFailure> {
         let failed = |error: io::Error| {
-            Failure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
+            TrialFailure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
         };
-        let this = Path::new("/proc/self/exe");
-        let program =
-            if this.exists() { this.to_path_buf() } else { std::env::current_exe().map_err(failed)? };
-        let mut command = Command::new(program);
-        command.arg0(std::env::args_os().next().unwrap_or_else(|| OsString::from("beadlock")));
+        let mut command = this_program().map_err(failed)?;
         command.args(["doctor", &format!("--{OPTION}")]).current_dir(bench.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        let answers = child.stdout.take().ok_or_else(|| Failure::untried("no second process"))?;
-        Ok(Self { child, answers, read: Vec::new() })
+        let (sender, replies) = channel();
+        let stdout = child.stdout.take();
+        let second = Self { child, replies };
+        let lines = move || {
+            let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        };
+        Builder::new().spawn(lines).map_err(failed)?;
+        Ok(second)
     }
 
     /// Its PID.
@@ -130,109 +93,92 @@ impl Second {
         self.child.id().cast_signed()
     }
 
-    /// Tells it what to do.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub fn tell(&mut self, order: Order) -> Result<(), Failure> {
-        let stdin = self.child.stdin.as_mut();
-        let told = stdin.map_or(Err(io::ErrorKind::BrokenPipe.into()), |pipe| {
-            pipe.write_all(format!("{}\n", order.as_str()).as_bytes())
-        });
-        told.map_err(|error| {
-            Failure::untried(format!("the second process has ended: {}", system_words(&error)))
+    fn send(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
+        let line = format!("{}\n", word(request));
+        let sent = self.child.stdin.iter_mut().try_for_each(|pipe| pipe.write_all(line.as_bytes()));
+        sent.map_err(|error| {
+            TrialFailure::untried(format!("the second process has ended: {}", system_words(&error)))
         })
     }
 
-    /// Its next answer; `None`: none within `limit`.
-    ///
-    /// # Errors
-    /// When it has ended, or says what nobody understands.
-    pub fn answer(&mut self, limit: Duration) -> Result<Option<Answer>, Failure> {
-        let deadline = Instant::now() + limit;
-        loop {
-            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.read.drain(..=end).collect();
-                let answer = Answer::parse(String::from_utf8_lossy(&line).trim_end());
-                return answer
-                    .map(Some)
-                    .ok_or_else(|| Failure::untried("the second process was not understood"));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            if wait_for([Some(self.answers.as_fd())], left) == [true] {
-                let mut bytes = [0; 64];
-                match self.answers.read(&mut bytes) {
-                    Ok(0) | Err(_) => return Err(Failure::untried("the second process has ended")),
-                    Ok(count) => self.read.extend(&bytes[..count]),
-                }
-            }
+    /// Its next reply; `None`: none within `limit`. Fails when the system refused it, and when it has ended.
+    pub fn reply(&mut self, limit: Duration) -> Result<Option<SecondReply>, TrialFailure> {
+        match self.replies.recv_timeout(limit) {
+            Ok(line) => parsed(&line).map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(TrialFailure::untried("the second process has ended")),
         }
     }
 
-    /// Tells it, and waits for the answer.
-    ///
-    /// # Errors
-    /// As [`Second::answer`]; also when there is none in time.
-    pub fn ask(&mut self, order: Order) -> Result<Answer, Failure> {
-        self.tell(order)?;
-        self.answer(LIMIT)?.ok_or_else(|| {
-            Failure::untried(format!("the second process gave no answer to {} within 2 s", order.as_str()))
+    /// Requests something, and waits for the reply.
+    pub fn ask(&mut self, request: SecondRequest) -> Result<SecondReply, TrialFailure> {
+        self.send(request)?;
+        self.reply(LIMIT)?.ok_or_else(|| {
+            let word = word(request);
+            TrialFailure::untried(format!("the second process gave no answer to {word} within 2 s"))
         })
     }
 
-    /// The same for what must succeed before anything can be tried.
-    ///
-    /// # Errors
-    /// As [`Second::ask`]; also for any answer but `Done`.
-    pub fn must(&mut self, order: Order) -> Result<(), Failure> {
-        match self.ask(order)? {
-            Answer::Done => Ok(()),
-            Answer::Refused(errno) => Err(errno.into()),
-            other => {
-                Err(Failure::missing(format!("{} ended with {}", order.as_str(), other.line().trim_end())))
-            }
+    /// Requests something that must be `Done` before anything can be tried.
+    pub fn must(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
+        match self.ask(request)? {
+            SecondReply::Done => Ok(()),
+            other => Err(TrialFailure::missing(format!("{} ended with {}", word(request), word(other)))),
         }
     }
 
-    /// Kills it; it is a zombie until it is dropped.
+    /// Requests something that may block, and waits until it has begun.
+    pub fn begin(&mut self, request: SecondRequest) -> Result<(), TrialFailure> {
+        self.send(request)?;
+        match self.reply(LIMIT)? {
+            Some(SecondReply::Begun) => Ok(()),
+            _ => Err(TrialFailure::untried("the second process did not begin")),
+        }
+    }
+
+    /// Kills it, if it has not ended; it is a zombie until it is dropped.
     pub fn kill(&mut self) {
-        // An error means that it has ended.
         let _ = self.child.kill();
     }
 }
 
-impl Drop for Second {
+impl Drop for SecondProcess {
     fn drop(&mut self) {
         self.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Is the second process, in the working directory, until stdin ends. Answers the exit code.
+fn parsed(line: &str) -> Result<SecondReply, TrialFailure> {
+    SecondReply::from_str(line, false).map_err(|_| match line.parse() {
+        Ok(number) => Errno::from_raw(number).into(),
+        Err(_) => TrialFailure::untried("the second process was not understood"),
+    })
+}
+
+/// Is the second process, in the working directory, until stdin ends. Returns the exit code.
 pub fn serve() -> u8 {
-    // Nowhere else may anything be created or removed on the word of whoever writes to stdin.
+    // stdin is not trusted: only a bench may be written to.
     if !std::env::current_dir().is_ok_and(|dir| is_bench(&dir)) {
         return 2;
     }
-    let mut hands = Hands::default();
+    let mut files = OpenFiles::default();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        let Some(order) = Order::ALL.into_iter().find(|order| order.as_str() == line) else { return 2 };
-        let answer = hands.obey(order).unwrap_or_else(|error| {
-            Answer::Refused(error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw))
-        });
-        if say(answer).is_err() {
+        let Ok(request) = SecondRequest::from_str(&line, false) else { return 2 };
+        let reply = files.obey(request).map_or_else(
+            |error| error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32).to_string(),
+            word,
+        );
+        if say(&reply).is_err() {
             break;
         }
     }
     0
 }
 
-fn say(answer: Answer) -> io::Result<()> {
+fn say(reply: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(answer.line().as_bytes())?;
+    stdout.write_all(format!("{reply}\n").as_bytes())?;
     stdout.flush()
 }
 
@@ -240,38 +186,39 @@ fn name(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
-/// What the second process holds.
+/// What the second process has open.
 #[derive(Default)]
-struct Hands {
+struct OpenFiles {
     gate: Option<File>,
     file: Option<File>,
 }
 
-impl Hands {
-    fn obey(&mut self, order: Order) -> io::Result<Answer> {
-        match order {
-            Order::TryFlock => {
-                return Ok(if flock(self.gate()?, Flock::Try)? { Answer::Done } else { Answer::Busy });
+impl OpenFiles {
+    fn obey(&mut self, request: SecondRequest) -> io::Result<SecondReply> {
+        match request {
+            SecondRequest::TryFlock => {
+                let taken = flock(self.gate()?, Flock::Try)?;
+                return Ok(if taken { SecondReply::Done } else { SecondReply::Busy });
             }
-            Order::WaitFlock => {
+            SecondRequest::WaitFlock => {
                 let gate = self.gate()?;
-                say(Answer::Begun)?;
+                say(&word(SecondReply::Begun))?;
                 flock(gate, Flock::Wait)?;
             }
-            Order::Unlock => {
+            SecondRequest::Unlock => {
                 flock(self.gate()?, Flock::Unlock)?;
             }
-            Order::Create => {
-                OpenOptions::new().write(true).create_new(true).open(name(FILE))?;
-            }
-            Order::Write => {
-                say(Answer::Begun)?;
+            SecondRequest::Create => match OpenOptions::new().write(true).create_new(true).open(name(FILE)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(SecondReply::Busy),
+                created => drop(created?),
+            },
+            SecondRequest::Write => {
+                say(&word(SecondReply::Begun))?;
                 self.file = Some(OpenOptions::new().write(true).open(name(FILE))?);
             }
-            Order::Close => self.file = None,
-            Order::Remove => fs::remove_file(name(FILE))?,
+            SecondRequest::Remove => fs::remove_file(name(FILE))?,
         }
-        Ok(Answer::Done)
+        Ok(SecondReply::Done)
     }
 
     fn gate(&mut self) -> io::Result<&File> {
@@ -288,10 +235,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_survive_the_pipe() {
-        for answer in [Answer::Done, Answer::Busy, Answer::Begun, Answer::Refused(Errno::ENOLCK)] {
-            assert_eq!(Answer::parse(answer.line().trim_end()), Some(answer));
+    fn replies_survive_the_pipe() {
+        for reply in SecondReply::value_variants() {
+            assert_eq!(parsed(&word(*reply)), Ok(*reply));
         }
-        assert_eq!(Answer::parse("error: unexpected argument"), None);
+        let refused = parsed(&(Errno::ENOLCK as i32).to_string());
+        assert_eq!(refused, Err(Errno::ENOLCK.into()));
+        assert_eq!(parsed("error: unexpected argument").unwrap_err().ok, None);
     }
 }

@@ -15,7 +15,7 @@ const BEADS: &[u8] = b".exclusive-lock";
 
 /// What makes git ignore a lock and the files beside it.
 #[derive(Debug)]
-pub struct Advice<'a> {
+pub struct IgnoreAdvice<'a> {
     /// The directory of the lock, without links.
     pub dir: &'a Path,
     /// The lock file's name.
@@ -24,7 +24,7 @@ pub struct Advice<'a> {
     pub cwd: &'a Path,
 }
 
-impl Advice<'_> {
+impl IgnoreAdvice<'_> {
     /// In one line, what is wrong and what to type.
     pub fn sentence(&self) -> String {
         let lock = escaped_path(&self.seen().join(self.name));

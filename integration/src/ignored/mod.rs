@@ -20,10 +20,9 @@ mod reminder;
 mod stamp;
 mod work_tree;
 
-use std::ffi::OsStr;
 use std::path::Path;
 
-pub use advice::Advice;
+pub use advice::IgnoreAdvice;
 pub use reminder::Reminder;
 
 use patterns::Patterns;
@@ -31,7 +30,7 @@ use work_tree::WorkTree;
 
 /// What git makes of some files of one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum GitAnswer {
     /// They do not lie in a git work tree.
     NoWorkTree,
     /// It ignores all of them.
@@ -42,21 +41,19 @@ pub enum Answer {
     Unknown(String),
 }
 
-impl Answer {
+impl GitAnswer {
     /// For files called `names` in `dir`, a path without links.
     pub fn about(dir: &Path, names: &[&str]) -> Self {
         let Some(tree) = WorkTree::around(dir) else { return Self::NoWorkTree };
         if !tree.is_ours() {
             return Self::Unknown("the repository belongs to another user".to_owned());
         }
-        let os_names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
-        let patterns = match Patterns::around(dir, &os_names, &tree) {
-            Ok(patterns) => patterns,
-            Err(why) => return Self::Unknown(why),
-        };
-        match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
-            Some(name) => Self::NotIgnored((*name).to_owned()),
-            None => Self::Ignored,
+        match Patterns::around(dir, names, &tree) {
+            Ok(patterns) => match names.iter().find(|name| !patterns.ignore(&dir.join(name))) {
+                Some(name) => Self::NotIgnored((*name).to_owned()),
+                None => Self::Ignored,
+            },
+            Err(why) => Self::Unknown(why),
         }
     }
 }

@@ -31,25 +31,22 @@ pub struct Patterns {
 
 impl Patterns {
     /// Those that may match files called `names` in `dir`, or a directory above them.
-    ///
-    /// # Errors
-    /// Why one cannot be read, in words.
-    pub fn around(dir: &Path, names: &[&OsStr], tree: &WorkTree) -> Result<Self, String> {
+    /// Fails in words, when one cannot be read.
+    pub fn around(dir: &Path, names: &[impl AsRef<OsStr>], tree: &WorkTree) -> Result<Self, String> {
         let top = &tree.top;
-        let parts = dir.strip_prefix(top).unwrap_or(dir).iter().chain(names.iter().copied());
+        let parts = dir.strip_prefix(top).unwrap_or(dir).iter().chain(names.iter().map(AsRef::as_ref));
         let parts: Vec<Cow<'_, str>> = parts.map(OsStr::to_string_lossy).collect();
         let in_tree = dir.ancestors().take_while(|above| above.starts_with(top));
         let mut sources: Vec<(&Path, PathBuf, Links)> =
             in_tree.map(|above| (above, above.join(GITIGNORE), Links::Ignored)).collect();
         sources.push((top, tree.common.join("info/exclude"), Links::Followed));
         sources.extend(excludes_file(tree)?.map(|file| (top.as_path(), top.join(file), Links::Followed)));
-        let mut files = Vec::new();
-        for (root, file, links) in sources {
-            if let Some(content) = read(&file, links)? {
-                files.push((root.to_owned(), parsed(root, &content, &parts)));
-            }
-        }
-        Ok(Self { top: top.clone(), files })
+        let parse = |(root, file, links): (&Path, PathBuf, _)| {
+            let content = read(&file, links)?;
+            Ok(content.map(|content| (root.to_owned(), parsed(root, &content, &parts))))
+        };
+        let files = sources.into_iter().filter_map(|source| parse(source).transpose());
+        Ok(Self { top: top.clone(), files: files.collect::<Result<_, String>>()? })
     }
 
     /// Git ignores the file at `path`: by its own name, or because it ignores a directory above it.
@@ -110,30 +107,25 @@ pub enum Links {
     Ignored,
 }
 
-/// The whole of a small file, or none. It waits for nothing, such as the other end of a FIFO.
-///
-/// # Errors
-/// Why it cannot be read, in words.
+/// The whole of a small file, or none; fails in words. It waits for nothing, such as the other end of a FIFO.
 pub fn read(file: &Path, links: Links) -> Result<Option<Vec<u8>>, String> {
     let nofollow = if links == Links::Ignored { OFlag::O_NOFOLLOW } else { OFlag::empty() };
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | nofollow;
-    let words = |error: &io::Error| format!("{} cannot be read: {}", escaped_path(file), system_words(error));
+    let words = |error: io::Error| format!("{} cannot be read: {}", escaped_path(file), system_words(&error));
     let opened = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(file) {
+        Err(error) => {
+            let is_ignored = links == Links::Ignored && error.raw_os_error() == Some(libc::ELOOP);
+            let is_none = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+            return if is_none || is_ignored { Ok(None) } else { Err(words(error)) };
+        }
         Ok(opened) => opened,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && links == Links::Ignored => {
-            return Ok(None);
-        }
-        Err(error) => return Err(words(&error)),
     };
-    let meta = opened.metadata().map_err(|error| words(&error))?;
+    let meta = opened.metadata().map_err(words)?;
     if !meta.is_file() || meta.len() > LIMIT {
         return Err(format!("{} is not a small regular file", escaped_path(file)));
     }
     let mut content = Vec::new();
-    opened.take(LIMIT).read_to_end(&mut content).map_err(|error| words(&error))?;
+    opened.take(LIMIT).read_to_end(&mut content).map_err(words)?;
     Ok(Some(content))
 }
 
@@ -164,7 +156,7 @@ mod tests {
             fs::write(top.join(name), content).unwrap();
         }
         let tree = WorkTree::around(&dir).unwrap();
-        let patterns = Patterns::around(&dir, &[OsStr::new(".exclusive-lock")], &tree).unwrap();
+        let patterns = Patterns::around(&dir, &[".exclusive-lock"], &tree).unwrap();
         let ours = patterns.ignore(&dir.join(".exclusive-lock"));
         let git = of_git(&top, &["check-ignore", "-q", "--no-index", "a/.beads/.exclusive-lock"]).unwrap();
         assert!(git < 2, "{git}");
@@ -220,7 +212,7 @@ mod tests {
         let top = fs::canonicalize(top.path()).unwrap();
         nix::unistd::mkfifo(&top.join(GITIGNORE), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let tree = WorkTree { top: top.clone(), common: top.join(".git") };
-        let why = Patterns::around(&top, &[], &tree).unwrap_err();
+        let why = Patterns::around(&top, &[GITIGNORE; 0], &tree).unwrap_err();
         assert!(why.ends_with("is not a small regular file"), "{why}");
     }
 }

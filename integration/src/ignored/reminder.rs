@@ -2,19 +2,18 @@
 //! a home directory that hangs holds up neither the command nor the release.
 
 use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::Advice;
+use super::IgnoreAdvice;
 use super::patterns::Patterns;
-use super::stamp::Stamp;
+use super::stamp::ReminderStamp;
 use super::work_tree::WorkTree;
 use crate::claim::target::Target;
-use crate::output::talk::{Talk, Voice};
+use crate::output::talk::Talk;
 
 /// How long the end of a claim waits for an answer that usually takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,15 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 #[must_use = "the envelope needs the answer: `finish`"]
 pub struct Reminder(Option<Receiver<String>>);
-
-struct Question {
-    tree: WorkTree,
-    stamp: Stamp,
-    dir: PathBuf,
-    name: OsString,
-    cwd: PathBuf,
-    voice: Voice,
-}
 
 impl Reminder {
     /// Asks about the lock of a database, or of `lock:PATH`. A lock that is judged by time does no harm in another
@@ -47,19 +37,24 @@ impl Reminder {
             return None;
         }
         let tree = WorkTree::around(target.dir()).filter(WorkTree::is_ours)?;
-        let stamp = Stamp::of(&tree.common);
+        let stamp = ReminderStamp::of(&tree.common);
         if stamp.is_fresh() {
             return None;
         }
         let name = OsStr::from_bytes(target.place.names().lock().to_bytes()).to_owned();
-        let question = Question { tree, stamp, dir: target.dir().to_owned(), name, cwd, voice };
+        let dir = target.dir().to_owned();
         let (sender, receiver) = channel();
-        let asks = move || {
-            if let Some(sentence) = question.answer() {
-                let _ = sender.send(sentence);
+        let ask = move || {
+            let patterns = Patterns::around(&dir, &[&name], &tree).ok()?;
+            // A git directory that cannot be written has no stamp. There git cannot add the lock either.
+            if patterns.ignore(&dir.join(&name)) || !stamp.renew() {
+                return None;
             }
+            let sentence = IgnoreAdvice { dir: &dir, name: &name, cwd: &cwd }.sentence();
+            voice(&sentence);
+            sender.send(sentence).ok()
         };
-        thread::Builder::new().name("ignored".to_owned()).spawn(asks).ok()?;
+        thread::Builder::new().name("ignored".to_owned()).spawn(ask).ok()?;
         Some(receiver)
     }
 
@@ -68,19 +63,5 @@ impl Reminder {
         if let Some(sentence) = self.0.and_then(|answer| answer.recv_timeout(PATIENCE).ok()) {
             talk.has_warned(sentence);
         }
-    }
-}
-
-impl Question {
-    /// Says the sentence, and returns it. A repository whose git directory cannot be written gets none: there git
-    /// cannot add the lock either.
-    fn answer(self) -> Option<String> {
-        let patterns = Patterns::around(&self.dir, &[&self.name], &self.tree).ok()?;
-        if patterns.ignore(&self.dir.join(&self.name)) || !self.stamp.renew() {
-            return None;
-        }
-        let sentence = Advice { dir: &self.dir, name: &self.name, cwd: &self.cwd }.sentence();
-        self.voice.warn(&sentence);
-        Some(sentence)
     }
 }

@@ -16,11 +16,11 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// The stamp of one repository.
 #[derive(Debug, Clone)]
-pub struct Stamp {
+pub struct ReminderStamp {
     file: PathBuf,
 }
 
-impl Stamp {
+impl ReminderStamp {
     /// In a git directory.
     pub fn of(git: &Path) -> Self {
         Self { file: git.join("beadlock.reminded") }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_day_is_24_hours_in_both_directions() {
         let dir = tempfile::tempdir().unwrap();
-        let stamp = Stamp::of(dir.path());
+        let stamp = ReminderStamp::of(dir.path());
         assert!(!stamp.is_fresh());
         assert!(stamp.renew() && stamp.is_fresh());
         let set = |hours: i64| {
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn what_is_no_file_of_ours_is_not_written() {
         let dir = tempfile::tempdir().unwrap();
-        let stamp = Stamp::of(dir.path());
+        let stamp = ReminderStamp::of(dir.path());
         std::os::unix::fs::symlink("elsewhere", &stamp.file).unwrap();
         assert!(!stamp.renew() && !dir.path().join("elsewhere").exists());
-        assert!(!Stamp::of(&dir.path().join("nowhere")).renew());
+        assert!(!ReminderStamp::of(&dir.path().join("nowhere")).renew());
     }
 }

@@ -35,20 +35,36 @@ impl Answers {
 
     /// Prints, and ends with the highest code.
     pub fn print(self, common: &Common, request: &Request) -> End {
-        for error in &self.errors {
-            common.talk.error(&error.to_string());
-        }
-        let printed = if common.json {
-            let warnings = common.talk.warnings();
-            print(&format!("{}\n", request.envelope(Value::Array(self.data), self.errors.first(), &warnings)))
-        } else {
-            print(&self.text)
-        };
-        if let Err(why) = printed {
-            return not_printed(common, &why);
-        }
-        End::Code(self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code()))
+        self.errors.iter().for_each(|error| common.talk.error(&error.to_string()));
+        let exit = self.exits.iter().map(|exit| exit.code()).max().unwrap_or(Exit::Done.code());
+        let (data, error) = (Value::Array(self.data), self.errors.first());
+        ended(print_answer(common, request, data, error, || self.text), exit)
     }
+}
+
+/// Prints an answer, in the envelope or as text. False: it could not be printed, which has been said.
+pub fn print_answer(
+    common: &Common,
+    request: &Request,
+    data: Value,
+    error: Option<&Error>,
+    text: impl FnOnce() -> String,
+) -> bool {
+    let printed = match common.json {
+        true => print(&format!("{}\n", request.envelope(data, error, &common.talk.warnings()))),
+        false => print(&text()),
+    };
+    printed.inspect_err(|why| common.talk.error(&words_of_unprinted(why))).is_ok()
+}
+
+/// Prints the envelope where JSON is wanted. False: it could not be, which has been said.
+pub fn print_envelope(common: &Common, request: &Request, data: Value, error: Option<&Error>) -> bool {
+    print_answer(common, request, data, error, String::new)
+}
+
+/// The end of a command that answers: with `code`, or with a failure when the answer could not be printed.
+pub fn ended(is_printed: bool, code: u8) -> End {
+    End::Code(if is_printed { code } else { Exit::Failed.code() })
 }
 
 /// Ends a command that has one answer. An answer that cannot be printed is a failure; a failure stays the one that it
@@ -56,10 +72,7 @@ impl Answers {
 pub fn conclude(common: &Common, request: &Request, answer: Result<Value, (End, Error)>) -> End {
     common.talk.end_live();
     match answer {
-        Ok(data) => match print_envelope(common, request, data, None) {
-            true => End::Code(Exit::Done.code()),
-            false => End::Code(Exit::Failed.code()),
-        },
+        Ok(data) => ended(print_envelope(common, request, data, None), Exit::Done.code()),
         Err((end, error)) => {
             common.talk.error(&error.to_string());
             print_envelope(common, request, Value::Null, Some(&error));
@@ -68,26 +81,17 @@ pub fn conclude(common: &Common, request: &Request, answer: Result<Value, (End, 
     }
 }
 
-/// Prints the envelope where JSON is wanted. False: it could not be, which has been said.
-pub fn print_envelope(common: &Common, request: &Request, data: Value, error: Option<&Error>) -> bool {
-    if !common.json {
-        return true;
-    }
-    let envelope = request.envelope(data, error, &common.talk.warnings());
-    print(&format!("{envelope}\n")).inspect_err(|why| say_unprinted(common, why)).is_ok()
-}
-
 /// The end when stdout could not be written.
 pub fn not_printed(common: &Common, why: &io::Error) -> End {
-    say_unprinted(common, why);
+    common.talk.error(&words_of_unprinted(why));
     End::Code(Exit::Failed.code())
-}
-
-fn say_unprinted(common: &Common, why: &io::Error) {
-    common.talk.error(&format!("failed to write to stdout: {}", system_words(why)));
 }
 
 /// What was found could not be printed.
 pub fn not_written(error: &io::Error) -> Error {
-    Error::io(format!("failed to write to stdout: {}", system_words(error)), error.kind())
+    Error::io(words_of_unprinted(error), error.kind())
+}
+
+fn words_of_unprinted(why: &io::Error) -> String {
+    format!("failed to write to stdout: {}", system_words(why))
 }

@@ -121,13 +121,20 @@ impl Talk {
     /// Something that is not as it should be; said with `-q` too.
     pub fn warn(&self, line: &str) {
         self.warnings.borrow_mut().push(line.to_owned());
-        self.line(&format!("beadlock: {} {line}", self.painted("warning:", "33")));
+        self.line(&format!("{}{line}", self.before_warning()));
     }
 
-    /// What another thread may warn with; `None` with `-q`.
-    pub fn voice(&self) -> Option<Voice> {
-        let before = format!("beadlock: {} ", self.painted("warning:", "33"));
-        (!self.quiet).then_some(Voice { before })
+    fn before_warning(&self) -> String {
+        format!("beadlock: {} ", self.painted("warning:", "33"))
+    }
+
+    /// Prints a warning from another thread; `None` with `-q`.
+    pub fn voice(&self) -> Option<impl Fn(&str) + Send + 'static> {
+        let before = self.before_warning();
+        let warn = move |line: &str| {
+            let _ = io::stderr().lock().write_all(format!("{before}{line}\n").as_bytes());
+        };
+        (!self.quiet).then_some(warn)
     }
 
     /// Another thread has warned of this.
@@ -146,28 +153,21 @@ impl Talk {
     }
 
     fn painted(&self, word: &str, code: &str) -> String {
-        if self.paints(io::stderr().is_terminal()) {
-            format!("\x1b[{code}m{word}\x1b[0m")
-        } else {
-            word.to_owned()
-        }
+        self.painted_on(io::stderr(), word, code)
     }
 
     /// `word` in the colour of `code` on stdout, where colours are wanted.
     pub fn painted_data(&self, word: &str, code: &str) -> String {
-        if self.paints(io::stdout().is_terminal()) {
-            format!("\x1b[{code}m{word}\x1b[0m")
-        } else {
-            word.to_owned()
-        }
+        self.painted_on(io::stdout(), word, code)
     }
 
-    fn paints(&self, on_terminal: bool) -> bool {
-        match self.color {
+    fn painted_on(&self, stream: impl IsTerminal, word: &str, code: &str) -> String {
+        let paints = match self.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => on_terminal && !self.no_color,
-        }
+            Color::Auto => !self.no_color && stream.is_terminal(),
+        };
+        if paints { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() }
     }
 
     fn line(&self, line: &str) {
@@ -178,19 +178,6 @@ impl Talk {
     /// In one write, so that lines of several processes do not mix. A stderr that is gone hears nothing.
     fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
-    }
-}
-
-/// The warnings of another thread.
-#[derive(Debug)]
-pub struct Voice {
-    before: String,
-}
-
-impl Voice {
-    /// One line.
-    pub fn warn(&self, line: &str) {
-        let _ = io::stderr().lock().write_all(format!("{}{line}\n", self.before).as_bytes());
     }
 }
 

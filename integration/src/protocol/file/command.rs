@@ -20,6 +20,7 @@ use super::target::FileTarget;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::leaving::Why;
 use crate::claim::signals::Signals;
+use crate::claim::target::not_found;
 use crate::error::{Code, Error};
 use crate::files::Schema;
 use crate::files::json::Format;
@@ -27,11 +28,10 @@ use crate::files::write::{Rules, Written};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
+use crate::protocol::answers_for;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
-use crate::claim::target::not_found;
-use crate::protocol::answers_for;
 use crate::words::{Part, millis, to_type};
 
 /// On which file, and how patiently.

@@ -1,6 +1,6 @@
-//! The directory that is examined: a database, or any other directory that was named.
+//! Where the trials are made: a database or any other directory that was named, and the bench inside it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,10 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
+use nix::sys::statvfs::{Statvfs, fstatvfs};
 
+use super::bench::Bench;
+use super::outcome::TrialFailure;
 use crate::error::{Code, Error};
 use crate::protocol::beads::Acceptance;
 use crate::protocol::resolve;
@@ -16,7 +19,7 @@ use crate::settings::environment::Environment;
 
 /// A directory, open for as long as it is examined, but neither for reading nor for the gate.
 #[derive(Debug)]
-pub struct Subject {
+pub struct ExaminedDirectory {
     dir: OwnedFd,
     /// Without links and redirects.
     pub path: PathBuf,
@@ -26,9 +29,9 @@ pub struct Subject {
     pub above: Option<String>,
 }
 
-impl Subject {
-    /// The directory that was named. Without a name the database that is found; for a directory that is no database
-    /// and holds one, `.beads`, that one. A plain directory is examined as it is.
+impl ExaminedDirectory {
+    /// The directory that was named. Without a name the database that is found; for a directory that is not a
+    /// database and holds one, `.beads`, that one. A plain directory is examined as it is.
     ///
     /// # Errors
     /// As everywhere: exit 1 when it is not there, 2 when the command line is wrong.
@@ -39,7 +42,7 @@ impl Subject {
                 let below = Path::new(dir).join(".beads");
                 let found =
                     resolve(Some(below.as_os_str()), environment, Acceptance::Any).map_err(|_| error)?;
-                (found, Some(dir.to_owned()))
+                (found, Some(escaped_path(Path::new(dir))))
             }
             (found, _) => (found?, None),
         };
@@ -49,13 +52,43 @@ impl Subject {
             let (shown, error) = (escaped_path(&path), std::io::Error::from(errno));
             Error::io(format!("failed to open {shown}: {}", system_words(&error)), error.kind())
         })?;
-        let above = above.map(|dir: OsString| escaped_path(Path::new(&dir)));
         Ok(Self { dir, path, given: found.given, above })
     }
 }
 
-impl AsFd for Subject {
+impl AsFd for ExaminedDirectory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
+    }
+}
+
+/// What a trial is given.
+#[derive(Debug)]
+pub struct TrialSite<'a> {
+    /// The directory that is examined.
+    pub directory: &'a ExaminedDirectory,
+    /// The working directory, for what is to be typed.
+    pub cwd: &'a Path,
+    /// What is free on the file system, asked before the bench takes its part.
+    pub free: nix::Result<Statvfs>,
+    /// The bench inside the directory.
+    pub made: nix::Result<Bench<'a>>,
+}
+
+impl<'a> TrialSite<'a> {
+    /// Makes the bench.
+    pub fn prepare(directory: &'a ExaminedDirectory, cwd: &'a Path) -> Self {
+        let free = fstatvfs(directory);
+        Self { directory, cwd, free, made: Bench::make(directory.as_fd(), &directory.path) }
+    }
+
+    /// The bench, empty.
+    ///
+    /// # Errors
+    /// When none could be made.
+    pub fn bench(&self) -> Result<&Bench<'a>, TrialFailure> {
+        let bench = self.made.as_ref().map_err(|_| TrialFailure::untried("nothing can be made here"))?;
+        bench.tidy();
+        Ok(bench)
     }
 }

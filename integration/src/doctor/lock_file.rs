@@ -1,0 +1,201 @@
+//! What a lock file goes through: created once, written whole, synced, linked over nothing (docs/design.md#create);
+//! moved over nothing, and two at once (docs/design.md#move-aside); and how fine its times are: what a comparison
+//! before and after a pause can see (docs/design.md#without-leases).
+#![expect(clippy::disallowed_methods, reason = "it tries the renames, on files of its own")]
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use beadlock_checker::internal::duration::shown;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat2};
+use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::unistd::{fdatasync, linkat};
+
+use super::bench::{Bench, FILE};
+use super::outcome::{TrialFailure, TrialOutcome, ensure, seen};
+use super::second::{SecondProcess, SecondReply, SecondRequest};
+
+/// As long as a lock that beadlock writes.
+const RECORD: [u8; 700] = [b'x'; 700];
+/// For how long a lock is watched that was moved aside: what changes meanwhile should show.
+const GRACE: i64 = 100_000_000;
+/// The coarsest that is measured: FAT's two seconds, and a little.
+const LONGEST_STEP: Duration = Duration::from_millis(2500);
+/// How many steps are looked at before the smallest counts.
+const STEPS: usize = 4;
+const ONE: &CStr = c"one";
+const TWO: &CStr = c"two";
+
+fn write(file: &mut File) -> Result<(), TrialFailure> {
+    file.write_all(&RECORD)?;
+    // As a claim does it, whatever the umask.
+    fchmod(&*file, Mode::from_bits_truncate(0o644))?;
+    Ok(())
+}
+
+/// What was written is to be read under `name`.
+fn is_whole(bench: &Bench<'_>, name: &CStr) -> Result<(), TrialFailure> {
+    ensure(bench.read(name)?.as_bytes() == RECORD, "what was written is not what was read")
+}
+
+/// `O_CREAT|O_EXCL` creates a file once: neither this process nor another creates it again.
+pub fn exclusive(bench: &Bench<'_>) -> TrialOutcome {
+    write(&mut bench.create(FILE)?)?;
+    is_whole(bench, FILE)?;
+    ensure(bench.create(FILE).err() == Some(Errno::EEXIST), "one file was created twice")?;
+    // Without a second process this one's word must do.
+    let Ok(mut second) = SecondProcess::start(bench) else {
+        return Ok("this process did not create it twice".to_owned());
+    };
+    let is_refused = second.ask(SecondRequest::Create)? == SecondReply::Busy;
+    ensure(is_refused, "another process created it once more")?;
+    Ok("neither this process nor another created it twice".to_owned())
+}
+
+/// A file without a name, written, synced, then linked: as a claim does it.
+pub fn unnamed(bench: &Bench<'_>) -> TrialOutcome {
+    let flags = OFlag::O_WRONLY | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
+    let mut file = openat(bench, c".", flags, Mode::from_bits_truncate(0o644)).map(File::from)?;
+    write(&mut file)?;
+    fdatasync(&file)?;
+    let name = c"linked";
+    let how = match linkat(&file, c"", bench, name, AtFlags::AT_EMPTY_PATH) {
+        Ok(()) => "AT_EMPTY_PATH",
+        // Needs a capability before Linux 6.10.
+        Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
+            let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            linkat(AT_FDCWD, &by_number, bench, name, AtFlags::AT_SYMLINK_FOLLOW)?;
+            "/proc/self/fd"
+        }
+        Err(errno) => return Err(errno.into()),
+    };
+    drop(file);
+    is_whole(bench, name)?;
+    Ok(format!("O_TMPFILE, linked by {how}"))
+}
+
+/// `link(2)` gives a file a second name, and never one that is taken.
+pub fn hard_link(bench: &Bench<'_>) -> TrialOutcome {
+    let (from, to, other) = (c"one", c"two", c"other");
+    let mut file = bench.create(from)?;
+    write(&mut file)?;
+    linkat(bench, from, bench, to, AtFlags::empty())?;
+    is_whole(bench, to)?;
+    let linked = bench.open(to)?;
+    ensure(fstat(&file)?.st_ino == fstat(&linked)?.st_ino, "the link is another file")?;
+    drop((file, linked, bench.create(other)?));
+    match linkat(bench, other, bench, to, AtFlags::empty()) {
+        Err(Errno::EEXIST) => Ok("linked, and not over what was there".to_owned()),
+        Err(errno) => Err(errno.into()),
+        Ok(()) => Err(TrialFailure::missing("it links over what is there")),
+    }
+}
+
+/// `fdatasync(2)` of a file that has just been written.
+pub fn synced(bench: &Bench<'_>) -> TrialOutcome {
+    let mut file = bench.create(FILE)?;
+    write(&mut file)?;
+    let begun = Instant::now();
+    fdatasync(&file)?;
+    let took = begun.elapsed();
+    Ok(format!("took {:.1} ms", took.as_secs_f64() * 1000.0))
+}
+
+fn make(bench: &Bench<'_>, name: &CStr, text: &str) -> Result<(), TrialFailure> {
+    Ok(bench.create(name)?.write_all(text.as_bytes())?)
+}
+
+fn rename(bench: &Bench<'_>, flag: RenameFlags) -> nix::Result<()> {
+    renameat2(bench, ONE, bench, TWO, flag)
+}
+
+/// `RENAME_NOREPLACE` moves a file, and never over what is there.
+pub fn rename_noreplace(bench: &Bench<'_>) -> TrialOutcome {
+    make(bench, ONE, "first")?;
+    rename(bench, RenameFlags::RENAME_NOREPLACE)?;
+    make(bench, ONE, "second")?;
+    let over = rename(bench, RenameFlags::RENAME_NOREPLACE);
+    let there = bench.read(TWO)?;
+    match over {
+        Err(Errno::EEXIST) if there == "first" => Ok("moved, and not over what was there".to_owned()),
+        Err(errno) if errno != Errno::EEXIST => Err(errno.into()),
+        _ => Err(TrialFailure::missing("it moves over what is there")),
+    }
+}
+
+/// `RENAME_EXCHANGE` changes two files.
+pub fn rename_exchange(bench: &Bench<'_>) -> TrialOutcome {
+    make(bench, ONE, "first")?;
+    make(bench, TWO, "second")?;
+    rename(bench, RenameFlags::RENAME_EXCHANGE)?;
+    let have_changed = bench.read(ONE)? == "second" && bench.read(TWO)? == "first";
+    ensure(have_changed, "the two files did not change places")?;
+    Ok("two files changed places".to_owned())
+}
+
+/// Writes into one file again and again, and looks how often its mtime and ctime change.
+pub fn timestamps(bench: &Bench<'_>) -> TrialOutcome {
+    let file = bench.create(FILE)?;
+    let (mut mtimes, mut ctimes) = (Vec::new(), Vec::new());
+    let begun = Instant::now();
+    let mut byte = 0_u8;
+    loop {
+        byte = byte.wrapping_add(1);
+        file.write_at(&[byte], 0)?;
+        let stat = fstat(&file)?;
+        note(&mut mtimes, stat.st_mtime, stat.st_mtime_nsec);
+        note(&mut ctimes, stat.st_ctime, stat.st_ctime_nsec);
+        let have = |count| mtimes.len() > count && ctimes.len() > count;
+        // Of coarse times one step tells all.
+        let is_late = begun.elapsed() > LONGEST_STEP / 2 && have(1);
+        if have(STEPS) || is_late || begun.elapsed() > LONGEST_STEP {
+            return judged_steps(smallest(&mtimes), smallest(&ctimes));
+        }
+        sleep(Duration::from_micros(200));
+    }
+}
+
+fn note(times: &mut Vec<i64>, seconds: i64, nanos: i64) {
+    let time = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+    if times.last() != Some(&time) {
+        times.push(time);
+    }
+}
+
+/// The smallest step forward; `None`: there was none.
+fn smallest(times: &[i64]) -> Option<i64> {
+    times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).filter(|step| *step > 0).min()
+}
+
+fn judged_steps(mtime: Option<i64>, ctime: Option<i64>) -> TrialOutcome {
+    let step = |step: Option<i64>| match step {
+        Some(nanos @ ..1_000_000) => format!("{} µs", (nanos / 1000).max(1)),
+        Some(nanos) => shown(Duration::from_nanos(nanos.unsigned_abs())),
+        None => "more than 2 s".to_owned(),
+    };
+    let detail = format!("mtime changed after {}, ctime after {}", step(mtime), step(ctime));
+    // A writer who puts the mtime back cannot put the ctime back.
+    seen(ctime.is_some_and(|step| step <= GRACE), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_step_counts_and_none_is_coarse() {
+        assert_eq!(smallest(&[]), None);
+        assert_eq!(smallest(&[5]), None);
+        assert_eq!(smallest(&[0, 4_000_000, 5_000_000, 3_000_000]), Some(1_000_000));
+        assert!(judged_steps(Some(4_000_000), Some(4_000_000)).is_ok());
+        assert!(judged_steps(Some(1), Some(1_000_000_000)).is_err(), "whole seconds");
+        assert!(judged_steps(None, None).is_err());
+    }
+}
