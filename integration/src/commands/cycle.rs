@@ -218,12 +218,6 @@ impl<'a> CycleClaim<'a> {
     fn gate(&self) -> Option<&Gate> {
         self.cycle.as_ref().and_then(Cycle::gate)
     }
-
-    fn failed(&self, what: &str, error: &std::io::Error) -> Error {
-        let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(error));
-        Error::io(format!("failed to {what} the gate of {path}: {why}"), error.kind())
-            .ending(Exit::NotStarted)
-    }
 }
 
 impl SessionClaim for CycleClaim<'_> {
@@ -260,10 +254,18 @@ impl SessionClaim for CycleClaim<'_> {
         // The command's process has it.
         self.inherited = None;
         let watch = self.gate().map(|gate| GateWatch::start(gate, self.target.dir())).transpose();
-        let watch = watch.map_err(|error| self.failed("watch over", &error))?;
+        let watch = watch.map_err(|error| {
+            let (path, why) = (escaped_path(self.target.dir()), words::of_no_process(&error));
+            let message = format!("failed to watch over the gate of {path}: {why}");
+            Error::io(message, error.kind()).ending(Exit::NotStarted)
+        })?;
         let work = if child.leads { Work::Group(child.pid) } else { Work::Process(child.pid) };
         let keeper = self.gate().map(|gate| GateKeeper::start(gate, work, child.name.as_ref())).transpose();
-        let keeper = keeper.map_err(|error| self.failed("make the process that keeps", &error))?;
+        let keeper = keeper.map_err(|error| {
+            let why = words::of_no_process(&error);
+            let message = format!("failed to make the process that keeps the gate with us: {why}");
+            Error::io(message, error.kind()).ending(Exit::NotStarted)
+        })?;
         (self.watch, self.gate_keeper) = (watch, keeper);
         Ok(())
     }

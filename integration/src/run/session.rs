@@ -146,14 +146,19 @@ impl Stage<'_, '_> {
             let mut attending = Attending::wait_of(self.signals, self.talk, Some(running.pid));
             let obtained =
                 self.claims.get_mut(index).map_or(Ok(()), |claim| claim.obtain(child, &mut attending));
-            let obtained = obtained.and_then(|()| attending.stopped().map_or(Ok(()), Err));
-            if let Err(stopped) = obtained {
-                self.waited(begun);
+            let stopped = match obtained {
+                Ok(()) => {
+                    let stopped = attending.stopped();
+                    self.waited(begun);
+                    stopped
+                }
+                Err(stopped) => Some(stopped),
+            };
+            if let Some(stopped) = stopped {
                 self.end(None, Why::SIGNAL, None);
                 return Err(stopped);
             }
         }
-        self.waited(begun);
         Ok(())
     }
 
