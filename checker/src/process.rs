@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
+use crate::beside;
 use crate::liveness::Liveness;
 
 /// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
@@ -81,18 +82,20 @@ pub(crate) fn pids() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say, or is another
-/// namespace's: there the name would be a stranger's. Untrusted.
+/// The process's command line joined by spaces, else its name; of a helper of `beadlock` only what it does. `None`
+/// when `/proc` does not say, or is another namespace's: there the name would be a stranger's. Untrusted.
 pub fn command_line(pid: i32) -> Option<String> {
     if !proc_is_ours() {
         return None;
     }
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let line = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
-    if !line.is_empty() {
-        return Some(line);
+    let line = String::from_utf8_lossy(&words);
+    let line = line.trim_end_matches('\0');
+    match line.split_once('\0') {
+        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => Some(title.to_owned()),
+        _ if line.is_empty() => name(pid),
+        _ => Some(line.replace('\0', " ")),
     }
-    name(pid)
 }
 
 /// The process's name; `None` as for [`command_line`]. Untrusted.

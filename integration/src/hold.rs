@@ -210,7 +210,7 @@ fn hold(
         }
     };
     let watchdog = work.as_ref().zip(keeping.as_ref()).map(|(work, keeping)| {
-        let watchdog = work.watchdog(&running, keeping, &command.holder_name());
+        let watchdog = work.watchdog(&running, keeping, (&command.holder_name(), &target.given));
         watchdog.map_err(|error| error.ending(Exit::NotStarted))
     });
     let watchdog = match watchdog.transpose() {

@@ -1,34 +1,24 @@
 //! `beadlock acquire file:PATH`: the lock is taken here and kept by a process of its own, the keeper, which shares
 //! the open lock file. An flock needs a process that lives.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::internal::system_words;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Subject;
+use super::keeper::{self, LeaseKeeper};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::known_process::KnownProcess;
 use crate::claim::nested::name_of;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::error::{Code, Error};
-use crate::file::{FileLock, FileTarget, KEEPER, LockFile, nested, said, take};
+use crate::file::{FileLock, FileTarget, LockFile, nested, said, take};
 use crate::output::trail::Trail;
+use crate::run::request::{KeptLease, LeaseKeeperRequest};
 use crate::settings::Claim;
 use crate::settings::environment::Environment;
-use crate::settings::wait::{Deadline, Wait};
-use crate::words::{self, millis};
-
-/// How long a keeper may take to be on its own.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::settings::wait::Wait;
 
 /// What is to be kept, and for whom.
 #[derive(Debug)]
@@ -72,7 +62,7 @@ pub fn acquire(
     talk.end_live();
     let lock = taken.inspect_err(|stopped| said::blocked(stopped, trail))?;
     report.waited = Some(begun.elapsed());
-    let mut keeper = Keeper::start(order, &lock)?;
+    let keeper = order.keeper(&lock)?;
     let (device, inode) = lock.inode();
     let id = LockId { device, inode, pid: keeper.pid() }.to_string();
     report.id = Some(id.clone());
@@ -89,81 +79,23 @@ pub fn acquire(
     Ok(())
 }
 
-/// A keeper that waits to be told that it is known. Dropped before that it is ended.
-#[derive(Debug)]
-struct Keeper {
-    child: Child,
-    /// The pipe that is its stdin.
-    known: File,
-    is_left: bool,
-}
-
-impl Keeper {
-    fn start(order: &Order<'_>, lock: &FileLock) -> Result<Self, Error> {
-        let failed = |error: io::Error| {
-            Error::io(format!("failed to make the keeper: {}", words::of_no_process(&error)), error.kind())
-        };
+impl Order<'_> {
+    /// A keeper that shares the open lock file.
+    fn keeper(&self, lock: &FileLock) -> Result<LeaseKeeper, Error> {
         let Some(file) = lock.file() else { return Err(Error::new(Code::Io, "there is no lock to keep")) };
-        let (stdin, known) = io::pipe().map_err(failed)?;
-        let (ready, stdout) = io::pipe().map_err(failed)?;
-        let shared = file.as_fd().try_clone_to_owned().map_err(failed)?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("beadlock").arg(KEEPER).args(words_of(order));
-        command.stdin(Stdio::from(stdin)).stdout(stdout).stderr(Stdio::from(shared));
-        let child = command.spawn().map_err(failed)?;
-        drop(command); // It has the pipes' other ends.
-        let known = File::from(std::os::fd::OwnedFd::from(known));
-        let keeper = Self { child, known, is_left: false };
-        has_begun(ready).map_err(failed)?;
+        let target = self.target;
+        let lease =
+            KeptLease::Flock { file: target.file().into(), named: target.named().into(), mode: self.mode };
+        let request = LeaseKeeperRequest {
+            lease,
+            given: target.given(),
+            max_hold: self.max_hold,
+            subject: self.subject.map(KnownProcess::of),
+            request_id: self.request.to_owned(),
+            audit: keeper::absolute(self.settings.audit.as_deref()),
+        };
+        let mut keeper = LeaseKeeper::sharing(file.as_fd(), request)?;
+        keeper.start()?;
         Ok(keeper)
     }
-
-    fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
-    }
-
-    /// It is known: from here on the lock is the keeper's alone. Returns once it has let the pipe go.
-    fn leave(&mut self) -> Result<(), Error> {
-        let told = self.known.write_all(&[1]);
-        let deadline = Deadline::after(PATIENCE);
-        let mut writer = [PollFd::new(self.known.as_fd(), PollFlags::empty())];
-        while told.is_ok() && poll(&mut writer, PollTimeout::from(100_u8)) != Ok(1) && !deadline.is_over() {}
-        if told.is_err() || !matches!(self.child.try_wait(), Ok(None)) {
-            return Err(Error::new(Code::Io, "the keeper has ended, so nothing is claimed"));
-        }
-        self.is_left = true;
-        Ok(())
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        if !self.is_left {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-/// Waits for the one byte; it may take its time, and its end is the pipe's.
-fn has_begun(mut ready: PipeReader) -> io::Result<()> {
-    ready
-        .read_exact(&mut [0])
-        .map_err(|error| io::Error::other(format!("it has ended ({})", system_words(&error))))
-}
-
-/// As [`file_keeper`](super::file_keeper) reads them.
-fn words_of(order: &Order<'_>) -> [OsString; 7] {
-    let audit = order.settings.audit.as_deref().map(|path: &Path| std::path::absolute(path));
-    let audit = audit.and_then(Result::ok).unwrap_or_default();
-    let subject = order.subject.map(|pid| Subject::of(pid).to_string()).unwrap_or_default();
-    [
-        order.target.file().into(),
-        order.target.named().into(),
-        order.mode.as_str().into(),
-        millis(order.max_hold).to_string().into(),
-        subject.into(),
-        order.request.into(),
-        audit.into(),
-    ]
 }

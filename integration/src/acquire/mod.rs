@@ -5,7 +5,6 @@
 //! that names the claim: when it cannot be printed, there is no claim.
 
 mod file;
-mod file_keeper;
 mod keeper;
 mod own;
 mod subject;
@@ -28,6 +27,7 @@ use clap::Args;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::claiming::Claiming;
 use crate::claim::command;
+use crate::claim::known_process::KnownProcess;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
 use crate::claim::protocol::{MakeRecord, OfProcess};
@@ -43,6 +43,7 @@ use crate::output::files::{self, Output};
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
 use crate::protocol::{self, not_for_named, refuse_for_file, refuse_report};
+use crate::run::request::{KeptLease, LeaseKeeperRequest};
 use crate::settings::Claim;
 use crate::settings::arguments::ClaimArgs;
 use crate::settings::environment::Environment;
@@ -50,9 +51,8 @@ use crate::target::lock_dir;
 use crate::tower::meant::Meant;
 use crate::words::quoted;
 
-pub use file_keeper::main as file_keeper;
-pub use keeper::{ARGUMENT, main as keeper};
-use keeper::{Kept, Subject, get_away, keep};
+use keeper::LeaseKeeper;
+pub use keeper::main as keeper;
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
@@ -219,14 +219,22 @@ fn acquire(
     let mut keeper = match subject {
         Some(_) if !target.place.dialect().is_judged_by_time() => None,
         _ => {
-            let (target, id, holder, request) = (&target, &id, &holder, request.id());
-            let order = keeper::Order { target, id, holder, request, max_hold, subject };
-            Some(order.fork(audit, environment, signals.mask_before())?)
+            let lease =
+                KeptLease::Record { target: target.absolute(), id: id.clone(), holder: holder.clone() };
+            let request = LeaseKeeperRequest {
+                lease,
+                given: target.given.clone(),
+                max_hold,
+                subject: subject.map(KnownProcess::of),
+                request_id: request.id().to_owned(),
+                audit: keeper::absolute(audit),
+            };
+            Some(LeaseKeeper::fork(request, environment, signals.mask_before())?)
         }
     };
-    let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
+    let pid = subject.or_else(|| keeper.as_ref().map(LeaseKeeper::pid)).unwrap_or_default();
     let begun = Instant::now();
-    let child = keeper.as_ref().map(keeper::Keeper::pid);
+    let child = keeper.as_ref().map(LeaseKeeper::pid);
     let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
     let ((wait, drain), options) = (settings.patience(target.default_wait()), settings.options);
     let says: &dyn MakeRecord = match (&named, &memory) {
@@ -240,7 +248,7 @@ fn acquire(
         if let Some(stopped) = attending.stopped() {
             return Err(stopped);
         }
-        if let Some(Err(error)) = keeper.as_mut().map(keeper::Keeper::start) {
+        if let Some(Err(error)) = keeper.as_mut().map(LeaseKeeper::start) {
             // What has ended it may have been meant for both.
             let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
@@ -253,7 +261,7 @@ fn acquire(
         Reminder::of(&target, environment.of_database().cwd, talk).finish(talk);
         tell(common, request, report, &id, pid, (target.exported(), lock_dir))
             .map_err(|error| not_printed(&error))?;
-        Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
+        Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     };
     match finish() {
         Ok(()) => {

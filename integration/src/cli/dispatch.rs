@@ -1,8 +1,8 @@
 //! The program `beadlock`: from the command line to its end.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 
-use crate::run::{gate_keeper, watchdog};
 use beadlock_checker::internal::sys;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -13,6 +13,8 @@ use crate::output::Common;
 use crate::output::answers::{conclude, not_printed};
 use crate::output::envelope::Request;
 use crate::output::talk::print;
+use crate::run::request::HelperRequest;
+use crate::run::watchdog;
 use crate::settings::environment::{Environment, boolean};
 use crate::settings::{self, common_unresolved, remote};
 use crate::{
@@ -25,23 +27,8 @@ pub fn run() -> End {
     sys::ignore_size_limit();
     let environment = Environment::read();
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)
-        && first == acquire::ARGUMENT
-    {
-        return acquire::keeper(rest);
-    }
-    if words.get(1).is_some_and(|first| first == file::KEEPER) {
-        return acquire::file_keeper(words.get(2..).unwrap_or_default());
-    }
-    if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
-        remote::helper(words.get(2..).unwrap_or_default());
-        return End::Code(Exit::Done.code());
-    }
-    if words.get(1).is_some_and(|first| first == gate_keeper::ARGUMENT) {
-        return End::Code(gate_keeper::main(words.into_iter().skip(2)));
-    }
-    if words.get(1).is_some_and(|first| first == watchdog::ARGUMENT) {
-        return End::Code(watchdog::main(words.into_iter().skip(2)));
+    if let Some(request) = HelperRequest::of(&words) {
+        return helper(request);
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
@@ -104,6 +91,20 @@ pub fn run() -> End {
             end
         }
     }
+}
+
+/// Does what a helper process is asked for; `None`: that could not be decoded.
+fn helper(request: Option<HelperRequest>) -> End {
+    match request {
+        Some(HelperRequest::LeaseKeeper(request)) => return acquire::keeper(request),
+        Some(HelperRequest::Watchdog(request)) => watchdog::main(request),
+        Some(HelperRequest::Lookup(request)) => remote::helper(request),
+        None => {
+            let _ = writeln!(io::stderr(), "this is for beadlock's own use");
+            return End::Code(Exit::Usage.code());
+        }
+    }
+    End::Code(Exit::Done.code())
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.

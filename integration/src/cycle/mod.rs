@@ -2,7 +2,7 @@
 //! (docs/design.md#the-gate).
 //!
 //! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
-//! [gate keeper](crate::run::gate_keeper) that waits for the command's end, so that a kill of either leaves it shut.
+//! [gate keeper](crate::run::watchdog) that waits for the command's end, so that a kill of either leaves it shut.
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 

@@ -1,11 +1,11 @@
 //! One cycle: the order of things is the contract here.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use crate::run::gate_keeper::{GateKeeper, Work};
+use crate::run::request::AtEnd;
+use crate::run::watchdog::Watchdog;
 use beadlock_checker::internal::audit::Event;
 use beadlock_checker::internal::database::{Directories, Suggest};
 use beadlock_checker::internal::escape::escaped_path;
@@ -23,7 +23,7 @@ use crate::claim::loss::Loss;
 use crate::claim::nested;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
-use crate::claim::tree::{self, Tree};
+use crate::claim::tree::{self, KnownCommand, Tree};
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::output::Common;
@@ -178,13 +178,13 @@ fn cycle(
     let child = Child(pid);
     let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
     let watch = watch.map_err(|error| no_watch(&target, &error))?;
-    let to_guard = if own_group { Work::Group(pid) } else { Work::Process(pid) };
-    let gate_keeper = match cycle.gate() {
-        Some(gate) => Some(
-            GateKeeper::start(gate, to_guard, OsStr::new(&command.holder_name())).map_err(no_gate_keeper)?,
-        ),
-        None => None,
+    let keep = |gate: &Gate| {
+        let names = (command.holder_name(), target.given.clone());
+        let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        let command = KnownCommand::of(pid, own_group);
+        Watchdog::start(command, AtEnd::OpenGate, (&names.0, &names.1), Some(shared.as_fd()))
     };
+    let gate_keeper = cycle.gate().map(keep).transpose().map_err(no_gate_keeper)?;
     let tree = gate_keeper.iter().fold(tree, |tree, gate_keeper| tree.without(gate_keeper.pid()));
     let running = Running { pid, own_group, kill_after, on_loss: OnLoss::default(), wait_group: false, tree };
     let guard = watch.as_ref().map(|watch| Guard::Gate(watch, target.dir()));

@@ -112,6 +112,3 @@ pub(crate) use target::FileTarget;
 pub use turn::Turn;
 pub(crate) use watch::Watch;
 pub use write::{Rules, Written};
-
-/// The hidden first argument of the process that keeps a file's lock when `acquire` has ended.
-pub(crate) const KEEPER: &str = "__keep-file";

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use beadlock_checker::internal::Gates;
 use beadlock_checker::internal::dialect::file::LockId;
-use beadlock_checker::internal::process::command_line;
 use beadlock_checker::internal::sys::pidfd_open;
 use beadlock_checker::internal::{escape::escaped, system_words};
 use nix::errno::Errno;
@@ -14,13 +13,14 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::look::Look;
+use super::nested;
 use super::refused::names;
 use super::target::FileTarget;
-use super::{KEEPER, nested};
 use crate::claim::event::wait_for;
 use crate::claim::nested::NESTED;
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;
+use crate::run::request::HelperRequest;
 
 /// How long a keeper may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub fn release(target: FileTarget, id: &str, talk: &Talk) -> Result<Value, Error
 }
 
 fn is_keeper(pid: i32) -> bool {
-    command_line(pid).is_some_and(|line| line.split(' ').nth(1) == Some(KEEPER))
+    matches!(HelperRequest::of_process(pid), Some(HelperRequest::LeaseKeeper(_)))
 }
 
 /// Tells the keeper to end, and waits until it has.

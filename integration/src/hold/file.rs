@@ -2,10 +2,12 @@
 //! it: when it is killed, the command and all that it has started are ended (docs/design.md#loss), and only then is
 //! the lock free.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
-use crate::run::watchdog::{self, Ward, Watchdog};
+use crate::run::request::AtEnd;
+use crate::run::watchdog::{self, Watchdog};
 use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::internal::facts::random_id;
 use beadlock_checker::internal::system_words;
@@ -20,7 +22,7 @@ use crate::claim::nested::ids_with;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::Running;
-use crate::claim::tree::{self, Tree};
+use crate::claim::tree::{self, KnownCommand, Tree};
 use crate::error::{Error, Exit};
 use crate::file::{FileLock, FileTarget, LockFile, Watch, ending, nested, said, take};
 use crate::settings::Hold;
@@ -97,10 +99,12 @@ pub fn hold(
         held.end(None, Why::SIGNAL);
         return Err(stopped);
     }
-    let grace = running.kill_after;
-    let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
-    let name = command.holder_name();
-    let watchdog = held.lock.file().map(|file| Watchdog::keeping(&ward, OsStr::new(&name), file)).transpose();
+    let (name, given) = (command.holder_name(), target.given());
+    let at_end = AtEnd::EndTree { token, grace: running.kill_after, silence: None };
+    let watch = |file: &LockFile| {
+        Watchdog::start(KnownCommand::of(pid, own_group), at_end, (&name, &given), Some(file.as_fd()))
+    };
+    let watchdog = held.lock.file().map(watch).transpose();
     let watchdog = match watchdog {
         Ok(watchdog) => watchdog,
         Err(error) => {

@@ -1,9 +1,10 @@
-//! The processes that stand beside a command. Each is the running binary again, with a hidden first argument.
+//! The helper processes. Each is the running binary again; its command line is what it does, a hidden argument, and
+//! its request.
 //!
 //! ```text
-//! watchdog.rs     ends the work of a claim when beadlock is killed, and stops it where there is no heartbeat
-//! gate_keeper.rs  shares the gate of a cycle that `beadlock cycle` runs
+//! request.rs   what each of them is asked for
+//! watchdog.rs  watches a command: ends its tree when beadlock is killed, or keeps the gate of a cycle until its end
 //! ```
 
-pub mod gate_keeper;
+pub mod request;
 pub mod watchdog;

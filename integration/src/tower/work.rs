@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::run::watchdog::{self, Ward, Watchdog};
+use crate::run::request::AtEnd;
+use crate::run::watchdog::{self, Watchdog};
 use beadlock_checker::internal::facts::random_id;
 use beadlock_checker::internal::runner::for_shell;
 use beadlock_checker::internal::system_words;
@@ -16,6 +17,7 @@ use beadlock_checker::internal::system_words;
 use super::fields::failure_step;
 use crate::claim::keeping::Keeping;
 use crate::claim::supervise::Running;
+use crate::claim::tree::KnownCommand;
 use crate::error::Error;
 use crate::settings::OnLoss;
 use crate::settings::environment::Environment;
@@ -55,19 +57,24 @@ impl Work {
     }
 
     /// Whoever ends the command and all that it has started when beadlock is killed, and stops it for as long as
-    /// there is no heartbeat: before the lock may be taken as stale.
+    /// there is no heartbeat: before the lock may be taken as stale. `names` are the command's and the target's.
     ///
     /// # Errors
     /// When it could not be started.
-    pub fn watchdog(&self, running: &Running, keeping: &Keeping, name: &str) -> Result<Watchdog, Error> {
+    pub fn watchdog(
+        &self,
+        running: &Running,
+        keeping: &Keeping,
+        names: (&str, &str),
+    ) -> Result<Watchdog, Error> {
         let limits = keeping.limits();
         let grace = limits.map_or(running.kill_after, |limits| running.kill_after.min(limits.ttl() / 2));
         // After it was given up, and before it is stale.
         let silence = limits.filter(|_| running.on_loss == OnLoss::Kill);
         let silence = silence.map(|limits| limits.give_up + limits.rest / 2);
-        let (pid, leads) = (running.pid, running.own_group);
-        let ward = Ward { pid, leads, token: &self.token, grace, silence };
-        let watchdog = Watchdog::start(&ward, OsStr::new(name));
+        let command = KnownCommand::of(running.pid, running.own_group);
+        let at_end = AtEnd::EndTree { token: self.token.clone(), grace, silence };
+        let watchdog = Watchdog::start(command, at_end, names, None);
         let watchdog = watchdog.and_then(|watchdog| keeping.tell(|| watchdog.pulse()).map(|()| watchdog));
         watchdog.map_err(|error| {
             let why = system_words(&error);

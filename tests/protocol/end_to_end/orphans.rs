@@ -90,7 +90,7 @@ fn without_its_warden_the_kernel_tells_the_command() {
     let stats = beadlock_checker::internal::process::all();
     let is_warden = |stat: &&beadlock_checker::internal::process::Stat| {
         let line = beadlock_checker::internal::process::command_line(stat.pid).unwrap_or_default();
-        stat.ppid == owner.pid() && line.contains(beadlock::run::watchdog::ARGUMENT)
+        stat.ppid == owner.pid() && line.starts_with("beadlock: watches ")
     };
     let warden = stats.iter().find(is_warden).expect("a warden").pid;
     kill(Pid::from_raw(warden), Signal::SIGKILL).expect("it lives");

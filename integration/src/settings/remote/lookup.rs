@@ -1,10 +1,36 @@
 //! What a helper looks at.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::REDIRECT;
 use beadlock_checker::internal::mounts::Mounts;
+use serde::{Deserialize, Serialize};
+
+/// What a helper is asked to look at, as [`Lookup`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LookupRequest {
+    Path(OsString),
+    Nearest(OsString),
+}
+
+impl LookupRequest {
+    /// Under the name of its kind, as the requests of all helpers are.
+    pub fn tagged(&self) -> impl Serialize {
+        BTreeMap::from([("Lookup", self)])
+    }
+}
+
+impl From<&Lookup> for LookupRequest {
+    fn from(lookup: &Lookup) -> Self {
+        match lookup {
+            Lookup::Path(path) => Self::Path(path.into()),
+            Lookup::Nearest(path) => Self::Nearest(path.into()),
+        }
+    }
+}
 
 /// What databases are called.
 pub const BEADS: &str = ".beads";
