@@ -52,6 +52,7 @@ pub fn variable(token: &str, outer: Option<&OsStr>) -> OsString {
 /// A command, as a process is told of it that has not started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCommand {
+    /// Its process.
     #[serde(flatten)]
     pub process: KnownProcess,
     /// It leads a process group of its own.

@@ -47,23 +47,23 @@ fn a_lease_keeper_is_shown_by_its_target_and_its_holder() {
     shows(&scene, "beadlock: keeps file:todo.json");
     release_all(&scene);
     let me = std::process::id();
-    scene.run(&["acquire", "--for", &me.to_string(), "memory:.", "--holder", "s1"]).expect(0, &[]);
+    scene.run(&["acquire", "--for", &me.to_string(), "memory:.", "--session-id", "s1"]).expect(0, &[]);
     shows(&scene, &format!("beadlock: keeps memory:. for s1 while PID {me} lives"));
     release_all(&scene);
 }
 
+const TOWER: [&str; 8] =
+    ["hold", "tower:app-prod", "--lock-dir", "locks", "--intent-name", "deploy", "--intent-version", "1"];
+
 #[test]
 fn a_watchdog_is_shown_by_its_command_and_its_target() {
-    let scene = crate::a_scene();
     let work = ["--", "sh", "-c", "echo > ready; until test -e go; do sleep 0.01; done"];
     for (words, title) in [
-        (&["hold", "tower:app-prod", "--lock-dir", "locks"][..], "beadlock: watches sh for tower:app-prod"),
+        (&TOWER[..], "beadlock: watches sh for tower:app-prod"),
         (&["hold", "file:todo.json"], "beadlock: watches sh for file:todo.json"),
         (&["cycle"], "beadlock: keeps the gate of .beads for sh"),
     ] {
-        for file in ["go", "ready"] {
-            let _ = fs::remove_file(scene.file(file));
-        }
+        let scene = crate::a_scene();
         let running = Running::apart(scene.beadlock(&[words, &work].concat()));
         until("the command runs", || scene.file("ready").exists());
         shows(&scene, title);

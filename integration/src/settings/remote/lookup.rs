@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 /// What a helper is asked to look at, as [`Lookup`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LookupRequest {
+    /// As [`Lookup::Path`].
     Path(OsString),
+    /// As [`Lookup::Nearest`].
     Nearest(OsString),
 }
 
