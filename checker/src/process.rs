@@ -6,7 +6,7 @@
 use std::fs;
 
 use nix::errno::Errno;
-use nix::sys::signal::kill;
+use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
 
 use crate::beside;
@@ -74,6 +74,20 @@ impl Stat {
 /// Every process that `/proc` shows; one that ends meanwhile is left out.
 pub fn all() -> Vec<Stat> {
     pids().filter_map(Stat::read).collect()
+}
+
+/// No process lives in the process group, seen twice: one scan can miss a process that is being made. Zombies have
+/// ended. A group that exists and that `/proc` does not show counts as alive.
+pub fn group_is_gone(group: i32) -> bool {
+    let is_gone = || {
+        if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
+            return true;
+        }
+        let mut members = all().into_iter().filter(|stat| stat.pgrp == group).peekable();
+        members.peek().is_some()
+            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
+    };
+    is_gone() && is_gone()
 }
 
 /// The PIDs that `/proc` shows.
@@ -154,6 +168,9 @@ pub fn is_dead_zombie(pid: i32) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_name_with_parentheses_and_newlines_is_no_trap() {
@@ -181,6 +198,30 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_forked_copy(child.id().cast_signed(), me), "gone");
+    }
+
+    #[test]
+    fn a_group_is_gone_when_no_process_lives_in_it() {
+        let script = "sleep 60 & echo $!; wait";
+        let mut leader = Command::new("sh");
+        leader.args(["-c", script]).process_group(0).stdout(Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        let group = leader.id().cast_signed();
+        let mut line = String::new();
+        BufReader::new(leader.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let member = Pid::from_raw(line.trim().parse().unwrap());
+        leader.kill().unwrap();
+        while is_dead_zombie(group) != Some(true) {
+            std::thread::yield_now();
+        }
+        assert!(!group_is_gone(group), "its leader has ended, and one of it lives");
+        kill(member, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // The member was never ours to reap; the leader is a zombie of the group.
+        while !group_is_gone(group) {
+            std::thread::yield_now();
+        }
+        leader.wait().unwrap();
+        assert!(group_is_gone(group));
     }
 
     #[test]

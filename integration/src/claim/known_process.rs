@@ -1,14 +1,13 @@
 //! Processes that another process of beadlock is told of.
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::thread::sleep;
 use std::time::Duration;
 
 use beadlock_checker::internal::facts::Liveness;
 use beadlock_checker::internal::process::{self, Stat};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
+
+use super::event::wait_for;
 
 /// How often a process is looked at where there is no pidfd.
 const POLL: Duration = Duration::from_millis(20);
@@ -43,17 +42,10 @@ impl KnownProcess {
     }
 
     /// Returns once it has ended; `end` is its pidfd.
-    pub fn wait(self, end: io::Result<OwnedFd>) {
+    pub fn wait(self, end: Option<OwnedFd>) {
+        let limit = if end.is_some() { Duration::MAX } else { POLL };
         // This look comes after the descriptor was opened, so the descriptor is of this process.
-        while !self.has_ended() {
-            let Ok(end) = &end else {
-                sleep(POLL);
-                continue;
-            };
-            if poll(&mut [PollFd::new(end.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).is_ok() {
-                return;
-            }
-        }
+        while !self.has_ended() && wait_for([end.as_ref().map(AsFd::as_fd)], limit) != [true] {}
     }
 }
 
@@ -69,18 +61,15 @@ mod tests {
             let mut child = Command::new("sleep").arg("60").spawn().unwrap();
             let process = KnownProcess::of(child.id().cast_signed());
             assert!(process.start_ticks.is_some() && !process.has_ended());
-            let end = match with_pidfd {
-                true => pidfd_open(process.pid),
-                false => Err(io::ErrorKind::Unsupported.into()),
-            };
+            let end = pidfd_open(process.pid).ok().filter(|_| with_pidfd);
             let waiting = std::thread::spawn(move || process.wait(end));
-            sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             assert!(!waiting.is_finished(), "{with_pidfd}");
             child.kill().unwrap();
             waiting.join().unwrap(); // A zombie has ended.
             assert!(process.has_ended());
             child.wait().unwrap();
-            process.wait(pidfd_open(process.pid));
+            process.wait(pidfd_open(process.pid).ok());
         }
     }
 
@@ -89,6 +78,6 @@ mod tests {
         let me = KnownProcess::of(std::process::id().cast_signed());
         let earlier = KnownProcess { start_ticks: me.start_ticks.map(|ticks| ticks - 1), ..me };
         assert!(!me.has_ended() && earlier.has_ended());
-        earlier.wait(pidfd_open(me.pid));
+        earlier.wait(pidfd_open(me.pid).ok());
     }
 }

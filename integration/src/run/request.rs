@@ -11,7 +11,7 @@ use crate::claim::known_process::KnownProcess;
 use crate::claim::tree::KnownCommand;
 use crate::words::in_title;
 
-pub use crate::settings::remote::LookupRequest;
+pub use crate::settings::remote::Lookup;
 
 /// What a helper process is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub enum HelperRequest {
     /// To watch a command.
     Watchdog(WatchdogRequest),
     /// To look first at a file system that may not answer.
-    Lookup(LookupRequest),
+    Lookup(Lookup),
 }
 
 /// A claim that is to be kept.
@@ -80,7 +80,7 @@ impl HelperRequest {
     pub fn of(words: &[OsString]) -> Option<Option<Self>> {
         let (_, [first, request @ ..]) = words.split_first()? else { return None };
         (first == HELPER).then(|| match request {
-            [request] => serde_json::from_str(request.to_str()?).ok().filter(Self::is_of_a_process),
+            [request] => serde_json::from_str(request.to_str()?).ok().filter(Self::is_sound),
             _ => None,
         })
     }
@@ -90,10 +90,11 @@ impl HelperRequest {
         request_of(pid)
     }
 
-    /// Numbers below 1 stand for groups of processes.
-    fn is_of_a_process(&self) -> bool {
+    /// Numbers below 1 are not of a process, and an empty token is in many environments.
+    fn is_sound(&self) -> bool {
+        let has_token = |at_end: &AtEnd| !matches!(at_end, AtEnd::EndTree { token, .. } if token.is_empty());
         match self {
-            Self::Watchdog(request) => request.command.process.pid > 0,
+            Self::Watchdog(request) => request.command.process.pid > 0 && has_token(&request.at_end),
             Self::LeaseKeeper(request) => request.subject.is_none_or(|subject| subject.pid > 0),
             Self::Lookup(_) => true,
         }

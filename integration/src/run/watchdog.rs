@@ -42,9 +42,8 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, dup2_stderr};
+use nix::sys::signal::Signal;
+use nix::unistd::dup2_stderr;
 
 use beadlock_checker::internal::beside::{self, has_said_so};
 use beadlock_checker::internal::process::{self, Stat};
@@ -142,7 +141,7 @@ pub fn main(request: WatchdogRequest) {
         AtEnd::EndTree { .. } => c"beadlock-watch",
         AtEnd::OpenGate => c"beadlock-gate",
     });
-    let end = sys::pidfd_open(command.process.pid);
+    let end = sys::pidfd_open(command.process.pid).ok();
     // It is there to be open. Nothing that is written to stderr may get into it.
     let shared = io::stderr().as_fd().try_clone_to_owned();
     if shared.is_ok()
@@ -161,8 +160,9 @@ pub fn main(request: WatchdogRequest) {
         AtEnd::OpenGate => {
             wait_for_parent(None, Vec::new);
             command.process.wait(end);
-            if command.leads {
-                wait_for_group(command.process.pid);
+            // As long as a process lives in the group, no other group gets its number.
+            while command.leads && !process::group_is_gone(command.process.pid) {
+                sleep(GROUP_PAUSE);
             }
             match shared {
                 Ok(gate) => Gate::unlock(gate),
@@ -214,29 +214,3 @@ fn end_tree(tree: &Tree, grace: Duration) {
         sleep(if begun.elapsed() > grace.saturating_add(LONG) { LONG } else { PAUSE });
     }
 }
-
-/// Returns once no process lives in the process group `group`, seen twice: one that is made while `/proc` is read may
-/// be missing there. As long as a process lives in it, no other group gets its number.
-fn wait_for_group(group: i32) {
-    let mut seen_empty = false;
-    loop {
-        let is_empty = is_empty(group);
-        if is_empty && seen_empty {
-            return;
-        }
-        seen_empty = is_empty;
-        sleep(GROUP_PAUSE);
-    }
-}
-
-fn is_empty(group: i32) -> bool {
-    if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
-        return true;
-    }
-    // A zombie answers, and what `/proc` does not show counts as alive.
-    let has_ended = |stat: &Stat| stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false);
-    process::proc_is_ours() && process::all().iter().all(|stat| stat.pgrp != group || has_ended(stat))
-}
-
-#[cfg(test)]
-mod tests;

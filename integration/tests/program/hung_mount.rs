@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use beadlock::run::request::{HelperRequest, LookupRequest};
+use beadlock::run::request::{HelperRequest, Lookup};
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -338,8 +338,8 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
 }
 
 fn runs_as_helper(pid: i32, path: &Path) -> bool {
-    let Some(HelperRequest::Lookup(LookupRequest::Path(looked_at))) = HelperRequest::of_process(pid) else {
+    let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid) else {
         return false;
     };
-    Path::new(&looked_at).starts_with(path)
+    looked_at.starts_with(path)
 }

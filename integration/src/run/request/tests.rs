@@ -28,8 +28,8 @@ fn a_request_survives_the_command_line() {
         HelperRequest::LeaseKeeper(of_audit),
         HelperRequest::Watchdog(watchdog(end_tree)),
         HelperRequest::Watchdog(watchdog(AtEnd::OpenGate)),
-        HelperRequest::Lookup(LookupRequest::Path(bytes())),
-        HelperRequest::Lookup(LookupRequest::Nearest(bytes())),
+        HelperRequest::Lookup(Lookup::Path(bytes().into())),
+        HelperRequest::Lookup(Lookup::Nearest(bytes().into())),
     ] {
         let words = words(&request);
         assert!(words.iter().all(|word| !word.as_encoded_bytes().contains(&0)), "{words:?}");
@@ -39,8 +39,8 @@ fn a_request_survives_the_command_line() {
 
 #[test]
 fn a_lookup_is_written_as_it_is_read() {
-    let lookup = LookupRequest::Path("/a".into());
-    let written = words(&lookup.tagged());
+    let lookup = Lookup::Path("/a".into());
+    let written = words(&lookup.as_request());
     assert_eq!(HelperRequest::of(&written), Some(Some(HelperRequest::Lookup(lookup))));
 }
 
@@ -52,7 +52,9 @@ fn only_whole_requests_of_processes_are_decoded() {
         words(&HelperRequest::Watchdog(request))
     };
     assert!(matches!(HelperRequest::of(&gate_keeper(1)), Some(Some(_))));
-    for words in [gate_keeper(0), gate_keeper(-1)] {
+    let no_token = AtEnd::EndTree { token: String::new(), grace: Duration::ZERO, silence: None };
+    let no_token = words(&HelperRequest::Watchdog(watchdog(no_token)));
+    for words in [gate_keeper(0), gate_keeper(-1), no_token] {
         assert_eq!(HelperRequest::of(&words), Some(None), "{words:?}");
     }
     let of = |words: &[&str]| HelperRequest::of(&words.iter().map(OsString::from).collect::<Vec<_>>());

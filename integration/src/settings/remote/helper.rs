@@ -20,7 +20,7 @@ use nix::fcntl::OFlag;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use super::lookup::{Lookup, LookupRequest};
+use super::Lookup;
 use crate::words::in_title;
 
 /// How long one that was killed may take to end, before it is left behind.
@@ -38,7 +38,7 @@ impl Helper {
     pub fn start(lookup: &Lookup) -> Option<Self> {
         let (ready, said) = io::pipe().ok()?;
         let title = format!("beadlock: looks at {}", in_title(&lookup.path().to_string_lossy()));
-        let mut command = helper(&title, &LookupRequest::from(lookup).tagged()).ok()?;
+        let mut command = helper(&title, &lookup.as_request()).ok()?;
         command.env_clear();
         command.stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
         let child = command.spawn().ok()?;
@@ -64,29 +64,20 @@ impl Helper {
 }
 
 /// The helper's own life.
-pub fn main(request: LookupRequest) {
+pub fn main(lookup: Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
     stand_apart(c"beadlock-look");
-    match request {
-        LookupRequest::Path(path) => {
-            let path = Path::new(&path);
-            let around = Environment { cwd: "/".into(), ..Environment::default() };
-            look_in_both(path, Database::named(path, &around).ok());
-        }
-        LookupRequest::Nearest(path) => {
-            let around = Environment { cwd: path.into(), ..Environment::default() };
-            look_in_both(&around.cwd, Database::find(&around).ok());
-        }
-    }
-    say_so();
-}
-
-fn look_in_both(path: &Path, database: Option<Database>) {
-    look_at(path);
-    if let Some(database) = database {
+    let around = |cwd| Environment { cwd, ..Environment::default() };
+    look_at(lookup.path());
+    let database = match &lookup {
+        Lookup::Path(path) => Database::named(path, &around("/".into())),
+        Lookup::Nearest(path) => Database::find(&around(path.clone())),
+    };
+    if let Ok(database) = database {
         look_at(&database.dir);
     }
+    say_so();
 }
 
 /// What is wrong with any of it is said by the command, which looks again.

@@ -39,7 +39,7 @@ use crate::error::{Code, Error};
 use crate::settings::wait::Wait;
 
 pub use helper::main as helper;
-pub use lookup::{BEADS, Lookup, LookupRequest, of_directory};
+pub use lookup::{BEADS, Lookup, of_directory};
 pub use patience::Patience;
 
 /// How many helpers look at the same time.
