@@ -193,7 +193,7 @@ mod tests {
     fn a_program_that_was_executed_is_no_copy() {
         let me = std::process::id().cast_signed();
         assert!(is_forked_copy(me, me) && Stat::read(me).unwrap().start_stack > 1);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert!(!is_forked_copy(child.id().cast_signed(), me));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_reaped_child_is_gone_and_a_zombie_is_not() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id();
         while Stat::read(pid.cast_signed()).is_some_and(|stat| !stat.is_zombie()) {
             std::thread::yield_now();

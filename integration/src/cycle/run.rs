@@ -178,11 +178,11 @@ fn cycle(
     let child = Child(pid);
     let watch = cycle.gate().map(|gate| GateWatch::start(gate, target.dir())).transpose();
     let watch = watch.map_err(|error| no_watch(&target, &error))?;
+    let name = command.holder_name();
     let keep = |gate: &Gate| {
-        let names = (command.holder_name(), target.given.clone());
         let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-        let command = KnownCommand::of(pid, own_group);
-        Watchdog::start(command, AtEnd::OpenGate, (&names.0, &names.1), Some(shared.as_fd()))
+        let names = (name.as_str(), target.given.as_str());
+        Watchdog::start(KnownCommand::of(pid, own_group), AtEnd::OpenGate, names, Some(shared.as_fd()))
     };
     let gate_keeper = cycle.gate().map(keep).transpose().map_err(no_gate_keeper)?;
     let tree = gate_keeper.iter().fold(tree, |tree, gate_keeper| tree.without(gate_keeper.pid()));

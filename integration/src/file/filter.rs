@@ -98,9 +98,8 @@ impl Filter {
         let pid = waiting.pid();
         let child = Child(pid);
         let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None };
-        let names = (command.holder_name(), "an update".to_owned());
-        let known = KnownCommand::of(pid, own_group);
-        let watchdog = Watchdog::start(known, at_end, (&names.0, &names.1), None).map_err(|error| {
+        let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
+        let watchdog = Watchdog::start(known, at_end, (&name, "an update"), None).map_err(|error| {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;
