@@ -1,8 +1,8 @@
 //! The watchdog: the small process beside a command that does what must be done when its parent is killed.
 //!
 //! - Under a claim that ends with beadlock it ends the command's whole tree: without a heartbeat there must be no work
-//!   (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its parent
-//!   was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat.
+//!   (docs/design.md#holding). It also hears of each heartbeat ([`Pulse`]). Where there is none for too long (its
+//!   parent was stopped, or hangs, or the machine has slept), it stops the tree until the next heartbeat.
 //! - Under `beadlock cycle` it is the gate keeper (docs/design.md#the-gate): it holds the same open gate, so that the
 //!   gate stays shut for as long as the command works. It waits until the command's process has ended and, where that
 //!   led a process group of its own, until no process lives in that group, since children that still write may be left.
