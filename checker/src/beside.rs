@@ -1,6 +1,8 @@
-//! What the small processes beside others have in common: how they are started, and how they begin. Each is the
-//! running binary itself, started again with a hidden first argument, and says by one byte on its stdout that it is
-//! at work.
+//! What helper processes have in common: how they are started, and how they begin. Each is the running binary itself,
+//! started again with a hidden first argument, and says by one byte on its stdout that it is at work.
+//!
+//! The command line of a helper of `beadlock` has three words: what it does, for `ps`; [`HELPER`]; and its request as
+//! one JSON value, an object whose only key is the kind of the helper.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -16,28 +18,46 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_name;
 use nix::sys::signal::SigSet;
 use nix::unistd::{chdir, close, dup2_stdout, setsid};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The hidden first argument of the runner of a cycle's command.
 pub const RUNNER: &str = "__run-cycle";
 
-/// The first argument of the process that shares the gate of a cycle whose command it does not run. Its next
-/// arguments are who started it, the command's process and when that began, and `group` where that leads one.
-pub const GATE_KEEPER: &str = "__guard-cycle";
+/// The hidden first argument of every helper process of `beadlock`.
+pub const HELPER: &str = "__helper";
 
 /// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);
 
-/// The running binary, to be started again.
+/// The command line of a helper: what it does, [`HELPER`] and its request.
 ///
 /// # Errors
-/// When it cannot be found.
-pub fn this_program() -> io::Result<Command> {
+/// When the request has no form in JSON.
+pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String; 3]> {
+    Ok([title.to_owned(), HELPER.to_owned(), serde_json::to_string(request)?])
+}
+
+/// A helper, ready to be started.
+///
+/// # Errors
+/// When the running binary cannot be found, and as [`helper_words`].
+pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
     let this = Path::new("/proc/self/exe");
     // Where there is no /proc; the first finds the binary also after it was replaced.
     let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
+    let [title, first, request] = helper_words(title, request)?;
     let mut command = Command::new(program);
-    command.arg0(std::env::args_os().next().unwrap_or_default());
+    command.arg0(title).arg(first).arg(request);
     Ok(command)
+}
+
+/// The request of the helper process `pid`. `None`: it is not a helper of this kind. Untrusted.
+pub fn request_of<R: DeserializeOwned>(pid: i32) -> Option<R> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    words.next().filter(|first| *first == HELPER.as_bytes())?;
+    serde_json::from_slice(words.next()?).ok()
 }
 
 /// Waits for the one byte, for 10 s at most.

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat;
+use serde::Deserialize;
 
 use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
@@ -174,9 +175,9 @@ impl GateHolder {
     }
 }
 
-/// What a runner's and a gate keeper's arguments say.
+/// What the arguments of a cycle's runner say, and of a gate keeper.
 struct StandIn {
-    /// Who started it.
+    /// The process that started it.
     daemon: i32,
     /// The command's process; `None`: its child.
     work: Option<i32>,
@@ -184,17 +185,36 @@ struct StandIn {
     group: bool,
 }
 
+/// The parts of a gate keeper's request that say for which work it keeps the gate.
+#[derive(Deserialize)]
+enum GateKeeper {
+    Watchdog { parent: i32, command: GateCommand, at_end: OpenGate },
+}
+
+#[derive(Deserialize)]
+struct GateCommand {
+    pid: i32,
+    leads: bool,
+}
+
+/// Any other watchdog has no gate.
+#[derive(Deserialize)]
+enum OpenGate {
+    OpenGate,
+}
+
 impl StandIn {
     fn of(pid: i32) -> Option<Self> {
+        if let Some(GateKeeper::Watchdog { parent, command, at_end: OpenGate::OpenGate }) =
+            beside::request_of(pid)
+        {
+            return Some(Self { daemon: parent, work: Some(command.pid), group: command.leads });
+        }
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let mut words = line.split(|byte| *byte == 0).skip(1);
-        let first = words.next()?;
-        let is_gate_keeper = first == beside::GATE_KEEPER.as_bytes();
-        (is_gate_keeper || first == beside::RUNNER.as_bytes()).then_some(())?;
-        let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
-        let daemon = number()?;
-        let work = if is_gate_keeper { number() } else { None };
-        Some(Self { daemon, work, group: is_gate_keeper && words.nth(1) == Some(b"group") })
+        words.next().filter(|first| *first == beside::RUNNER.as_bytes())?;
+        let daemon = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        Some(Self { daemon, work: None, group: false })
     }
 }
 

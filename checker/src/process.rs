@@ -6,9 +6,10 @@
 use std::fs;
 
 use nix::errno::Errno;
-use nix::sys::signal::kill;
+use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
 
+use crate::beside;
 use crate::liveness::Liveness;
 
 /// Whether the process `pid` lives on this machine, in this PID namespace. A PID that no kernel can have
@@ -75,24 +76,40 @@ pub fn all() -> Vec<Stat> {
     pids().filter_map(Stat::read).collect()
 }
 
+/// No process lives in the process group, seen twice: one scan can miss a process that is being made. Zombies have
+/// ended. A group that exists and that `/proc` does not show counts as alive.
+pub fn group_is_gone(group: i32) -> bool {
+    let is_gone = || {
+        if killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH) {
+            return true;
+        }
+        let mut members = all().into_iter().filter(|stat| stat.pgrp == group).peekable();
+        members.peek().is_some()
+            && members.all(|stat| stat.is_zombie() && is_dead_zombie(stat.pid) != Some(false))
+    };
+    is_gone() && is_gone()
+}
+
 /// The PIDs that `/proc` shows.
 pub(crate) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The process's command line joined by spaces, else its name; `None` when `/proc` does not say, or is another
-/// namespace's: there the name would be a stranger's. Untrusted.
+/// The process's command line joined by spaces, else its name; of a helper of `beadlock` only what it does. `None`
+/// when `/proc` does not say, or is another namespace's: there the name would be a stranger's. Untrusted.
 pub fn command_line(pid: i32) -> Option<String> {
     if !proc_is_ours() {
         return None;
     }
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let line = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
-    if !line.is_empty() {
-        return Some(line);
+    let line = String::from_utf8_lossy(&words);
+    let line = line.trim_end_matches('\0');
+    match line.split_once('\0') {
+        Some((title, rest)) if rest.split('\0').next() == Some(beside::HELPER) => Some(title.to_owned()),
+        _ if line.is_empty() => name(pid),
+        _ => Some(line.replace('\0', " ")),
     }
-    name(pid)
 }
 
 /// The process's name; `None` as for [`command_line`]. Untrusted.
@@ -151,6 +168,9 @@ pub fn is_dead_zombie(pid: i32) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_name_with_parentheses_and_newlines_is_no_trap() {
@@ -173,7 +193,7 @@ mod tests {
     fn a_program_that_was_executed_is_no_copy() {
         let me = std::process::id().cast_signed();
         assert!(is_forked_copy(me, me) && Stat::read(me).unwrap().start_stack > 1);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert!(!is_forked_copy(child.id().cast_signed(), me));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -181,8 +201,32 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_gone_when_no_process_lives_in_it() {
+        let script = "sleep 60 & echo $!; wait";
+        let mut leader = Command::new("sh");
+        leader.args(["-c", script]).process_group(0).stdout(Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        let group = leader.id().cast_signed();
+        let mut line = String::new();
+        BufReader::new(leader.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let member = Pid::from_raw(line.trim().parse().unwrap());
+        leader.kill().unwrap();
+        while is_dead_zombie(group) != Some(true) {
+            std::thread::yield_now();
+        }
+        assert!(!group_is_gone(group), "its leader has ended, and one of it lives");
+        kill(member, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // The member was never ours to reap; the leader is a zombie of the group.
+        while !group_is_gone(group) {
+            std::thread::yield_now();
+        }
+        leader.wait().unwrap();
+        assert!(group_is_gone(group));
+    }
+
+    #[test]
     fn a_reaped_child_is_gone_and_a_zombie_is_not() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id();
         while Stat::read(pid.cast_signed()).is_some_and(|stat| !stat.is_zombie()) {
             std::thread::yield_now();

@@ -261,7 +261,7 @@ fn end_group(child: &mut Child, group: Pid) -> io::Result<ExitStatus> {
     to_group(Signal::SIGCONT);
     let begun = Instant::now();
     let mut pause = Duration::from_millis(5);
-    while !group_is_gone(group) {
+    while !process::group_is_gone(group.as_raw()) {
         if begun.elapsed() >= GRACE {
             to_group(Signal::SIGKILL);
         }
@@ -275,20 +275,6 @@ fn end_group(child: &mut Child, group: Pid) -> io::Result<ExitStatus> {
 fn was_killed(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
-}
-
-/// Nobody of the group lives, seen twice: one scan can miss who is being born. Zombies have ended; the leader is
-/// one, unreaped, so a scan that shows nobody is a `/proc` that hides them.
-fn group_is_gone(group: Pid) -> bool {
-    let nobody_lives = || {
-        if kill(Pid::from_raw(-group.as_raw()), None) == Err(Errno::ESRCH) {
-            return true;
-        }
-        let mut members = process::all().into_iter().filter(|stat| stat.pgrp == group.as_raw()).peekable();
-        members.peek().is_some()
-            && members.all(|stat| stat.is_zombie() && process::is_dead_zombie(stat.pid) != Some(false))
-    };
-    nobody_lives() && nobody_lives()
 }
 
 /// Passes on what the command writes. Nobody may be reading any more: then it is read and thrown away, so that an
@@ -363,12 +349,13 @@ mod tests {
     fn a_group_of_zombies_is_gone_and_a_living_one_is_not() {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let group = Pid::from_raw(child.id().cast_signed());
-        assert!(!group_is_gone(group));
+        let is_gone = || process::group_is_gone(group.as_raw());
+        assert!(!is_gone());
         assert_eq!(wait_for(group, Duration::from_millis(20), None), Happened::TimedOut);
         child.kill().unwrap();
         assert_eq!(wait_for(group, Duration::from_secs(10), None), Happened::Ended);
-        assert!(group_is_gone(group), "the leader is a zombie");
+        assert!(is_gone(), "the leader is a zombie");
         child.wait().unwrap();
-        assert!(group_is_gone(group));
+        assert!(is_gone());
     }
 }

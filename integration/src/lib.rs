@@ -21,7 +21,6 @@
 //! is a claim of the whole process: the lock is stale when the process is gone, and not before. A process that is
 //! forked meanwhile has copies of the guards, and these end nothing.
 
-mod acquire;
 mod agent;
 mod api;
 mod claim;

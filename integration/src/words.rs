@@ -52,6 +52,16 @@ pub fn process_name(pid: i32, command: &str) -> String {
     if command.is_empty() { format!("PID {pid}") } else { format!("PID {pid} ({})", escaped(command)) }
 }
 
+/// A name in the title of a helper process: escaped, and short enough for two of them on a line of `ps`.
+pub fn in_title(name: &str) -> String {
+    const SHOWN: usize = 70;
+    let name = escaped(name).to_string();
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name,
+    }
+}
+
 /// The system's words for a process or a thread that could not be made.
 pub fn of_no_process(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
 
@@ -45,7 +47,7 @@ pub fn held(file: &str) -> String {
 }
 
 /// How a file is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// By one alone: to write.
     Exclusive,

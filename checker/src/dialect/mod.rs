@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use self::facts::Facts;
 use crate::verdict::Verdict;
+pub use file::Mode as LockMode;
 pub use rejected::Rejected;
 pub use rewrite::Rewrite;
 pub use time::StartedAt;

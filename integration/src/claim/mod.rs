@@ -18,7 +18,8 @@
 //! report.rs      what became of it, for people and in JSON
 //! command.rs     the command: found in PATH before any wait, forked, not yet executing
 //! signals.rs     signals as they come, and who sent them
-//! tree.rs        everything that the command has started
+//! tree.rs        everything that a command has started
+//! known_process.rs  a process that another process of beadlock is told of
 //! supervise.rs   from the command's start to the end of what must end before the release
 //! ```
 
@@ -29,6 +30,8 @@ pub mod command;
 pub mod event;
 pub mod gate;
 pub mod keeping;
+pub mod kernel_claim;
+pub mod known_process;
 pub mod lease;
 pub mod leaving;
 pub mod loss;

@@ -1,9 +1,16 @@
-//! Everything that the command has started: all our descendants, since we are the subreaper (docs/design.md#signals).
+//! Everything that a command has started (docs/design.md#signals). There are two ways to find it:
+//!
+//! - A process that is the subreaper of its command finds its own descendants.
+//! - A process that has not started the command finds the command's process, its group where it leads one, every
+//!   process with the command's token in [`VARIABLE`], and all descendants of these. The token is needed because the
+//!   tree falls apart with its root: what it leaves behind is a child of the system's first process then.
 //!
 //! Limits: what `/proc` does not show (other users' processes under `hidepid`) is not seen; where it is another PID
-//! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is.
+//! namespace's (`unshare --pid` without `--mount-proc`), its numbers mean others, and nothing of it is. A process that
+//! has cleared its environment and whose parents have ended is found only by a subreaper.
 
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 
 use beadlock_checker::internal::process::{self, Stat, is_dead_zombie, proc_is_ours};
@@ -14,7 +21,9 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
 
+use super::known_process::KnownProcess;
 use crate::error::Error;
 use crate::words;
 
@@ -27,13 +36,60 @@ pub enum Ending {
     Killed(i32),
 }
 
-/// What of our descendants is the command's: all but those that were there before it.
+/// The variable of a command's environment by which its descendants are known: tokens, a colon between them.
+pub const VARIABLE: &str = "BEADLOCK_WARDS";
+
+/// What [`VARIABLE`] is to be for a command with this token, where it is `outer` already.
+pub fn variable(token: &str, outer: Option<&OsStr>) -> OsString {
+    let mut value = outer.map(OsStr::to_owned).unwrap_or_default();
+    if !value.is_empty() {
+        value.push(":");
+    }
+    value.push(token);
+    value
+}
+
+/// A command, as a process is told of it that has not started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownCommand {
+    /// Its process.
+    #[serde(flatten)]
+    pub process: KnownProcess,
+    /// It leads a process group of its own.
+    pub leads: bool,
+}
+
+impl KnownCommand {
+    /// The command whose process is `pid`, a child that has not been reaped.
+    pub fn of(pid: i32, leads: bool) -> Self {
+        Self { process: KnownProcess::of(pid), leads }
+    }
+}
+
+/// All that a command has started.
 #[derive(Debug, Default)]
 pub struct Tree {
+    root: Root,
+    /// What was there before the command.
     before: HashSet<(i32, u64)>,
 }
 
+/// Where a tree begins.
+#[derive(Debug, Default)]
+enum Root {
+    /// Below this process.
+    #[default]
+    Us,
+    /// At a command that another process has started, and at every process with this token.
+    Command(KnownCommand, String),
+}
+
 impl Tree {
+    /// The tree of a command that another process has started. `token` is its own, and has no colon.
+    pub fn of_command(command: KnownCommand, token: String) -> Self {
+        Self { root: Root::Command(command, token), before: HashSet::new() }
+    }
+
     /// From now on the orphans of the command's fall to us.
     ///
     /// # Errors
@@ -53,12 +109,9 @@ impl Tree {
         if ended_child(None) == Err(Errno::ECHILD) {
             return Self::default();
         }
-        Self {
-            before: descendants(process::all(), &[])
-                .iter()
-                .map(|stat| (stat.pid, stat.start_ticks))
-                .collect(),
-        }
+        let before = Self::default().with_descendants(process::all(), &[]);
+        let before = before.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
+        Self { root: Root::Us, before }
     }
 
     /// Without the child `pid`, which is ours and none of the command's.
@@ -83,10 +136,62 @@ impl Tree {
             return Vec::new();
         }
         all.retain(|stat| !self.before.contains(&(stat.pid, stat.start_ticks)));
-        let mut tree = descendants(all, known);
+        let mut tree = self.with_descendants(all, known);
         tree.retain(|stat| !(stat.is_zombie() && has_ended(stat.pid)));
         tree
     }
+
+    /// The roots among `all`, those of `known` that are there still, and what descends from them.
+    fn with_descendants(&self, mut all: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
+        let me = std::process::id().cast_signed();
+        all.retain(|stat| stat.pid != me);
+        let is_root = self.is_root(&all);
+        let is_known =
+            |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
+        let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) =
+            all.into_iter().partition(|stat| is_known(stat) || is_root(stat));
+        let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
+        // Every round finds the children of the round before, whatever the order of the PIDs.
+        while !parents.is_empty() {
+            let (found, rest): (Vec<Stat>, Vec<Stat>) =
+                others.into_iter().partition(|stat| parents.contains(&stat.ppid));
+            parents = found.iter().map(|stat| stat.pid).collect();
+            tree.extend(found);
+            others = rest;
+        }
+        tree
+    }
+
+    fn is_root<'t>(&'t self, all: &[Stat]) -> impl Fn(&Stat) -> bool + use<'t> {
+        let me = std::process::id().cast_signed();
+        let is_command =
+            |stat: &Stat| matches!(&self.root, Root::Command(command, _) if command.process.is(stat));
+        // The number of a group goes to another process only when the group is empty.
+        let is_number_taken = |pid| all.iter().any(|stat| stat.pid == pid && !is_command(stat));
+        let group = match &self.root {
+            Root::Command(KnownCommand { process, leads: true }, _) => {
+                Some(process.pid).filter(|pid| !is_number_taken(*pid))
+            }
+            _ => None,
+        };
+        move |stat| match &self.root {
+            Root::Us => stat.ppid == me,
+            Root::Command(_, token) => {
+                is_command(stat) || group == Some(stat.pgrp) || has_token(stat.pid, token)
+            }
+        }
+    }
+}
+
+fn has_token(pid: i32, token: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| is_marked(&environment, token))
+}
+
+fn is_marked(environment: &[u8], token: &str) -> bool {
+    let tokens = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+    tokens.is_some_and(|tokens| tokens.split(|byte| *byte == b':').any(|one| one == token.as_bytes()))
 }
 
 impl Tree {
@@ -155,26 +260,6 @@ fn has_ended(pid: i32) -> bool {
     is_dead_zombie(pid).unwrap_or_else(|| Stat::read(pid).is_none())
 }
 
-/// Our descendants among `others`, those of `known` that are there still, and theirs.
-fn descendants(others: Vec<Stat>, known: &[Stat]) -> Vec<Stat> {
-    let is_known =
-        |stat: &Stat| known.iter().any(|one| (one.pid, one.start_ticks) == (stat.pid, stat.start_ticks));
-    let (mut tree, mut others): (Vec<Stat>, Vec<Stat>) = others.into_iter().partition(is_known);
-    let mut parents: HashSet<i32> = tree.iter().map(|stat| stat.pid).collect();
-    parents.insert(std::process::id().cast_signed());
-    // Every round finds the children of the round before, whatever the order of the PIDs.
-    loop {
-        let (found, rest): (Vec<Stat>, Vec<Stat>) =
-            others.into_iter().partition(|stat| parents.contains(&stat.ppid));
-        if found.is_empty() {
-            return tree;
-        }
-        parents = found.iter().map(|stat| stat.pid).collect();
-        tree.extend(found);
-        others = rest;
-    }
-}
-
 /// Sends a signal to each, unless its PID is another process by now. Answers whom we were not permitted to signal.
 pub fn signal(tree: &[Stat], signal: Signal) -> Vec<Stat> {
     let is_still = |stat: &&Stat| Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
@@ -231,58 +316,4 @@ pub fn reap_orphans_of(all: &[Stat], main: i32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::process::Command;
-    use std::time::{Duration, Instant};
-
-    fn until(what: &str, mut done: impl FnMut() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !done() {
-            assert!(Instant::now() < deadline, "not within 30 s: {what}");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    #[test]
-    fn tells_how_a_child_ended_without_reaping_it() {
-        let cases = [
-            ("exit 7", Ending::Exited(7)),
-            ("kill -9 $$", Ending::Killed(9)),
-            ("kill -40 $$", Ending::Killed(40)),
-        ];
-        for (script, expected) in cases {
-            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
-            let pid = child.id().cast_signed();
-            until(script, || ending(pid).is_some());
-            assert_eq!(ending(pid), Some(expected), "{script}");
-            assert_eq!(ending(pid), Some(expected), "{script}, asked again");
-            child.wait().unwrap();
-        }
-    }
-
-    #[test]
-    fn sees_grandchildren_and_no_zombies() {
-        let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
-        let pid = child.id().cast_signed();
-        let tree = Tree::default();
-        let below = || {
-            tree.living().into_iter().filter(|stat| stat.pid == pid || stat.ppid == pid).collect::<Vec<_>>()
-        };
-        until("two of them", || below().len() == 2);
-        assert!(signal(&below(), Signal::SIGKILL).is_empty());
-        until("none of them", || below().is_empty());
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn whom_a_shell_left_us_is_none_of_the_commands() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = child.id().cast_signed();
-        let has_it = |tree: &Tree| tree.living().iter().any(|stat| stat.pid == pid);
-        assert!(has_it(&Tree::default()));
-        assert!(!has_it(&Tree::from_now_on()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
+mod tests;

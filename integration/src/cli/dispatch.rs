@@ -1,23 +1,25 @@
 //! The program `beadlock`: from the command line to its end.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 
-use crate::run::{gate_keeper, watchdog};
 use beadlock_checker::internal::sys;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::{Cli, Command, hint, patience};
-use crate::commands::{break_lock, check, cycle, hold, release, status, wait};
+use crate::commands::{acquire, break_lock, check, cycle, hold, release, status, wait};
 use crate::error::{End, Error, Exit, Replaced};
 use crate::output::Common;
 use crate::output::answers::{conclude, not_printed};
 use crate::output::envelope::Request;
 use crate::output::talk::print;
-use crate::protocol::{self, LookArgs};
+use crate::protocol::LookArgs;
+use crate::run::request::HelperRequest;
+use crate::run::{lease_keeper, watchdog};
 use crate::settings::environment::{Environment, boolean};
 use crate::settings::{self, common_unresolved, remote};
-use crate::{acquire, agent, commands, doctor, list, log};
+use crate::{agent, commands, doctor, list, log};
 
 /// Reads the command line and the environment, does what they say, and answers how the program is to end.
 pub fn run() -> End {
@@ -25,23 +27,8 @@ pub fn run() -> End {
     sys::ignore_size_limit();
     let environment = Environment::read();
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some((first, rest)) = words.get(1..).and_then(<[OsString]>::split_first)
-        && first == acquire::ARGUMENT
-    {
-        return acquire::keeper(rest);
-    }
-    if words.get(1).is_some_and(|first| first == protocol::file::KEEPER) {
-        return acquire::file_keeper(words.get(2..).unwrap_or_default());
-    }
-    if words.get(1).is_some_and(|first| first == remote::ARGUMENT) {
-        remote::helper(words.get(2..).unwrap_or_default());
-        return End::Code(Exit::Done.code());
-    }
-    if words.get(1).is_some_and(|first| first == gate_keeper::ARGUMENT) {
-        return End::Code(gate_keeper::main(words.into_iter().skip(2)));
-    }
-    if words.get(1).is_some_and(|first| first == watchdog::ARGUMENT) {
-        return End::Code(watchdog::main(words.into_iter().skip(2)));
+    if let Some(request) = HelperRequest::of(&words) {
+        return helper(request);
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
@@ -104,6 +91,21 @@ pub fn run() -> End {
             end
         }
     }
+}
+
+/// Does what a helper process is asked for; `None`: that could not be decoded.
+fn helper(request: Option<HelperRequest>) -> End {
+    match request {
+        Some(HelperRequest::LeaseKeeper(request)) => return lease_keeper::main(request),
+        Some(HelperRequest::Watchdog(request)) => watchdog::main(request),
+        Some(HelperRequest::Lookup(request)) => remote::helper(request),
+        Some(HelperRequest::DoctorTrials) => return End::Code(doctor::second::serve()),
+        None => {
+            let _ = writeln!(io::stderr(), "this is for beadlock's own use");
+            return End::Code(Exit::Usage.code());
+        }
+    }
+    End::Code(Exit::Done.code())
 }
 
 /// Help and version are answers; the rest is a usage error, with a hint where the `--` was forgotten.

@@ -2,7 +2,6 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::acquire;
 use crate::commands;
 use crate::doctor;
 use crate::list;
@@ -31,7 +30,7 @@ pub enum Command {
     /// Take the lock, run a command, release the lock
     Hold(commands::hold::HoldArgs),
     /// A claim that spans several commands: ends with release, or with the process it is for
-    Acquire(acquire::AcquireArgs),
+    Acquire(commands::acquire::AcquireArgs),
     /// End a claim that acquire has made; only one's own
     Release(commands::release::ReleaseCommandArgs),
     /// Run a command as a sync cycle: under the gate, and only when nobody claims the database

@@ -2,12 +2,13 @@
 //! (docs/design.md#the-gate).
 //!
 //! The gate is taken without waiting. While the command runs two processes hold it: this one, and a small
-//! [gate keeper](crate::run::gate_keeper) that waits for the command's end, so that a kill of either leaves it shut.
+//! [gate keeper](crate::run::watchdog) that waits for the command's end, so that a kill of either leaves it shut.
 //! The command inherits the gate as well, so that a kill of both leaves it shut for as long as the command works. At a
 //! regular end the gate is let go for every copy: what the command leaves behind keeps nothing.
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,7 @@ use crate::claim::report::Report;
 use crate::claim::session_claim::{CommandProcess, End as ClaimEnd, SessionClaim};
 use crate::claim::signals::Signals;
 use crate::claim::target::Target;
+use crate::claim::tree::KnownCommand;
 use crate::error::{Code, End, Error, Exit, Replaced};
 use crate::explain::checked::Checked;
 use crate::output::Common;
@@ -38,8 +40,9 @@ use crate::output::talk::Talk;
 use crate::output::trail::Trail;
 use crate::protocol::beads::Acceptance;
 use crate::protocol::resolve;
-use crate::run::gate_keeper::{GateKeeper, Work};
+use crate::run::request::AtEnd;
 use crate::run::session::{Finished, Session};
+use crate::run::watchdog::Watchdog;
 use crate::settings::environment::Environment;
 use crate::settings::{self, OnLoss};
 use crate::words::{self, to_type};
@@ -197,7 +200,7 @@ struct CycleClaim<'a> {
     /// The gate, until the command's process has it.
     inherited: Option<OwnedFd>,
     watch: Option<GateWatch>,
-    gate_keeper: Option<GateKeeper>,
+    gate_keeper: Option<Watchdog>,
     begun: Instant,
 }
 
@@ -259,8 +262,13 @@ impl SessionClaim for CycleClaim<'_> {
             let message = format!("failed to watch over the gate of {path}: {why}");
             Error::io(message, error.kind()).ending(Exit::NotStarted)
         })?;
-        let work = if child.leads { Work::Group(child.pid) } else { Work::Process(child.pid) };
-        let keeper = self.gate().map(|gate| GateKeeper::start(gate, work, child.name.as_ref())).transpose();
+        let keep = |gate: &Gate| {
+            let shared = gate.share().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+            let (command, names) =
+                (KnownCommand::of(child.pid, child.leads), (child.name, self.target.given.as_str()));
+            Watchdog::start(command, AtEnd::OpenGate, names, Some(shared.as_fd()))
+        };
+        let keeper = self.gate().map(keep).transpose();
         let keeper = keeper.map_err(|error| {
             let why = words::of_no_process(&error);
             let message = format!("failed to make the process that keeps the gate with us: {why}");
@@ -271,7 +279,7 @@ impl SessionClaim for CycleClaim<'_> {
     }
 
     fn helper(&self) -> Option<i32> {
-        self.gate_keeper.as_ref().map(GateKeeper::pid)
+        self.gate_keeper.as_ref().map(Watchdog::pid)
     }
 
     fn guard(&self) -> Option<Guard<'_>> {

@@ -1,5 +1,6 @@
 //! One file for each command, named after it: its arguments, and what it does with them.
 
+pub mod acquire;
 pub mod append;
 pub mod break_lock;
 pub mod check;

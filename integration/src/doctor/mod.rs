@@ -30,7 +30,7 @@ mod notify;
 mod outcome;
 mod report;
 mod results;
-mod second;
+pub mod second;
 mod site;
 mod table;
 
@@ -61,16 +61,10 @@ use table::TRIALS;
 pub struct Doctor {
     /// The directory to examine; a database or any other [default: the database that is found from here]
     pub dir: Option<OsString>,
-    /// Be the second process of another doctor
-    #[arg(long = second::OPTION, hide = true)]
-    pub second_process: bool,
 }
 
 /// Examines, and prints what was found.
 pub fn run(typed: &Doctor, environment: &Environment, common: &Common, request: &Request) -> End {
-    if typed.second_process {
-        return End::Code(second::serve());
-    }
     let examined = ExaminedDirectory::resolve(typed.dir.as_deref(), environment)
         .and_then(|directory| Signals::block().map(|signals| (directory, signals)));
     let (directory, mut signals) = match examined {

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use beadlock_checker::internal::beside::this_program;
+use beadlock_checker::internal::beside::helper;
 use beadlock_checker::internal::sys::{Flock, flock};
 use beadlock_checker::internal::system_words;
 use clap::ValueEnum;
@@ -20,9 +20,8 @@ use nix::errno::Errno;
 
 use super::bench::{Bench, FILE, GATE, is_bench};
 use super::outcome::TrialFailure;
+use crate::run::request::HelperRequest;
 
-/// The hidden option that makes this program the second process.
-pub const OPTION: &str = "second-process";
 /// How long a reply may take.
 pub const LIMIT: Duration = Duration::from_secs(2);
 
@@ -73,8 +72,9 @@ impl SecondProcess {
         let failed = |error: io::Error| {
             TrialFailure::untried(format!("no second process: {}", crate::words::of_no_process(&error)))
         };
-        let mut command = this_program().map_err(failed)?;
-        command.args(["doctor", &format!("--{OPTION}")]).current_dir(bench.path());
+        let title = "beadlock: answers the trials of a doctor";
+        let mut command = helper(title, &HelperRequest::DoctorTrials).map_err(failed)?;
+        command.current_dir(bench.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let (sender, replies) = channel();

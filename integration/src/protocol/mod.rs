@@ -31,6 +31,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 pub use resolve::{exact, resolve, root};
 pub use unresolved::{answers_for, answers_for_intent, unresolved};
 
+use crate::claim::kernel_claim::KernelClaim;
 use crate::claim::nested;
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
@@ -335,8 +336,8 @@ pub fn session_claim<'a>(
     environment: &'a Environment,
 ) -> Result<Box<dyn SessionClaim + 'a>, Error> {
     let (wait, drain) = settings.patience(target.protocol.default_wait());
-    if Kind::of(&target) == Kind::File {
-        return Ok(Box::new(file::claim::FlockClaim::new(target, words.mode, wait, trail, environment)?));
+    if let Some(kernel) = target.protocol.without_record() {
+        return Ok(Box::new(KernelClaim::new((target, kernel), words.mode, wait, trail, environment)?));
     }
     nested::refuse_inside_a_cycle(&target, environment)
         .inspect_err(|error| trail.blocked(error, &target.place))?;

@@ -1,13 +1,16 @@
-//! The processes that stand beside a command. Each is the running binary again, with a hidden first argument.
+//! A command under a list of claims, and the helper processes. Each of these is the running binary again; its command
+//! line is what it does, a hidden argument, and its request.
 //!
 //! ```text
-//! watchdog.rs     ends the work of a claim when beadlock is killed, and stops it where there is no heartbeat
-//! session.rs      a command under a list of claims: the processes, the claims, the end
-//! steps.rs        which step of the work has failed, and the rollback
-//! gate_keeper.rs  shares the gate of a cycle that `beadlock cycle` runs
+//! session.rs       the processes, the claims, the end
+//! steps.rs         which step of the work has failed, and the rollback
+//! request.rs       what each helper process is asked for
+//! watchdog.rs      watches a command: ends its tree when beadlock is killed, or keeps the gate of a cycle until its end
+//! lease_keeper.rs  keeps the claim that `acquire` leaves behind
 //! ```
 
-pub mod gate_keeper;
+pub mod lease_keeper;
+pub mod request;
 pub mod session;
 pub mod steps;
 pub mod watchdog;

@@ -14,8 +14,9 @@ use beadlock_checker::internal::facts::random_id;
 use beadlock_checker::internal::sys::Waiting;
 use beadlock_checker::internal::system_words;
 
+use super::request::AtEnd;
 use super::steps::Steps;
-use super::watchdog::{self, Ward, Watchdog};
+use super::watchdog::{self, Watchdog};
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::keeping::Guard;
@@ -26,7 +27,7 @@ use crate::claim::report::Report;
 use crate::claim::session_claim::{CommandProcess, SessionClaim, Watchfulness};
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Ended, Running};
-use crate::claim::tree::{self, Ending, Tree};
+use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{End, Error, Exit};
 use crate::ignored::Reminder;
 use crate::output::talk::Talk;
@@ -308,7 +309,7 @@ fn start_watchdog(
     // After it was given up, and before it is stale.
     let silence = leases().map(|lease| lease.give_up + lease.rest / 2).min();
     let silence = silence.filter(|_| running.on_loss == OnLoss::Kill);
-    let ward = Ward { pid: running.pid, leads: running.own_group, token, grace, silence };
+    let at_end = AtEnd::EndTree { token: token.to_owned(), grace, silence };
     let shared = watched.iter().find_map(|(_, watched)| watched.shares);
     let failed = |error: io::Error| {
         let why = words::of_no_process(&error);
@@ -316,11 +317,9 @@ fn start_watchdog(
             format!("failed to start the watchdog that ends the command when this is killed: {why}");
         Error::io(message, error.kind())
     };
-    let name = command.holder_name();
-    let watchdog = match shared {
-        Some(file) => Watchdog::keeping(&ward, name.as_ref(), file),
-        None => Watchdog::start(&ward, name.as_ref()),
-    };
+    let given = watched.first().map(|(claim, _)| claim.target().given.as_str()).unwrap_or_default();
+    let process = KnownCommand::of(running.pid, running.own_group);
+    let watchdog = Watchdog::start(process, at_end, (&command.holder_name(), given), shared);
     let watchdog = watchdog.map_err(failed)?;
     for (claim, watched) in &watched {
         if watched.lease.is_some() {

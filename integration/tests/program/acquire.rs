@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use beadlock::run::request::HelperRequest;
 use beadlock_testkit::process::marked_by;
 use beadlock_testkit::{Ended, Running, Scene, as_nobody, dead_pid, has_program, lives, until};
 use nix::sys::signal::Signal;
@@ -36,7 +37,11 @@ impl Printed {
 
 /// The keepers of this scene.
 pub fn keepers(scene: &Scene) -> Vec<i32> {
-    with_word(scene, "__keep")
+    let is_keeper = |pid: &i32| {
+        let request = HelperRequest::of_process(*pid);
+        matches!(request, Some(HelperRequest::LeaseKeeper(_)))
+    };
+    marked_by(scene).into_iter().map(Pid::as_raw).filter(is_keeper).collect()
 }
 
 /// The processes of this scene that have this word in their command line.

@@ -36,7 +36,8 @@ fn start(scene: &Scene) -> (Running, i32, i32) {
 }
 
 fn guardians(parent: i32) -> Vec<i32> {
-    let guards = |pid: &i32| command_line(*pid).is_some_and(|line| line.contains("__guard-cycle"));
+    let guards =
+        |pid: &i32| command_line(*pid).is_some_and(|line| line.starts_with("beadlock: keeps the gate of "));
     children(parent).into_iter().filter(guards).collect()
 }
 
@@ -259,7 +260,7 @@ fn a_signal_is_passed_on_and_the_gate_shut_until_the_tree_has_ended() {
     let below = scene.pid_in("below");
     running.signal(Signal::SIGTERM);
     until("it waits for the rest", || running.err().contains("the command has ended; waiting for PID "));
-    assert!(!running.err().contains("__guard-cycle"), "the guardian is none of the command's");
+    assert!(!running.err().contains("keeps the gate of"), "the guardian is none of the command's");
     assert!(lives(below) && !gate_is_free(&scene));
     fs::write(scene.file("go"), "").unwrap();
     running.end().expect(3, &[]);

@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use beadlock::run::request::{HelperRequest, Lookup};
 use beadlock_testkit::{Ended, PATIENCE, Running, Scene, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -337,7 +338,8 @@ fn a_helper_that_cannot_be_killed_is_left_behind() {
 }
 
 fn runs_as_helper(pid: i32, path: &Path) -> bool {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line = String::from_utf8_lossy(&line).into_owned();
-    line.contains("__look-first") && line.contains(&path.display().to_string())
+    let Some(HelperRequest::Lookup(Lookup::Path(looked_at))) = HelperRequest::of_process(pid) else {
+        return false;
+    };
+    looked_at.starts_with(path)
 }

@@ -19,6 +19,8 @@ mod doctor;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod helpers;
+#[cfg(test)]
 mod hung_mount;
 #[cfg(test)]
 mod ignored;

@@ -215,7 +215,7 @@ fn after_a_suspend_not_even_who_ignores_term_works_under_the_lock_of_somebody_el
     drop(second);
 }
 
-/// The same where beadlock is killed as it stands: its warden does not let the command go on to tidy up.
+/// The same where beadlock is killed as it stands: its watchdog does not let the command go on to tidy up.
 #[test]
 fn who_stands_still_when_beadlock_is_killed_works_no_more() {
     let tower = Tower::new();

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 /// Longer than any of this takes.
 const NO_END: &str = "600000";
 
-/// Starts `sh -c SCRIPT` in the care of a warden, and returns once it has made a file `ready`.
+/// Starts `sh -c SCRIPT` in the care of a watchdog, and returns once it has made a file `ready`.
 fn warded(scene: &Scene, group: &str, grace: &str, script: &str) -> Running {
     become_subreaper();
     let mut command = scene.command(env!("CARGO_BIN_EXE_warded"));
@@ -44,7 +44,7 @@ fn the_whole_tree_ends_when_its_owner_is_killed() {
         let scene = Scene::new();
         let owner = warded(&scene, group, NO_END, script);
         let cleared = number(&scene, "cleared");
-        // Owner, warden, shell, four times sleep, who stands still, and whose child is cleared.
+        // Owner, watchdog, shell, four times sleep, who stands still, and whose child is cleared.
         wait_until(PATIENCE, "all are there", || marked_by(&scene).len() == 9);
         let is_told_apart = !marked_by(&scene).contains(&cleared);
         assert!(is_told_apart && lives(cleared), "its environment does not tell whose it is");
@@ -76,31 +76,31 @@ fn what_a_command_leaves_behind_lives_on_when_it_ends_by_itself() {
     let mut owner = warded(&scene, "own", "0", script);
     assert!(owner.wait(PATIENCE).success());
     let left = number(&scene, "left");
-    wait_until(PATIENCE, "the warden has ended", || marked_by(&scene).len() == 1);
+    wait_until(PATIENCE, "the watchdog has ended", || marked_by(&scene).len() == 1);
     assert!(lives(left));
     kill(left, Signal::SIGKILL).expect("it lives");
 }
 
 #[test]
-fn without_its_warden_the_kernel_tells_the_command() {
+fn without_its_watchdog_the_kernel_tells_the_command() {
     let scene = Scene::new();
     let script =
         "trap 'echo > asked; exit' TERM; echo $PPID > owner; echo > ready; while :; do sleep 0.02; done";
     let owner = warded(&scene, "own", NO_END, script);
     let stats = beadlock_checker::internal::process::all();
-    let is_warden = |stat: &&beadlock_checker::internal::process::Stat| {
+    let is_watchdog = |stat: &&beadlock_checker::internal::process::Stat| {
         let line = beadlock_checker::internal::process::command_line(stat.pid).unwrap_or_default();
-        stat.ppid == owner.pid() && line.contains(beadlock::run::watchdog::ARGUMENT)
+        stat.ppid == owner.pid() && line.starts_with("beadlock: watches ")
     };
-    let warden = stats.iter().find(is_warden).expect("a warden").pid;
-    kill(Pid::from_raw(warden), Signal::SIGKILL).expect("it lives");
+    let watchdog = stats.iter().find(is_watchdog).expect("a watchdog").pid;
+    kill(Pid::from_raw(watchdog), Signal::SIGKILL).expect("it lives");
     owner.signal(Signal::SIGKILL);
     wait_until(PATIENCE, "the command is asked to end", || scene.path().join("asked").exists());
     wait_until(PATIENCE, "nobody is left", || marked_by(&scene).is_empty());
 }
 
 #[test]
-fn a_command_that_cannot_execute_leaves_no_warden() {
+fn a_command_that_cannot_execute_leaves_no_watchdog() {
     let scene = Scene::new();
     become_subreaper();
     let mut command = scene.command(env!("CARGO_BIN_EXE_warded"));

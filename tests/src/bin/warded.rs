@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use beadlock::run::watchdog::{self, Ward, Watchdog};
+use beadlock::run::request::{AtEnd, HelperRequest};
+use beadlock::run::watchdog::{self, KnownCommand, Watchdog};
 use beadlock_checker::internal::sys::{Spawn, fork_waiting};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::waitpid;
@@ -17,8 +18,12 @@ use nix::unistd::Pid;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if words.first().is_some_and(|first| first == watchdog::ARGUMENT) {
-        return Ok(watchdog::main(words.into_iter().skip(1)).into());
+    if let Some(request) = HelperRequest::of(&std::env::args_os().collect::<Vec<_>>()) {
+        let Some(HelperRequest::Watchdog(request)) = request else {
+            return Err("it is not a watchdog".into());
+        };
+        watchdog::main(request);
+        return Ok(ExitCode::SUCCESS);
     }
     let [group, grace, _, command @ ..] = words.as_slice() else {
         return Err("own|shared GRACE_MS -- CMD".into());
@@ -42,8 +47,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Spawn { program, argv: &argv, envp: &envp, own_group, mask, parent_death, streams, inherited: None };
     let waiting = fork_waiting(&spawn)?;
     let pid = waiting.pid();
-    let ward = Ward { pid, leads: own_group, token: &token, grace, silence: None };
-    let watchdog = Watchdog::start(&ward, OsStr::new("test"))?;
+    let at_end = AtEnd::EndTree { token, grace, silence: None };
+    let watchdog = Watchdog::start(KnownCommand::of(pid, own_group), at_end, ("test", "test"), None)?;
     println!("{}", watchdog.pid());
     waiting.go()?.result()?;
     waitpid(Pid::from_raw(pid), None)?;

@@ -6,7 +6,7 @@
 //! not outlive this program: the kernel and a watchdog end it, and all that it has started, when this is killed. Nor
 //! does it the lock: who has lost that does not change the file, and whatever the filter still does is for nothing.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -14,7 +14,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::run::watchdog::{self, Ward, Watchdog};
+use crate::run::request::AtEnd;
+use crate::run::watchdog::{self, Watchdog};
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts::random_id;
 use beadlock_checker::internal::sys::Waiting;
@@ -31,7 +32,7 @@ use crate::claim::loss::Loss;
 use crate::claim::protocol::WatchLock;
 use crate::claim::signals::Signals;
 use crate::claim::supervise::{Came, Running};
-use crate::claim::tree::{self, Ending, Tree};
+use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::output::talk::Talk;
@@ -96,8 +97,9 @@ impl Filter {
         drop((stdin, stdout));
         let pid = waiting.pid();
         let child = Child(pid);
-        let ward = Ward { pid, leads: own_group, token: &token, grace: kill_after, silence: None };
-        let watchdog = Watchdog::start(&ward, OsStr::new(&command.holder_name())).map_err(|error| {
+        let at_end = AtEnd::EndTree { token, grace: kill_after, silence: None };
+        let (name, known) = (command.holder_name(), KnownCommand::of(pid, own_group));
+        let watchdog = Watchdog::start(known, at_end, (&name, "an update"), None).map_err(|error| {
             let why = words::of_no_process(&error);
             Error::io(format!("failed to start who ends the filter when this is killed: {why}"), error.kind())
         })?;

@@ -14,7 +14,6 @@
 //! nested.rs     inside another hold
 //! refused.rs    the words of a lock that was not obtained
 //! watch.rs      whether it is still there
-//! claim.rs      the claim of a session
 //! options.rs    what the command line has for files
 //! release.rs    `beadlock release file:PATH`
 //! said.rs       what is said and written down of a lock that is taken; ending.rs: of its end
@@ -26,7 +25,6 @@
 //! ```
 
 mod blocked;
-pub mod claim;
 pub mod command;
 pub mod ending;
 pub mod filter;
@@ -48,6 +46,8 @@ mod waiting;
 mod watch;
 
 use std::ffi::OsString;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,17 +66,18 @@ pub use target::FileTarget;
 pub use turn::Turn;
 pub use watch::Watch;
 
-use crate::claim::attendant::Stopped;
-use crate::claim::protocol::{Observation, Protocol, WaitOver, WithoutRecord};
+use crate::claim::attendant::{Attending, Stopped};
+use crate::claim::keeping::Guard;
+use crate::claim::leaving::Why;
+use crate::claim::loss::Loss;
+use crate::claim::protocol::{KernelLock, Observation, Protocol, WaitOver, WithoutRecord};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;
+use crate::output::trail::Trail;
 use crate::protocol::ClaimWords;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
-
-/// The hidden first argument of the process that keeps a file's lock when `acquire` has ended.
-pub const KEEPER: &str = "__keep-file";
 
 /// The flock of a file.
 #[derive(Debug)]
@@ -141,14 +142,54 @@ impl Protocol for File {
         error.to_string()
     }
 
-    fn without_record(&self) -> Option<&dyn WithoutRecord> {
-        Some(self)
+    fn without_record(&self) -> Option<&'static dyn WithoutRecord> {
+        Some(&File)
     }
 }
 
 impl WithoutRecord for File {
     fn look(&self, target: &Target, gates: &Gates) -> Observation {
         look::at(&FileTarget::of_target(target), gates)
+    }
+
+    fn note(&self, target: &Target, talk: &Talk) {
+        said::note(&FileTarget::of_target(target), talk);
+    }
+
+    fn outer(
+        &self,
+        target: &Target,
+        mode: Mode,
+        environment: &Environment,
+    ) -> Result<Option<(String, i32)>, Error> {
+        let target = FileTarget::of_target(target);
+        let inode = LockFile::open(&target)?.inode();
+        let outer = nested::outer(&target, inode, mode, environment)?;
+        Ok(outer.map(|outer| (outer.to_string(), outer.pid)))
+    }
+
+    fn id_to_be(&self, target: &Target) -> Result<String, Error> {
+        let (device, inode) = LockFile::open(&FileTarget::of_target(target))?.inode();
+        Ok(LockId { device, inode, pid: std::process::id().cast_signed() }.to_string())
+    }
+
+    fn take(
+        &self,
+        target: &Target,
+        mode: Mode,
+        wait: Wait,
+        environment: &Environment,
+        attending: &mut Attending<'_>,
+        trail: &Trail<'_>,
+    ) -> Result<Box<dyn KernelLock>, Stopped> {
+        let taken = take(&FileTarget::of_target(target), mode, wait, Some(environment), attending);
+        trail.talk().end_live();
+        Ok(Box::new(taken.inspect_err(|stopped| said::blocked(stopped, trail))?))
+    }
+
+    fn adopt(&self, target: &Target, mode: Mode, shared: fs::File) -> Option<Box<dyn KernelLock>> {
+        let lock = FileLock::adopt(FileTarget::of_target(target), mode, shared)?;
+        Some(Box::new(lock))
     }
 
     fn wait(
@@ -167,6 +208,44 @@ impl WithoutRecord for File {
 
     fn not_to_break(&self, target: &Target, seen: &Observation) -> Error {
         look::not_to_break(&FileTarget::of_target(target), seen)
+    }
+}
+
+impl KernelLock for FileLock {
+    fn id(&self) -> String {
+        Self::id(self).to_string()
+    }
+
+    fn id_of(&self, pid: i32) -> String {
+        LockId { pid, ..Self::id(self) }.to_string()
+    }
+
+    fn is_nested(&self) -> bool {
+        Self::is_nested(self)
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Self::file(self).map(AsFd::as_fd)
+    }
+
+    fn guard(&self) -> Guard<'_> {
+        Guard::Other(Box::new(Watch::over(self)))
+    }
+
+    fn age(&self) -> Duration {
+        Self::age(self)
+    }
+
+    fn acquired(&self, id: &str, trail: &Trail<'_>) {
+        said::acquired(self, id, trail);
+    }
+
+    fn leave(self: Box<Self>) {
+        Self::leave(*self);
+    }
+
+    fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
+        ending::end(*self, known, why, trail)
     }
 }
 

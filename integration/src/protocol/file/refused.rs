@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::run::watchdog;
+use crate::claim::known_process::HelperKind;
 use beadlock_checker::internal::dialect::file;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::{GateHolder, Gates};
 
-use super::KEEPER;
 use super::target::FileTarget;
 use crate::claim::loss::Loss;
 use crate::error::{Code, Error, Exit, Holder};
@@ -28,11 +27,13 @@ pub fn holders(target: &FileTarget) -> Vec<GateHolder> {
 
 /// The watchdog of a hold shares its flock, and is named only where it is alone; a keeper is what has left it there.
 pub fn as_they_are_known(mut holders: Vec<GateHolder>) -> Vec<GateHolder> {
-    let is = |holder: &GateHolder, argument| holder.command.split(' ').nth(1) == Some(argument);
-    if !holders.iter().all(|holder| is(holder, watchdog::ARGUMENT)) {
-        holders.retain(|holder| !is(holder, watchdog::ARGUMENT));
+    let helper = |holder: &GateHolder| HelperKind::of(holder.pid);
+    let is_watchdog = |holder: &GateHolder| helper(holder) == Some(HelperKind::Watchdog);
+    if !holders.iter().all(is_watchdog) {
+        holders.retain(|holder| !is_watchdog(holder));
     }
-    for keeper in holders.iter_mut().filter(|holder| is(holder, KEEPER)) {
+    let is_keeper = |holder: &GateHolder| helper(holder) == Some(HelperKind::LeaseKeeper);
+    for keeper in holders.iter_mut().filter(|holder| is_keeper(holder)) {
         keeper.command = "beadlock acquire".to_owned();
     }
     holders

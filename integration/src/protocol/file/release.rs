@@ -6,7 +6,6 @@ use std::time::Duration;
 use beadlock_checker::Verdict;
 use beadlock_checker::internal::Gates;
 use beadlock_checker::internal::dialect::file::LockId;
-use beadlock_checker::internal::process::command_line;
 use beadlock_checker::internal::sys::pidfd_open;
 use beadlock_checker::internal::{escape::escaped, system_words};
 use nix::errno::Errno;
@@ -15,8 +14,9 @@ use nix::unistd::Pid;
 
 use super::refused::names;
 use super::target::FileTarget;
-use super::{KEEPER, look, nested};
+use super::{look, nested};
 use crate::claim::event::wait_for;
+use crate::claim::known_process::HelperKind;
 use crate::claim::nested::NESTED;
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;
@@ -55,7 +55,7 @@ pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<bool, Error
 }
 
 fn is_keeper(pid: i32) -> bool {
-    command_line(pid).is_some_and(|line| line.split(' ').nth(1) == Some(KEEPER))
+    HelperKind::of(pid) == Some(HelperKind::LeaseKeeper)
 }
 
 /// Tells the keeper to end, and waits until it has.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::read;
 
 use beadlock_checker::internal::facts::boottime;
 
+use crate::claim::event::wait_for;
 use crate::claim::lease::HearHeartbeats;
 
 /// A message: nanoseconds since boot. One write of so few bytes is never torn.
@@ -100,19 +100,10 @@ impl Heard {
                 limit = Some(limit.unwrap_or(SHORT).min(SHORT));
             }
         }
-        let timer = self.timer.as_ref().filter(|_| !self.is_late());
-        let mut fds = vec![PollFd::new(pipe, PollFlags::POLLIN)];
-        fds.extend(timer.map(|timer| PollFd::new(timer.as_fd(), PollFlags::POLLIN)));
-        let timeout =
-            limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
-        match poll(&mut fds, timeout) {
-            Ok(0) | Err(Errno::EINTR) => Came::Time,
-            Err(_) => {
-                std::thread::sleep(SHORT);
-                Came::Time
-            }
-            Ok(_) if fds.first().is_some_and(|fd| fd.any() == Some(true)) => self.read(pipe),
-            Ok(_) => Came::Time,
+        let timer = self.timer.as_ref().filter(|_| !self.is_late()).map(AsFd::as_fd);
+        match wait_for([Some(pipe), timer], limit.unwrap_or(Duration::MAX)) {
+            [true, _] => self.read(pipe),
+            [false, _] => Came::Time,
         }
     }
 

@@ -4,7 +4,7 @@
 //! It changes nothing and takes neither a lock nor the gate, so it may be left behind: it hangs until the file system
 //! answers or is unmounted, and is gone then.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::beside::{has_said_so_within, say_so, stand_apart, this_program};
+use beadlock_checker::internal::beside::{has_said_so_within, helper, say_so, stand_apart};
 use beadlock_checker::internal::database::{Database, Environment, REDIRECT};
 use beadlock_checker::internal::{Names, shared_file_system};
 use nix::fcntl::OFlag;
@@ -21,13 +21,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
 use super::Lookup;
-
-/// The hidden first argument.
-pub const ARGUMENT: &str = "__look-first";
-
-/// The words for the two kinds of [`Lookup`].
-const PATH: &str = "path";
-const NEAREST: &str = "nearest";
+use crate::words::in_title;
 
 /// How long one that was killed may take to end, before it is left behind.
 const END: Duration = Duration::from_millis(100);
@@ -43,12 +37,9 @@ impl Helper {
     /// `None`: it could not be started.
     pub fn start(lookup: &Lookup) -> Option<Self> {
         let (ready, said) = io::pipe().ok()?;
-        let word = match lookup {
-            Lookup::Path(_) => PATH,
-            Lookup::Nearest(_) => NEAREST,
-        };
-        let mut command = this_program().ok()?;
-        command.arg(ARGUMENT).arg(word).arg(lookup.path()).env_clear();
+        let title = format!("beadlock: looks at {}", in_title(&lookup.path().to_string_lossy()));
+        let mut command = helper(&title, &lookup.as_request()).ok()?;
+        command.env_clear();
         command.stdin(Stdio::null()).stdout(said).stderr(Stdio::null());
         let child = command.spawn().ok()?;
         // With the command its copy of the writing end goes.
@@ -72,28 +63,21 @@ impl Helper {
     }
 }
 
-/// The helper's own life, with the arguments after [`ARGUMENT`].
-pub fn main(args: &[OsString]) {
+/// The helper's own life.
+pub fn main(lookup: Lookup) {
     // An interrupted command leaves none behind that can still be killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    stand_apart(c"bl-look");
-    let [kind, path] = args else { return };
-    let path = Path::new(path);
-    if kind == NEAREST {
-        let around = Environment { cwd: path.to_owned(), ..Environment::default() };
-        look_in_both(path, Database::find(&around).ok());
-    } else {
-        let around = Environment { cwd: "/".into(), ..Environment::default() };
-        look_in_both(path, Database::named(path, &around).ok());
-    }
-    say_so();
-}
-
-fn look_in_both(path: &Path, database: Option<Database>) {
-    look_at(path);
-    if let Some(database) = database {
+    stand_apart(c"beadlock-look");
+    let around = |cwd| Environment { cwd, ..Environment::default() };
+    look_at(lookup.path());
+    let database = match &lookup {
+        Lookup::Path(path) => Database::named(path, &around("/".into())),
+        Lookup::Nearest(path) => Database::find(&around(path.clone())),
+    };
+    if let Ok(database) = database {
         look_at(&database.dir);
     }
+    say_so();
 }
 
 /// What is wrong with any of it is said by the command, which looks again.

@@ -1,24 +1,48 @@
 //! What a helper looks at.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::REDIRECT;
 use beadlock_checker::internal::mounts::Mounts;
+use serde::{Deserialize, Serialize};
 
 /// What databases are called.
 pub const BEADS: &str = ".beads";
 
 /// What a helper looks at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lookup {
     /// This path, and the directory that a redirect in it leads to.
+    #[serde(with = "every_byte")]
     Path(PathBuf),
     /// The nearest database in this directory or above.
+    #[serde(with = "every_byte")]
     Nearest(PathBuf),
 }
 
+/// A path in a request, also where it is not UTF-8.
+mod every_byte {
+    use super::{Deserialize, OsString, Path, PathBuf, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(deserializer).map(PathBuf::from)
+    }
+}
+
 impl Lookup {
+    /// Under the name of its kind, as the requests of all helpers are.
+    pub fn as_request(&self) -> impl Serialize {
+        BTreeMap::from([("Lookup", self)])
+    }
+
     /// Where it begins, absolute.
     pub fn path(&self) -> &Path {
         match self {

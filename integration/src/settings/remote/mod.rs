@@ -38,7 +38,7 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use crate::error::{Code, Error};
 use crate::settings::wait::Wait;
 
-pub use helper::{ARGUMENT, main as helper};
+pub use helper::main as helper;
 pub use lookup::{BEADS, Lookup, of_directory};
 pub use patience::Patience;
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use beadlock_checker::internal::process::{self, Stat, command_line};
+use beadlock::run::request::HelperRequest;
+use beadlock_checker::internal::process::{self, Stat};
 use beadlock_testkit::{Running, lives, process_is_gone, until};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -113,12 +114,14 @@ fn killed_at_any_moment_no_command_runs_beside_an_open_gate() {
         let running = Running::apart(scene.beadlock(&["cycle", "--", "sh", "-c", script]));
         std::thread::sleep(Duration::from_micros(250 * quarter));
         running.signal(Signal::SIGKILL);
-        let ours = format!("__guard-cycle {} ", running.pid());
+        let parent = running.pid();
         running.end();
         let guards = || {
-            process::all().into_iter().any(|stat| {
-                command_line(stat.pid).is_some_and(|line| line.contains(&ours)) && lives(stat.pid)
-            })
+            let is_ours =
+                |request| matches!(request, HelperRequest::Watchdog(watchdog) if watchdog.parent == parent);
+            let guards =
+                |stat: Stat| HelperRequest::of_process(stat.pid).is_some_and(is_ours) && lives(stat.pid);
+            process::all().into_iter().any(guards)
         };
         // It is there for as long as there is a process that may become the command, or is it.
         let command = || scene.read("pid").trim().parse::<i32>().ok();
@@ -171,13 +174,14 @@ fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
     let [guardian] = guardians(running.pid())[..] else { panic!("one guardian") };
     let link = |name: &str| fs::read_link(format!("/proc/{guardian}/{name}")).unwrap();
     let gate = fs::canonicalize(scene.beads()).unwrap();
-    until("it has only the gate, and what tells it of the command's end", || {
+    until("it has only the gate, and what tells it of the two ends", || {
         let fds = fs::read_dir(format!("/proc/{guardian}/fd")).unwrap().flatten();
         let links = fds.map(|fd| fs::read_link(fd.path()).unwrap_or_default()).collect::<Vec<_>>();
-        let is_ours =
-            |link: &&PathBuf| link.as_os_str() != "/dev/null" && !link.to_string_lossy().contains("pidfd");
-        links.len() <= 4 && links.iter().filter(is_ours).eq([&gate])
+        let is_named = |link: &&PathBuf| link.is_absolute() && link.as_os_str() != "/dev/null";
+        links.len() <= 5 && links.iter().filter(is_named).eq([&gate])
     });
+    assert!(link("fd/0").to_string_lossy().starts_with("pipe:"));
+    assert_eq!([link("fd/1"), link("fd/2")], ["/dev/null"; 2].map(PathBuf::from));
     assert_eq!(link("cwd"), Path::new("/"));
     assert_eq!(Stat::read(guardian).unwrap().session, guardian);
     fs::write(scene.file("go"), "").unwrap();
@@ -188,5 +192,5 @@ fn the_guardian_has_nothing_but_the_gate_and_ends_with_the_cycle() {
 #[test]
 fn the_hidden_argument_is_for_nobody_else() {
     let scene = crate::a_scene();
-    scene.run(&["__guard-cycle", "x"]).expect(2, &["this is for beadlock's own use"]);
+    scene.run(&["__helper", "x"]).expect(2, &["this is for beadlock's own use"]);
 }

@@ -4,9 +4,7 @@
 //! process of its own that keeps it, the keeper (`--detach`), for steps that share no process. What is printed is all
 //! that names the claim: when it cannot be printed, there is no claim.
 
-mod file;
-mod file_keeper;
-mod keeper;
+mod kernel;
 mod own;
 mod subject;
 
@@ -27,6 +25,7 @@ use clap::Args;
 use crate::claim::attendant::{Attendant, Attending, Stopped};
 use crate::claim::claiming::Claiming;
 use crate::claim::command;
+use crate::claim::known_process::KnownProcess;
 use crate::claim::leaving::{Leaving, Why};
 use crate::claim::nested;
 use crate::claim::protocol::MakeRecord;
@@ -42,14 +41,12 @@ use crate::output::files::{self, Output};
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
 use crate::protocol::{self, ClaimWords, Intended, intended, refuse_report};
+use crate::run::lease_keeper::{self, LeaseKeeper};
+use crate::run::request::{KeptLease, LeaseKeeperRequest};
 use crate::settings::Claim;
 use crate::settings::arguments::ClaimArgs;
 use crate::settings::environment::Environment;
 use crate::words::quoted;
-
-pub use file_keeper::main as file_keeper;
-pub use keeper::{ARGUMENT, main as keeper};
-use keeper::{Kept, Subject, get_away, keep};
 
 /// `beadlock acquire [TARGET]`
 #[derive(Debug, Args)]
@@ -223,14 +220,22 @@ impl Acquiring<'_> {
         let mut keeper = match subject {
             Some(_) if !target.place.dialect().is_judged_by_time() => None,
             _ => {
-                let request = self.request.id();
-                let order = keeper::Order { target, id, holder, request, max_hold, subject };
-                Some(order.fork(settings.audit.as_deref(), environment, signals.mask_before())?)
+                let lease = KeptLease::Record { id: id.clone(), holder: holder.clone() };
+                let request = LeaseKeeperRequest {
+                    lease,
+                    target: target.absolute(),
+                    given: target.given.clone(),
+                    max_hold,
+                    subject: subject.map(KnownProcess::of),
+                    request_id: self.request.id().to_owned(),
+                    audit: lease_keeper::absolute(settings.audit.as_deref()),
+                };
+                Some(LeaseKeeper::fork(request, environment, signals.mask_before())?)
             }
         };
-        let pid = subject.or_else(|| keeper.as_ref().map(keeper::Keeper::pid)).unwrap_or_default();
+        let pid = subject.or_else(|| keeper.as_ref().map(LeaseKeeper::pid)).unwrap_or_default();
         let begun = Instant::now();
-        let child = keeper.as_ref().map(keeper::Keeper::pid);
+        let child = keeper.as_ref().map(LeaseKeeper::pid);
         let mut attending = Attending::wait_of(&mut signals, talk, child).of_the_keeper();
         let ((wait, drain), options) = (settings.patience(target.protocol.default_wait()), settings.options);
         let claiming = Claiming { target, pid: pid.unsigned_abs(), says, wait, drain, options };
@@ -257,7 +262,7 @@ impl Acquiring<'_> {
     fn hand_over(
         &self,
         pid: i32,
-        keeper: &mut Option<keeper::Keeper>,
+        keeper: &mut Option<LeaseKeeper>,
         attending: &mut Attending<'_>,
         begun: Instant,
         report: &mut Report,
@@ -265,7 +270,7 @@ impl Acquiring<'_> {
         if let Some(stopped) = attending.stopped() {
             return Err(stopped);
         }
-        if let Some(Err(error)) = keeper.as_mut().map(keeper::Keeper::start) {
+        if let Some(Err(error)) = keeper.as_mut().map(LeaseKeeper::start) {
             // What has ended it may have been meant for both.
             let stopped = attending.stopped().filter(|stopped| matches!(stopped, Stopped::Signalled(_)));
             return Err(stopped.unwrap_or_else(|| error.into()));
@@ -278,7 +283,7 @@ impl Acquiring<'_> {
         Reminder::of(&self.target, self.environment.of_database().cwd, self.trail.talk())
             .finish(self.trail.talk());
         self.tell(report, &self.id, pid)?;
-        Ok(keeper.take().map_or(Ok(()), keeper::Keeper::leave)?)
+        Ok(keeper.take().map_or(Ok(()), LeaseKeeper::leave)?)
     }
 
     fn tell(&self, report: &Report, id: &str, pid: i32) -> Result<(), Error> {
@@ -326,8 +331,8 @@ fn without_record(
     let subject = subject_of(typed)?;
     let (mode, max_hold) = (words.mode, typed.max_hold(subject));
     warn_of_a_wrapper(typed, subject, &common.talk);
-    let order = file::Order { target, mode, settings, max_hold, subject, request: request.id() };
-    file::acquire(&order, environment, &trail, report, |report, id, pid| {
+    let order = kernel::KernelClaim { target, mode, settings, max_hold, subject, request: request.id() };
+    order.acquire(environment, &trail, report, |report, id, pid| {
         tell(common, request, report, (id, pid), (target, None))
     })
 }

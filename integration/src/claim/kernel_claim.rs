@@ -1,0 +1,114 @@
+//! The claim of a session on a lock without a record. The lock belongs to beadlock, so that there is no work without
+//! it: when beadlock is killed, the command and all that it has started are ended (docs/design.md#loss), and only then
+//! is the lock free.
+
+use std::ffi::OsString;
+
+use beadlock_checker::internal::dialect::LockMode;
+
+use super::attendant::{Attending, Stopped};
+use super::keeping::Guard;
+use super::leaving::Why;
+use super::loss::Loss;
+use super::nested::ids_with;
+use super::protocol::{KernelLock, WithoutRecord};
+use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
+use super::signals::Signals;
+use super::target::Target;
+use crate::error::Error;
+use crate::output::trail::Trail;
+use crate::settings::environment::Environment;
+use crate::settings::wait::Wait;
+
+/// A claim whose lock is kept by the kernel.
+#[derive(Debug)]
+pub struct KernelClaim<'a> {
+    target: Target,
+    kernel: &'a dyn WithoutRecord,
+    mode: LockMode,
+    wait: Wait,
+    trail: &'a Trail<'a>,
+    environment: &'a Environment,
+    /// Before the lock is taken, what the command's environment says.
+    id: String,
+    is_nested: bool,
+    lock: Option<Box<dyn KernelLock>>,
+}
+
+impl<'a> KernelClaim<'a> {
+    /// On `target`. The lock file is made, where it does not exist: the command's environment names it.
+    ///
+    /// # Errors
+    /// When the lock file cannot be opened, and where the lock would wait for itself.
+    pub fn new(
+        (target, kernel): (Target, &'a dyn WithoutRecord),
+        mode: LockMode,
+        wait: Wait,
+        trail: &'a Trail<'a>,
+        environment: &'a Environment,
+    ) -> Result<Self, Error> {
+        kernel.note(&target, trail.talk());
+        let outer = kernel.outer(&target, mode, environment)?;
+        let is_nested = outer.is_some();
+        let id = match outer {
+            Some((id, _)) => id,
+            None => kernel.id_to_be(&target)?,
+        };
+        Ok(Self { target, kernel, mode, wait, trail, environment, id, is_nested, lock: None })
+    }
+}
+
+impl SessionClaim for KernelClaim<'_> {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn id(&self) -> Option<String> {
+        Some(self.lock.as_ref().map_or_else(|| self.id.clone(), |lock| lock.id()))
+    }
+
+    fn is_nested(&self) -> bool {
+        self.lock.as_ref().map_or(self.is_nested, |lock| lock.is_nested())
+    }
+
+    fn variables(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("BEADLOCK_HELD_TARGET", self.target.exported.clone()),
+            ("BEADLOCK_HELD_ID", self.id.clone().into()),
+            ("BEADLOCK_HELD_IDS", ids_with(&self.id, self.environment).into()),
+        ]
+    }
+
+    fn ends_with_us(&self) -> bool {
+        true
+    }
+
+    fn obtain(&mut self, _child: CommandProcess<'_>, attending: &mut Attending<'_>) -> Result<(), Stopped> {
+        let Self { target, kernel, mode, wait, trail, environment, .. } = self;
+        let lock = kernel.take(target, *mode, *wait, environment, attending, trail)?;
+        let (given, id) = (&target.given, lock.id());
+        if lock.is_nested() {
+            trail.talk().say_more(&format!("{given} is held by an outer claim ({id}); running under it"));
+        } else {
+            lock.acquired(&id, trail);
+        }
+        self.lock = Some(lock);
+        Ok(())
+    }
+
+    fn watched_by(&self) -> Option<Watchfulness<'_>> {
+        let shares = self.lock.as_ref()?.file()?;
+        Some(Watchfulness { lease: None, shares: Some(shares) })
+    }
+
+    fn guard(&self) -> Option<Guard<'_>> {
+        self.lock.as_ref().map(|lock| lock.guard())
+    }
+
+    fn end(&mut self, lost: Option<Loss>, why: Why, _failed_step: Option<&str>, _: &mut Signals) -> End {
+        let Some(lock) = self.lock.take() else { return End::default() };
+        let held = (!lock.is_nested()).then(|| lock.age());
+        let lost = lock.end(lost, why, self.trail);
+        End { held, released: held.is_some() && lost.is_none(), lost }
+    }
+}
