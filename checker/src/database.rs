@@ -115,24 +115,8 @@ impl Database {
     /// When there is none, or as [`Database::named`].
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
-            let found = match Target::parse(target) {
-                Ok(Target::Beads(dir)) => Self::named(&dir, environment),
-                Ok(Target::Lock(path)) => {
-                    let path = escaped_path(&path);
-                    Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
-                }
-                Ok(Target::Memory(path)) => {
-                    let path = escaped_path(&path);
-                    Err(NoDatabase::usage(format!(
-                        "memory:{path} is no beads database; name one: path/.beads"
-                    )))
-                }
-                Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
-                Ok(Target::Tower(name)) => Err(NoDatabase::usage(format!(
-                    "tower:{name} is no beads database; name one: path/.beads"
-                ))),
-                Err(error) => Err(error),
-            };
+            let dir = Target::parse(target).and_then(Target::into_database);
+            let found = dir.and_then(|dir| Self::named(&dir, environment));
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
         if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {

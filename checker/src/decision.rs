@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dialect::{Record, tower};
+use crate::dialect::{Answer, Record};
 use crate::escape::escaped;
 use crate::log_line::Event;
 use crate::verdict::{Reason, Verdict};
@@ -87,12 +87,10 @@ impl Skip {
     /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
     /// that could not be checked.
     #[doc(hidden)]
-    pub fn answer(&self) -> Option<tower::Answer> {
+    pub fn answer(&self) -> Option<Answer> {
         match self {
-            Self::Locked(record, _) => record.as_tower().map(tower::Answer::blocked),
-            Self::Stale { record, age, .. } => {
-                record.as_tower().map(|record| tower::Answer::stale(record, *age))
-            }
+            Self::Locked(record, _) => record.lock().answer(None),
+            Self::Stale { record, age, .. } => record.lock().answer(Some(*age)),
             Self::InProgress | Self::CheckFailed { .. } => None,
         }
     }

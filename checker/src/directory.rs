@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::closed;
 use crate::error::words;
-use crate::escape::escaped_path;
 use crate::no_database::NoDatabase;
 
-/// The directory that a lock file called `shown` lies in, without links.
-pub(crate) fn of_lock(parent: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
+/// The directory of the lock file that `target` names, without links.
+pub(crate) fn of_lock(parent: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
     let wrong = |what: &str| {
-        NoDatabase::not_there(format!("the directory of lock:{shown} {what}; make it, or name another"))
+        NoDatabase::not_there(format!("the directory of {target} {what}; make it, or name another"))
     };
     let dir = fs::canonicalize(parent).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => wrong("does not exist"),
@@ -26,23 +25,23 @@ pub(crate) fn of_lock(parent: &Path, shown: &str) -> Result<PathBuf, NoDatabase>
     }
 }
 
-/// The directory `path`, from `cwd` on, without links where it is there: one with a lock of its own need not be.
-pub(crate) fn with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, NoDatabase> {
-    let (absolute, shown) = (cwd.join(path), escaped_path(path));
+/// The directory that `target` names, without links where it is there: one with a lock of its own need not be.
+pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
     let wrong = || {
-        let message =
-            format!("memory:{shown} is not a directory; name the one that .lock is, or will be, in");
+        let message = format!("{target} is not a directory; name the one that .lock is, or will be, in");
         NoDatabase::not_there(message)
     };
-    match fs::canonicalize(&absolute) {
-        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&dir, &shown, &error))? => Ok(dir),
+    match fs::canonicalize(absolute) {
+        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&dir, shown, &error))? => Ok(dir),
         Ok(_) => Err(wrong()),
         // A directory of the lock's own name would be in everybody's way.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.ends_with(".lock") => Ok(absolute),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !absolute.ends_with(".lock") => {
+            Ok(absolute.to_owned())
+        }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(wrong())
         }
-        Err(error) => Err(unreachable(&absolute, &shown, &error)),
+        Err(error) => Err(unreachable(absolute, shown, &error)),
     }
 }
 

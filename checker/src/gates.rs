@@ -11,8 +11,8 @@ use std::path::Path;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat;
 
-use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
+use crate::sys::FlockMode;
 use crate::{beside, namespace};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
@@ -200,7 +200,7 @@ impl StandIn {
 
 /// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it
 /// has not, or that is not to be seen.
-pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
+pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
         let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
@@ -217,7 +217,7 @@ fn flocks(pid: i32) -> impl Iterator<Item = (Shown, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let shown = text.lines().find_map(|line| Shown::parse(line.strip_prefix("lock:")?))?;
+        let shown = text.lines().find_map(|line| Shown::parse(line.strip_prefix("lock")?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
         Some((shown, (meta.dev(), meta.ino())))
     })
@@ -226,7 +226,7 @@ fn flocks(pid: i32) -> impl Iterator<Item = (Shown, (u64, u64))> {
 /// A flock as a line of `/proc` shows it.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
-    mode: Mode,
+    mode: FlockMode,
     /// The process that took it; 0 where that has ended, or is of another PID namespace.
     taker: i32,
 }
@@ -235,7 +235,7 @@ impl Shown {
     /// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE 4242 …`; `None`: it is no flock.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
-        let mode = if fields.next()? == "READ" { Mode::Shared } else { Mode::Exclusive };
+        let mode = if fields.next()? == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
         Some(Self { mode, taker: fields.next().and_then(|pid| pid.parse().ok()).unwrap_or(0) })
     }
 }
@@ -244,7 +244,7 @@ impl Shown {
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     waits: bool,
-    mode: Mode,
+    mode: FlockMode,
     pid: i32,
     /// `MAJOR:MINOR:INODE`.
     inode: String,
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn a_line_tells_who_has_it_from_who_waits() {
         let line = |waits, mode| Some(Line { waits, mode, pid: 4242, inode: "fe:00:131".to_owned() });
-        let (writes, reads) = (Mode::Exclusive, Mode::Shared);
+        let (writes, reads) = (FlockMode::Exclusive, FlockMode::Shared);
         assert_eq!(Line::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
         assert_eq!(Line::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
         assert_eq!(Line::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(me.role(), Role::Other);
         let meta = fs::metadata(dir.path()).unwrap();
         let inode = (meta.dev(), meta.ino());
-        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(Mode::Exclusive));
+        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(FlockMode::Exclusive));
         assert_eq!(flock_of(1, dir.path(), inode), None);
         drop(gate);
         assert_eq!(flock_of(me.pid, dir.path(), inode), None);

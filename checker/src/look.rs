@@ -5,8 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::decision::Skip;
-use crate::dialect::beads::Content;
-use crate::dialect::{Dialect, Record, Rejected, memory, tower};
+use crate::dialect::{Content, Record};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
 use crate::namespace;
@@ -44,8 +43,8 @@ impl RefreshWatch {
     /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew;
     /// so does one that comes too long after the last.
     pub fn see(&mut self, look: &Look) {
-        let record = look.record.as_ref().and_then(|record| record.as_memory());
-        let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));
+        let mark = look.record.as_ref().zip(look.on_disk);
+        let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
         self.see_at(mark, Instant::now());
     }
 }
@@ -62,7 +61,7 @@ pub fn look(place: &Place, options: &Options) -> Look {
 pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
     let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
     let mut looks: Vec<Look> = looks.collect();
-    let namespace = |look: &Look| look.record.as_ref()?.as_beads()?.pid_ns().map(str::to_owned);
+    let namespace = |look: &Look| look.record.as_ref()?.reapable()?.pid_ns().map(str::to_owned);
     // After the records: who claims from a new container must be seen to live in it.
     let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
     let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
@@ -184,6 +183,7 @@ impl Judged {
         depth: Depth,
         options: &Options,
     ) -> Self {
+        let of_malformed = || names.dialect().of_malformed();
         match names.parse(bytes) {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
@@ -194,35 +194,31 @@ impl Judged {
                 let (detail, content) = (String::new(), None);
                 Self { verdict, record: Some(record), detail, content, id, facts: Some(facts) }
             }
-            // No lock by the document, and all the same in the way of one.
-            Err(rejected @ Rejected::Malformed(_)) if names.dialect() == Dialect::Memory => Self {
-                verdict: Verdict::Stale(Reason::Malformed),
-                record: Some(memory::Record::of_nobody().into()),
-                detail: rejected.to_string(),
-                content: None,
-                id: None,
-                facts: None,
-            },
             Err(rejected) => {
-                let reason = match rejected {
-                    Rejected::Malformed(_) => Reason::Malformed,
-                    Rejected::Invalid(_) => Reason::Invalid,
-                };
-                Self {
-                    verdict: Verdict::Unreadable(reason),
-                    record: None,
-                    detail: rejected.to_string(),
-                    content: Some(content(bytes, names)),
-                    id: (depth != Depth::Protocol).then(|| digest_id(bytes)),
-                    facts: None,
+                let reason = rejected.reason();
+                let detail = rejected.to_string();
+                if let Some(record) = of_malformed().filter(|_| reason == Reason::Malformed) {
+                    let verdict = Verdict::Stale(reason);
+                    return Self {
+                        verdict,
+                        record: Some(record),
+                        detail,
+                        content: None,
+                        id: None,
+                        facts: None,
+                    };
                 }
+                let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
+                let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
+                Self { verdict, record: None, detail, content, id, facts: None }
             }
         }
     }
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect() != Dialect::Tower);
+        let goes_by_itself =
+            self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
@@ -241,18 +237,20 @@ impl Judged {
     pub(crate) fn stale(self, options: &Options) -> Result<Dead, Skip> {
         let Self { verdict, record, detail, facts, .. } = self;
         match (verdict, record) {
-            (Verdict::Stale(reason), Some(record)) => match (&record, facts) {
-                (Record::Tower(silent), Some(facts)) if !options.force_lock => {
-                    let age = tower::silence(silent, facts.now);
-                    Err(Skip::Stale { record: Box::new(record), reason, age })
+            (Verdict::Stale(reason), Some(record)) => {
+                let record = Box::new(record);
+                match facts {
+                    Some(facts) if !record.dialect().stale_goes_by_itself() && !options.force_lock => {
+                        let age = record.lock().silence(facts.now);
+                        Err(Skip::Stale { record, reason, age })
+                    }
+                    facts => {
+                        let words = |facts: Facts| record.lock().removed_words(&facts, &options.limits);
+                        let why = facts.map(words).unwrap_or_default();
+                        Ok(Dead { record, reason, why })
+                    }
                 }
-                (Record::Memory(aged), Some(facts)) => {
-                    let evidence = memory::evidence(aged, &facts, &options.limits);
-                    let why = evidence.map(|evidence| evidence.to_string()).unwrap_or_default();
-                    Ok(Dead { record: Box::new(record), reason, why })
-                }
-                _ => Ok(Dead { record: Box::new(record), reason, why: String::new() }),
-            },
+            }
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
             (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),
         }
@@ -272,18 +270,17 @@ fn not_read(words: impl std::fmt::Display) -> String {
 
 /// For how long the lock has been seen to stay as it is now.
 fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
-    let Some(record) = record.as_memory().filter(|_| !options.refreshes.is_none()) else {
+    if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
         return Duration::ZERO;
-    };
-    let file = file.and_then(OnDisk::of_open);
-    file.map_or(Duration::ZERO, |file| options.refreshes.unrefreshed(RefreshMark::of(record, file)))
+    }
+    let mark = file.and_then(OnDisk::of_open).and_then(|file| RefreshMark::of(record, file));
+    mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 
 /// What is no valid record. What has the name of a lock is one, whatever is in it.
 fn content(bytes: &[u8], names: &Names) -> Content {
-    let is_lock_by_name = names.dialect() != Dialect::Beads || *names == Names::BEADS;
     match Content::of(bytes) {
-        Content::Data if is_lock_by_name => Content::Record,
+        Content::Data if names.is_lock_by_name() => Content::Record,
         content => content,
     }
 }

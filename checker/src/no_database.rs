@@ -1,9 +1,6 @@
 //! Why there is no database, or no place for a lock, where one was named.
 
 use std::fmt;
-use std::path::Path;
-
-use crate::escape::escaped_path;
 
 /// Why there is no database. `Display` says what to type next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +19,6 @@ enum Kind {
 impl NoDatabase {
     fn new(kind: Kind, message: String) -> Self {
         Self { kind, message }
-    }
-
-    /// `file:PATH` where there is a lock file with a record to be named.
-    pub fn not_for_files(path: &Path) -> Self {
-        let path = escaped_path(path);
-        Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
     }
 
     pub(crate) fn not_there(message: String) -> Self {

@@ -181,7 +181,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let there = read::inode_at(self.dir, self.names.lock());
         match there.map_err(|errno| self.lock_error("look at", errno))? {
             Some(inode) if inode == held.inode => {
-                held.has_beaten(now);
+                held.record.has_been_refreshed(now);
                 Ok(Tried::Refreshed)
             }
             Some(_) => Ok(Tried::Lost(Whereabouts::Changed(self.record_there()))),
@@ -299,16 +299,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match read::open(self.dir, self.names.lock()) {
             Sight::File(file) => self.record_of(&file.read().ok()?),
             Sight::Absent | Sight::Unreadable(_) => None,
-        }
-    }
-}
-
-impl Held {
-    fn has_beaten(&mut self, now: StartedAt) {
-        match &mut *self.record {
-            Record::Beads(_) => {}
-            Record::Tower(record) => record.last_heartbeat_at = now.in_whole_seconds(),
-            Record::Memory(record) => record.refresh(now),
         }
     }
 }

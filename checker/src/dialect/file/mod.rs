@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use crate::sys::FlockMode as Mode;
+
 /// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
 
@@ -42,31 +44,6 @@ pub fn timed_out(limit: Duration) -> String {
 /// as it was named, fit for a line.
 pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
-}
-
-/// How a file is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// By one alone: to write.
-    Exclusive,
-    /// By any number at once, and by no exclusive one: to read.
-    Shared,
-}
-
-impl Mode {
-    /// `exclusive` or `shared`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// What names a claim, there being no record: the lock file's device and inode, and the process that holds its flock.
