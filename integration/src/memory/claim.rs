@@ -4,7 +4,7 @@ use std::fs;
 
 use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts::hostname;
+use beadlock_checker::internal::facts::{hostname, now};
 use beadlock_checker::internal::{look, system_words};
 use beadlock_checker::{Options, Verdict};
 
@@ -78,7 +78,9 @@ pub struct Says<'a> {
 
 impl MakeRecord for Says<'_> {
     fn record(&self, pid: u32) -> Result<Record, Error> {
-        Ok(Record::Memory(memory::Record::new(pid, self.session, self.operation, self.id)))
+        let (mark, host) =
+            (memory::Mark::of(pid, self.id.to_owned()), hostname().map(|name| name.to_string()));
+        Ok(memory::Record::of_claim((pid, mark), (self.session, self.operation), now(), host).into())
     }
 }
 
