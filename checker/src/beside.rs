@@ -24,6 +24,9 @@ pub const RUNNER: &str = "__run-cycle";
 /// arguments are who started it, the command's process and when that began, and `group` where that leads one.
 pub const GATE_KEEPER: &str = "__guard-cycle";
 
+/// The running binary, for itself and for its children until they execute another.
+pub const THIS: &str = "/proc/self/exe";
+
 /// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);
 
@@ -32,7 +35,7 @@ const START: Duration = Duration::from_secs(10);
 /// # Errors
 /// When it cannot be found.
 pub fn this_program() -> io::Result<Command> {
-    let this = Path::new("/proc/self/exe");
+    let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.
     let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
     let mut command = Command::new(program);

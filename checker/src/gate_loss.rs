@@ -29,24 +29,17 @@ const CONFIRM: Duration = Duration::from_millis(100);
 /// How long the last look may take.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What became of the directory of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateLoss {
-    /// Its path leads to something else.
-    Replaced,
-    /// Its path leads nowhere.
-    Vanished,
+words! {
+    /// What became of the directory of a gate.
+    pub enum GateLoss {
+        /// Its path leads to something else.
+        Replaced = "replaced",
+        /// Its path leads nowhere.
+        Vanished = "vanished",
+    }
 }
 
 impl GateLoss {
-    /// Its word, which [`GateLoss::parse`] reads.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Replaced => "replaced",
-            Self::Vanished => "vanished",
-        }
-    }
-
     /// Reads the word.
     #[doc(hidden)]
     pub fn parse(word: &str) -> Option<Self> {

@@ -113,31 +113,14 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
             (Some(Judged::of(&file, place.names(), file.as_fd(), depth, options)), on_disk)
         }
     };
-    match judged {
-        None => Look {
-            verdict: Verdict::Free,
-            record: None,
-            detail: String::new(),
-            content: None,
-            id: None,
-            facts: None,
-            side_file,
-            on_disk,
-        },
-        Some(judged) if judged.is_no_lock() => Look {
-            verdict: Verdict::Free,
-            record: None,
-            detail: judged.detail,
-            content: judged.content,
-            id: None,
-            facts: None,
-            side_file,
-            on_disk,
-        },
-        Some(Judged { verdict, record, detail, content, id, facts }) => {
-            Look { verdict, record, detail, content, id, facts, side_file, on_disk }
+    let Judged { verdict, record, detail, content, id, facts } = match judged {
+        Some(judged) if !judged.is_no_lock() => judged,
+        no_lock => {
+            let (detail, content) = no_lock.map(|file| (file.detail, file.content)).unwrap_or_default();
+            Judged { verdict: Verdict::Free, record: None, detail, content, id: None, facts: None }
         }
-    }
+    };
+    Look { verdict, record, detail, content, id, facts, side_file, on_disk }
 }
 
 /// A stale lock that may go.

@@ -33,7 +33,7 @@ use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
@@ -54,11 +54,9 @@ use crate::gate_loss::{GateLoss, GateWatch};
 use crate::{process, sys};
 use waiting::{Happened, has_gate, wait_for, wait_for_reader};
 
+use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub use crate::beside::RUNNER as ARGUMENT;
-
-/// The running binary, for itself and for its children until they execute another.
-pub const THIS: &str = "/proc/self/exe";
+pub use crate::beside::{RUNNER as ARGUMENT, THIS};
 
 /// The command of a user, for a shell.
 pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
@@ -92,12 +90,8 @@ impl Order {
     /// `above`, the open directory above the database, and so does the command: the database's path, which may lead
     /// elsewhere by now, is not looked up again.
     pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd) -> Command {
-        let this = Path::new(THIS);
-        // Where there is no /proc; the first finds the binary also after it was replaced.
-        let program =
-            if this.exists() { this.to_path_buf() } else { std::env::current_exe().unwrap_or_default() };
-        let mut runner = Command::new(program);
-        runner.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
+        let mut runner = this_program().unwrap_or_else(|_| Command::new(THIS));
+        runner.arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         runner.arg(std::process::id().to_string()).arg(millis.to_string());
         runner.arg(&self.dir).args(&self.command);

@@ -49,21 +49,20 @@ pub use entry::{Entry, Event, Outcome};
 pub use failed::Failed;
 pub use file::{Audit, Lines};
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use crate::facts;
 
-/// Who writes the lines of this process.
-#[derive(Debug, Clone)]
+/// Who writes the lines of this process: `by` of a line, the fields in the order of the document.
+#[derive(Debug, Clone, Serialize)]
 pub struct Author {
     holder: Option<String>,
     program: &'static str,
     version: &'static str,
+    pid: u32,
     uid: u32,
     user: Option<String>,
-    hostname: Option<Arc<str>>,
+    hostname: Option<String>,
 }
 
 impl Author {
@@ -71,7 +70,8 @@ impl Author {
     pub fn new(program: &'static str, version: &'static str) -> Self {
         let uid = nix::unistd::getuid();
         let user = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
-        Self { holder: None, program, version, uid: uid.as_raw(), user, hostname: facts::hostname() }
+        let hostname = facts::hostname().map(|name| name.to_string());
+        Self { holder: None, program, version, pid: std::process::id(), uid: uid.as_raw(), user, hostname }
     }
 
     /// The name that this process claims under.
@@ -80,29 +80,8 @@ impl Author {
         Self { holder: Some(name.to_owned()), ..self }
     }
 
-    /// The PID is asked for now: a keeper is a fork of whoever made this.
-    fn by(&self) -> By<'_> {
-        let Self { holder, program, version, uid, user, hostname } = self;
-        By {
-            holder: holder.as_deref(),
-            program,
-            version,
-            pid: std::process::id(),
-            uid: *uid,
-            user: user.as_deref(),
-            hostname: hostname.as_deref(),
-        }
+    /// The PID is asked for now: a lease keeper is a fork of the process that made this.
+    fn by(&self) -> Self {
+        Self { pid: std::process::id(), ..self.clone() }
     }
-}
-
-/// `by` of a line; the fields in the order of the document.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct By<'a> {
-    holder: Option<&'a str>,
-    program: &'a str,
-    version: &'a str,
-    pid: u32,
-    uid: u32,
-    user: Option<&'a str>,
-    hostname: Option<&'a str>,
 }

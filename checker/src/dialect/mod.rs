@@ -175,6 +175,7 @@ pub(crate) struct Common<'r> {
 }
 
 /// Which facts a judgement needs.
+#[expect(clippy::large_enum_variant, reason = "it is gone once the question is put")]
 pub(crate) enum WantedFacts<'r> {
     /// What became of this process, with evidence of this depth.
     Process(Cow<'r, ProcessRecord>, Depth),

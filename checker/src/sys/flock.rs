@@ -1,34 +1,18 @@
 //! Locks on open files, which the descriptor keeps.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
-/// How a file is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FlockMode {
-    /// By one alone: to write.
-    Exclusive,
-    /// By any number at once, and by no exclusive one: to read.
-    Shared,
-}
-
-impl FlockMode {
-    /// `exclusive` or `shared`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-impl fmt::Display for FlockMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// How a file is locked.
+    pub enum FlockMode {
+        /// By one alone: to write.
+        Exclusive = "exclusive",
+        /// By any number at once, and by no exclusive one: to read.
+        Shared = "shared",
     }
 }
 

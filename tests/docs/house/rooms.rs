@@ -25,10 +25,8 @@ const CHECKER: House = House {
         &["take"],
         &["look", "redirect"],
         &["database", "options", "outputs", "runner"],
-        &[
-            "address", "audit", "digest", "gate", "git", "obstacle", "place", "refresh", "target", "trust",
-            "zombie",
-        ],
+        &["target"],
+        &["address", "audit", "digest", "gate", "git", "obstacle", "place", "refresh", "trust", "zombie"],
         &["directory", "facts", "gate_loss", "gates", "on_disk", "opened", "read"],
         &["closed", "decision", "namespace", "no_database"],
         &["dialect", "error", "process"],
