@@ -31,9 +31,6 @@ pub const THIS: &str = "/proc/self/exe";
 const START: Duration = Duration::from_secs(10);
 
 /// The running binary, to be started again.
-///
-/// # Errors
-/// When it cannot be found.
 pub fn this_program() -> io::Result<Command> {
     let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.

@@ -197,9 +197,6 @@ impl ProcessRecord {
     }
 
     /// A record for another process of this machine, which must be alive for its start to be known.
-    ///
-    /// # Errors
-    /// As [`ProcessRecord::new`].
     pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
         if !holder_name_is_fit(holder) {
             return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));

@@ -103,9 +103,6 @@ pub struct GateWatch {
 
 impl GateWatch {
     /// Begins to watch the directory that is open as `gate`, at its `path`.
-    ///
-    /// # Errors
-    /// When there is no descriptor or no thread left.
     pub fn start(gate: impl AsFd, path: &Path) -> io::Result<Self> {
         let gate = gate.as_fd().try_clone_to_owned()?;
         let (loss, told) = io::pipe()?;

@@ -89,9 +89,6 @@ pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// The first bytes of what lies at a lock's path, at most `count`, also of a file that is too large for a lock.
-///
-/// # Errors
-/// Why it cannot be read, in words.
 pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(Vec::new()),

@@ -134,9 +134,6 @@ impl Target {
     }
 
     /// The directory, where this is a database.
-    ///
-    /// # Errors
-    /// The command line is wrong (exit 2).
     pub(crate) fn into_database(self) -> Result<PathBuf, NoDatabase> {
         let shown = match self {
             Self::Beads(dir) => return Ok(dir),
@@ -192,9 +189,6 @@ impl Place {
     }
 
     /// The place of `memory:DIR`, with `path` relative to `cwd`: the directory without links; it need not be there.
-    ///
-    /// # Errors
-    /// When something else is there, or it cannot be reached.
     pub fn of_memory(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
         let target = Scheme::Memory.shown(path);
         Ok(Self::memory(directory::with_lock(&cwd.join(path), &escaped_path(path), &target)?))

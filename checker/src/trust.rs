@@ -75,17 +75,11 @@ impl Trusted {
     }
 
     /// Looks at the owner of an open directory alone. `None`: it is trusted.
-    ///
-    /// # Errors
-    /// What `fstat` said.
     pub fn doubts_owner(self, dir: impl AsFd) -> io::Result<Option<Doubt>> {
         Ok(self.owner(&fstat(dir)?))
     }
 
     /// Looks at the owner of an open directory and at who may write to it. `None`: it is trusted.
-    ///
-    /// # Errors
-    /// What `fstat` said.
     pub fn doubts(self, dir: impl AsFd, sticky: Sticky) -> io::Result<Option<Doubt>> {
         let dir = dir.as_fd();
         let stat = fstat(dir)?;

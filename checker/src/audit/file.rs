@@ -29,17 +29,11 @@ pub struct Audit {
 
 impl Audit {
     /// Opens the file, as [`Lines::open`] does.
-    ///
-    /// # Errors
-    /// When it cannot be: what is wrong and what to do.
     pub fn open(path: &Path, author: Author) -> Result<Self, Failed> {
         Ok(Self { lines: Lines::open(path)?, author })
     }
 
     /// Appends a line.
-    ///
-    /// # Errors
-    /// As [`Lines::append`].
     pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
         self.lines.append(entry.line(self.author.by()), entry.event().as_str(), entry.lock_path())
     }
@@ -56,9 +50,6 @@ pub struct Lines {
 impl Lines {
     /// Opens the file once, creating it, to learn before anything is claimed whether it can be appended to. A relative
     /// path is taken from the working directory of now.
-    ///
-    /// # Errors
-    /// When it cannot be: what is wrong and what to do.
     pub fn open(path: &Path) -> Result<Self, Failed> {
         let failed = |error: io::Error| Failed::new(path, Act::Open, &error, true);
         let path = std::path::absolute(path).map_err(failed)?;

@@ -69,9 +69,6 @@ impl Database {
     }
 
     /// The database, where the directory is taken for one.
-    ///
-    /// # Errors
-    /// As [`Database::doubt`], unless any directory will do.
     pub fn accepted(
         self,
         directories: Directories,

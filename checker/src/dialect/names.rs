@@ -55,9 +55,6 @@ impl Names {
     }
 
     /// The record that the bytes of this lock file are.
-    ///
-    /// # Errors
-    /// Why they are none that its dialect accepts.
     pub fn parse(&self, bytes: &[u8]) -> Result<Record, Rejected> {
         (self.dialect.properties().parse)(bytes, &self.lock)
     }

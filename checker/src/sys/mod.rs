@@ -23,9 +23,6 @@ pub use spawn::{
 pub use start::{give_back_actions, ignore_size_limit, is_ignored, stdout_was_closed};
 
 /// This machine's host name, without its NUL, in the caller's buffer: nothing is allocated.
-///
-/// # Errors
-/// ENAMETOOLONG where the buffer is too short.
 pub(crate) fn host_name(buffer: &mut [u8]) -> nix::Result<&[u8]> {
     // SAFETY: no more is written than the buffer is long, and nothing of it is kept.
     Errno::result(unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len()) })?;

@@ -8,9 +8,6 @@ use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocma
 use nix::unistd::getpid;
 
 /// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
-///
-/// # Errors
-/// EINVAL for one that cannot be changed.
 pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
     for one in signals {
         // SAFETY: SIG_DFL is no handler.
@@ -20,9 +17,6 @@ pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
 }
 
 /// Ignores a signal from here on; what is executed inherits that.
-///
-/// # Errors
-/// EINVAL for one that cannot be ignored.
 pub fn ignore(ignored: Signal) -> io::Result<()> {
     // SAFETY: SIG_IGN is no handler.
     unsafe { signal(ignored, SigHandler::SigIgn) }?;
@@ -46,9 +40,6 @@ pub fn exit_at_once(code: i32) -> ! {
 
 /// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the
 /// others, which run on. A forked child inherits it.
-///
-/// # Errors
-/// When there is no memory for it.
 pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
     // SAFETY: `callback` is a function of this program, and a panic in it cannot unwind out of it.
     match unsafe { libc::atexit(callback) } {
@@ -59,9 +50,6 @@ pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
 
 /// In a forked child that executes nothing, a handler of `owner`'s signal has nobody to tell. There the signal has its
 /// default action; in the process `owner` this does nothing.
-///
-/// # Errors
-/// When the system refuses a handler.
 pub fn default_in_forks(signal: Signal, owner: &'static AtomicU32) -> io::Result<()> {
     let number = signal as libc::c_int;
     let action = move || {

@@ -176,9 +176,6 @@ const FIRST_INHERITED: RawFd = 20;
 
 /// Another descriptor of the same open file, to be inherited by a command: once [`pass_on`] was called for it. Where
 /// the limit of open files is lower than the number that is wanted, it has a lower one, but never a stream's.
-///
-/// # Errors
-/// When there are no more descriptors.
 pub fn to_pass_on(fd: impl AsFd) -> io::Result<OwnedFd> {
     let above = |first| fcntl(fd.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(first));
     let fd = above(FIRST_INHERITED).or_else(|_| above(libc::STDERR_FILENO + 1))?;
@@ -187,9 +184,6 @@ pub fn to_pass_on(fd: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Whatever this process executes from now on inherits the descriptor.
-///
-/// # Errors
-/// None that is known.
 pub fn pass_on(fd: impl AsFd) -> io::Result<()> {
     fcntl(fd.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())

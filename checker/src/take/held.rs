@@ -107,14 +107,8 @@ impl Held {
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
-            Some(gate) => {
-                Site { path: self.place.dir(), ..Site::new(gate, &options).with_names(self.place.names()) }
-                    .release(&self)
-            }
-            None => {
-                let site = Site::without_gate(&self.dir_pin, self.place.dir(), &options);
-                site.with_names(self.place.names()).release(&self)
-            }
+            Some(gate) => Site::of_held(&self.place, gate, &options).release(&self),
+            None => Site::without_gate(&self.dir_pin, &self.place, &options).release(&self),
         };
         released.map_err(|error| (self, error))
     }
@@ -181,13 +175,9 @@ impl Held {
     }
 
     /// Becomes the guard of the claim with this id where there is no gate; else [`Site::adopt`].
-    ///
-    /// # Errors
-    /// When the directory cannot be reached.
     pub fn adopt(place: &Place, id: &str) -> Result<Adopted> {
         let (dir, options) = (open_searchable(place.dir())?, Options::default());
-        let site = Site::without_gate(&dir, place.dir(), &options).with_names(place.names());
-        site.adopted(id)
+        Site::without_gate(&dir, place, &options).adopted(id)
     }
 
     /// The directory's number, whatever it is called by now.
@@ -206,9 +196,6 @@ impl Held {
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Becomes the guard of the claim with this id, which another process has made: to release it. A lock that a
     /// crash has left aside is put back first.
-    ///
-    /// # Errors
-    /// When the side file or the directory could not be dealt with.
     pub fn adopt(&mut self, id: &str) -> Result<Adopted> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {

@@ -144,20 +144,23 @@ impl<'a> Site<'a> {
         }
     }
 
-    fn without_gate(dir: &'a OwnedFd, path: &'a Path, options: &Options) -> Self {
-        let hook: fn(Step) = no_hook;
-        let names = Names::BEADS;
-        Self { dir: dir.as_fd(), path, names, gated: false, options: *options, means: Means::BEST, hook }
+    /// For a lock of ours, wherever its directory's path leads by now.
+    fn of_held(place: &'a Place, gate: &'a Gate, options: &Options) -> Self {
+        Self { path: place.dir(), names: place.names().clone(), ..Self::new(gate, options) }
+    }
+
+    /// For a lock whose directory, open as `dir`, has no gate.
+    fn without_gate(dir: &'a OwnedFd, place: &'a Place, options: &Options) -> Self {
+        let (names, hook): (_, fn(Step)) = (place.names().clone(), no_hook);
+        let (dir, path, options) = (dir.as_fd(), place.dir(), *options);
+        Self { dir, path, names, gated: false, options, means: Means::BEST, hook }
     }
 }
 
 /// Claims where there can be no gate: an absent lock is claimed, nothing is removed.
-///
-/// # Errors
-/// As [`Site::claim`].
 pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Options) -> Result<Attempt> {
     let dir = open_searchable(place.dir())?;
-    Site::without_gate(&dir, place.dir(), options).with_names(place.names()).claim(record)
+    Site::without_gate(&dir, place, options).claim(record)
 }
 
 /// Opens a directory that may be searched but perhaps not read.

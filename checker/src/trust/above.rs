@@ -38,9 +38,6 @@ fn known(stat: &FileStat) -> Known {
 impl Trusted {
     /// Looks at every directory above the one above `opened`. `None`: they are trusted, or the directory may not be
     /// searched, so that there can be no work above it.
-    ///
-    /// # Errors
-    /// When one of them cannot be looked at.
     pub fn doubts_above(self, opened: &OpenDirectory) -> io::Result<Option<(&Path, Doubt)>> {
         /// By whom they were trusted, and when.
         static TRUSTED: Mutex<Option<HashMap<(Trusted, Known), Instant>>> = Mutex::new(None);
