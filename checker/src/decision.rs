@@ -49,7 +49,7 @@ pub struct Removed {
 /// How a lock is watched between its judgement and its deletion (docs/design.md#lease, docs/design.md#without-leases).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// By a lease: whoever opens it for writing is noticed.
+    /// By a lease: an open for writing is noticed.
     ByLease,
     /// By comparing it before and after, where no lease was to be had: two writers into the same stale file at once
     /// can lose a claim.

@@ -25,8 +25,8 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What was read where it is no valid record; `None` where it is one, or nothing was read. A lock by its name, as
-    /// that of a database, is never somebody's data.
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its name,
+    /// as that of a database, is never somebody's data.
     pub content: Option<Content>,
     /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
     /// could be read.
@@ -62,7 +62,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
     let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
     let mut looks: Vec<Look> = looks.collect();
     let namespace = |look: &Look| look.record.as_ref()?.reapable()?.pid_ns().map(str::to_owned);
-    // After the records: who claims from a new container must be seen to live in it.
+    // After the records: a claim from a new container must find its process alive there.
     let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
     let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
     for look in &mut looks {
@@ -79,7 +79,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
 /// The lock file's own bytes; `None` when there is none.
 ///
 /// # Errors
-/// Why it cannot be read, in words: what is no regular file, or larger than 64 KiB, never is.
+/// Why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
 pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),
@@ -134,7 +134,7 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
     pub detail: String,
-    /// What was read where it is no valid record.
+    /// What a file without a valid record is.
     pub content: Option<Content>,
     /// Not looked for where only the protocol is asked.
     pub id: Option<String>,
@@ -208,7 +208,7 @@ impl Judged {
         Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
     }
 
-    /// What is there is no lock.
+    /// The file at the lock's path is not a lock.
     fn is_no_lock(&self) -> bool {
         self.verdict == Verdict::Stale(Reason::Malformed)
     }
@@ -257,7 +257,7 @@ fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> D
     mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 
-/// What is no valid record. What has the name of a lock is one, whatever is in it.
+/// What a file without a valid record is. A file with the name of a lock is one, whatever is in it.
 fn content(bytes: &[u8], names: &Names) -> Content {
     match Content::of(bytes) {
         Content::Data if names.is_lock_by_name() => Content::Record,

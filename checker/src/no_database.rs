@@ -5,32 +5,32 @@ use std::fmt;
 /// Why there is no database. `Display` says what to type next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoDatabase {
-    kind: Kind,
+    kind: NoDatabaseKind,
     message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NoDatabaseKind {
     NotThere,
     Usage,
     Io,
 }
 
 impl NoDatabase {
-    fn new(kind: Kind, message: String) -> Self {
+    fn new(kind: NoDatabaseKind, message: String) -> Self {
         Self { kind, message }
     }
 
     pub(crate) fn not_there(message: String) -> Self {
-        Self::new(Kind::NotThere, message)
+        Self::new(NoDatabaseKind::NotThere, message)
     }
 
     pub(crate) fn io(message: String) -> Self {
-        Self::new(Kind::Io, message)
+        Self::new(NoDatabaseKind::Io, message)
     }
 
     pub(crate) fn usage(message: String) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(NoDatabaseKind::Usage, message)
     }
 
     /// The same, naming the variable that the target came from.
@@ -45,15 +45,15 @@ impl NoDatabase {
 
     /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
     pub fn exit_code(&self) -> u8 {
-        if self.kind == Kind::Usage { 2 } else { 1 }
+        if self.kind == NoDatabaseKind::Usage { 2 } else { 1 }
     }
 
     /// `NO_TARGET`, `USAGE` or `IO`.
     pub fn code(&self) -> &'static str {
         match self.kind {
-            Kind::NotThere => "NO_TARGET",
-            Kind::Usage => "USAGE",
-            Kind::Io => "IO",
+            NoDatabaseKind::NotThere => "NO_TARGET",
+            NoDatabaseKind::Usage => "USAGE",
+            NoDatabaseKind::Io => "IO",
         }
     }
 }

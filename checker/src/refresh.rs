@@ -28,11 +28,11 @@ const FARTHEST: Duration = REFRESH;
 /// // … look again at least every 2 s; after 3.5 s without a refresh a lock that is too old is stale.
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RefreshWatch(Option<Seen>);
+pub struct RefreshWatch(Option<UnchangedLock>);
 
 /// A lock file, and since when it has been seen like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct UnchangedLock {
     mark: RefreshMark,
     since: Instant,
     last: Instant,
@@ -60,7 +60,7 @@ impl RefreshWatch {
     pub(crate) fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
         self.0 = mark.map(|mark| {
             let since = self.since(mark, now).unwrap_or(now);
-            Seen { mark, since, last: now }
+            UnchangedLock { mark, since, last: now }
         });
     }
 

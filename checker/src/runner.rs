@@ -52,7 +52,7 @@ use crate::error::words;
 use crate::gate::Gate;
 use crate::gate_loss::{GateLoss, GateWatch};
 use crate::{process, sys};
-use waiting::{Happened, has_gate, wait_for, wait_for_reader};
+use waiting::{WaitEnd, has_gate, wait_for, wait_for_reader};
 
 use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
@@ -225,20 +225,20 @@ fn run(order: &Order) -> io::Result<Ended> {
 
     let group = Pid::from_raw(child.id().cast_signed());
     let ended = match wait_for(group, order.timeout, watch.as_ref()) {
-        Happened::TimedOut => {
+        WaitEnd::TimedOut => {
             let _ = end_group(&mut child, group);
             Ended::TimedOut
         }
-        Happened::GateLost => {
+        WaitEnd::GateLost => {
             let ended = end_group(&mut child, group);
             Ended::of_work(ended, watch)
         }
         // What it has started would work on, and its gate would be gone.
-        Happened::Ended if was_killed(group) => {
+        WaitEnd::Ended if was_killed(group) => {
             let ended = end_group(&mut child, group);
             Ended::of_work(ended, watch)
         }
-        Happened::Ended => Ended::of_work(child.wait(), watch),
+        WaitEnd::Ended => Ended::of_work(child.wait(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
@@ -358,9 +358,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let group = Pid::from_raw(child.id().cast_signed());
         assert!(!group_is_gone(group));
-        assert_eq!(wait_for(group, Duration::from_millis(20), None), Happened::TimedOut);
+        assert_eq!(wait_for(group, Duration::from_millis(20), None), WaitEnd::TimedOut);
         child.kill().unwrap();
-        assert_eq!(wait_for(group, Duration::from_secs(10), None), Happened::Ended);
+        assert_eq!(wait_for(group, Duration::from_secs(10), None), WaitEnd::Ended);
         assert!(group_is_gone(group), "the leader is a zombie");
         child.wait().unwrap();
         assert!(group_is_gone(group));

@@ -24,7 +24,7 @@ words! {
     pub enum Event {
         /// It was claimed.
         LockAcquired = "lock_acquired",
-        /// Its claim was ended by whoever had made it.
+        /// Its holder has ended the claim.
         LockReleased = "lock_released",
         /// It kept somebody from claiming, or a cycle from running.
         LockBlocked = "lock_blocked",
@@ -41,7 +41,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The command ended with 0, or whoever held the lock said so.
+    /// The command ended with 0, or the holder of the lock said so.
     Success,
     /// Anything else.
     Failure,

@@ -31,10 +31,10 @@
 //! - One `write(2)` a line, in append mode: lines of many processes never mix on a local file system.
 //! - A new file has mode 0600. A symbolic link is never followed (the last name of the path), and nothing but a
 //!   regular file is ever written: not `/dev/stderr`, not `/dev/null`, not a FIFO; none of these blocks.
-//! - The file is opened by its name for every line: who rotates it renames it, and needs to tell nobody.
+//! - The file is opened by its name for every line: a rotation renames it, and tells nobody.
 //! - A line that a full disk cut short does not swallow the next one, which begins with a line break of its own. For
-//!   that, each writer has a flock on the file for the moment of its line; who has to wait longer than 500 ms for
-//!   it, or may not read the file, appends without looking.
+//!   that, each writer has a flock on the file for the moment of its line; a writer that waits longer than 500 ms
+//!   for it, or may not read the file, appends without looking.
 //!
 //! # Limits
 //! A disk that hangs makes a write hang. On NFS appending is not atomic. Lines are not synced to the disk.
@@ -53,7 +53,7 @@ use serde::Serialize;
 
 use crate::facts;
 
-/// Who writes the lines of this process: `by` of a line, the fields in the order of the document.
+/// The writer of this process's lines: `by` of a line, the fields in the order of the document.
 #[derive(Debug, Clone, Serialize)]
 pub struct Author {
     holder: Option<String>,

@@ -57,7 +57,7 @@ macro_rules! protocols {
         }
 
         impl Record {
-            /// Whose rules it goes by.
+            /// The rules that it goes by.
             #[doc(hidden)]
             pub fn dialect(&self) -> Dialect {
                 match self {
@@ -133,7 +133,7 @@ pub(crate) trait LockRecord {
     /// The lock file that beadlock writes.
     fn json(&self) -> String;
 
-    /// What it amounts to, by those of the rules that the protocol heeds.
+    /// Judges the lock by those of the rules that concern the protocol.
     fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict;
 
     /// Which facts its judgement needs, where evidence of this depth was asked for.
@@ -200,13 +200,13 @@ pub struct Rules {
 }
 
 impl Dialect {
-    /// What makes the lock file of these bytes say that its holder lives `now`; `None` where no dialect's rule asks
-    /// for that, or where it says no time.
+    /// The edit that makes the lock file of these bytes say that its holder lives `now`; `None` where the dialect has
+    /// no heartbeats, or the file no time.
     pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
         (self.properties().rewrite)(bytes, now)
     }
 
-    /// A lock of it is true only for as long as somebody keeps it up.
+    /// A lock is valid only for as long as its holder keeps it up.
     pub fn is_judged_by_time(self) -> bool {
         self.properties().is_judged_by_time
     }
@@ -228,12 +228,13 @@ impl Dialect {
 }
 
 impl Record {
-    /// Who holds the lock: `holder`, `actor` or `session_id`. Untrusted.
+    /// The name of the holder: `holder`, `actor` or `session_id`. Untrusted.
     pub fn holder(&self) -> &str {
         self.lock().common().holder
     }
 
-    /// The recorded process; 0 where there is none. Of a named lock it is told to people, and never asked or signalled.
+    /// The recorded process; 0 where there is none. That of a named lock is shown to people, and never asked or
+    /// signalled.
     pub fn pid(&self) -> i64 {
         self.lock().common().pid
     }
@@ -265,7 +266,7 @@ impl Record {
         self.lock().common().mark
     }
 
-    /// What it amounts to. Each dialect heeds its own of the rules.
+    /// Judges the lock. Each dialect heeds those of the rules that concern it.
     #[doc(hidden)]
     pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
         self.lock().judged(facts, rules)
@@ -289,7 +290,7 @@ impl Record {
         if let Self::Memory(record) = self { Some(record) } else { None }
     }
 
-    /// The process whose proved death makes the lock stale (`--reap-proven-dead`); `None` where that option means nothing.
+    /// The process whose proved death makes the lock stale; `None` where `--reap-proven-dead` means nothing.
     pub(crate) fn reapable(&self) -> Option<Cow<'_, ProcessRecord>> {
         match self.lock().wanted_facts(Depth::Proof) {
             WantedFacts::Process(process, _) if self.dialect().properties().may_be_reaped => Some(process),

@@ -64,7 +64,7 @@ impl Names {
         &self.lock
     }
 
-    /// The one side name: nobody without the gate ever touches it.
+    /// The one side name: only a process with the gate touches it.
     pub fn aside(&self) -> &CStr {
         &self.aside
     }
@@ -97,7 +97,8 @@ impl Names {
         draft(name.to_bytes()).and_then(|(lock, process)| (lock == self.lock.to_bytes()).then_some(process))
     }
 
-    /// The lock whose side file or unfinished lock a file called `name` would be taken for: such a name is no lock's.
+    /// The lock whose side file or unfinished lock a file called `name` would be taken for. A lock must not have such a
+    /// name.
     pub fn belongs_to(name: &OsStr) -> Option<&OsStr> {
         let bytes = name.as_bytes();
         let of_aside = bytes.strip_suffix(b".aside");

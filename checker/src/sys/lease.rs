@@ -12,7 +12,7 @@ fn fcntl_int(fd: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> nix
     Errno::result(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), command, argument) })
 }
 
-/// Takes a read lease: granted only when nobody has the file open for writing, broken by whoever opens it so.
+/// Takes a read lease: granted only when nobody has the file open for writing, broken by an open for writing.
 /// No signal is ever sent; ask [`lease_unbroken`].
 ///
 /// # Errors
@@ -22,7 +22,7 @@ pub fn take_lease(fd: &impl AsFd) -> nix::Result<()> {
     take(fd, libc::F_RDLCK)
 }
 
-/// Takes a write lease: granted only when nobody else has the file open at all; whoever opens it then waits until
+/// Takes a write lease: granted only when nobody else has the file open at all; an open then waits until
 /// [`drop_lease`]. No signal is ever sent.
 ///
 /// # Errors
@@ -46,8 +46,8 @@ pub fn lease_unbroken(fd: &impl AsFd) -> bool {
     fcntl_int(fd, libc::F_GETLEASE, 0) == Ok(libc::F_RDLCK)
 }
 
-/// Gives the lease up; who waits to write goes on at once.
+/// Gives the lease up; a waiting open goes on at once.
 pub fn drop_lease(fd: &impl AsFd) {
-    // An error means that there is no lease any more, which is what was asked for.
+    // An error means that the lease is gone already.
     let _ = fcntl_int(fd, libc::F_SETLEASE, libc::F_UNLCK);
 }

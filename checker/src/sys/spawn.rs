@@ -41,7 +41,7 @@ pub struct Spawn<'a> {
 }
 
 /// A forked process that waits for one byte before it executes; its PID is the command's. When this is dropped
-/// (or this process dies) it ends without executing; whoever dropped it reaps it.
+/// (or this process dies) it ends without executing; the caller reaps it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the process without executing the command"]
 pub struct Waiting {
@@ -66,7 +66,7 @@ pub fn fork_waiting(spawn: &Spawn<'_>) -> io::Result<Waiting> {
     match unsafe { fork() }? {
         ForkResult::Parent { child } => {
             if spawn.own_group {
-                // The child does it too; whoever comes second is told that it is done already.
+                // The child does it too; the second of the two calls changes nothing.
                 let _ = setpgid(child, child);
             }
             Ok(Waiting { pid: child.as_raw(), go, failure })

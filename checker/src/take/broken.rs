@@ -2,7 +2,7 @@
 //!
 //! The steps are those of a removal (docs/design.md#changing-a-lock-file), with "the lock that was looked at" in place
 //! of "dead", and a last move to a name of its own in place of the deletion: a crash in between leaves a side file,
-//! which the next one with the gate puts back. What is no readable file has no content to be known by: it is known by
+//! which the next one with the gate puts back. A file that cannot be read is known by
 //! its inode, which the look keeps from being used again, and by what `lstat` says of it.
 
 use std::io;

@@ -53,7 +53,7 @@ struct Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // What cannot be removed now is swept when this process is dead.
+        // A file that cannot be removed now is swept when this process is dead.
         let _ = unlinkat(&self.dir, self.name.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 }
@@ -62,7 +62,7 @@ const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Writes `record` to a file without a name and syncs it: after a power cut there is no lock or a whole one.
+    /// Writes `record` to a file without a name and syncs it: after a power cut the lock is whole or absent.
     pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
         self.draft_of(record.to_json())
     }
@@ -102,7 +102,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(draft)
     }
 
-    /// A file without a name, and its pin; `None` where there are none, or none that could be pinned.
+    /// A file without a name, and its pin; `None` where the system has no such files, or cannot pin them.
     fn unnamed(&self) -> Result<Option<(File, OwnedFd)>> {
         if !self.means.unnamed_files {
             return Ok(None);

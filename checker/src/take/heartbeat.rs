@@ -2,7 +2,7 @@
 //!
 //! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
 //! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the
-//! file open then, and whoever opens it waits. A reader that has it open refuses the lease for a moment; where that
+//! file open then, and a process that opens it waits. A reader that has it open refuses the lease for a moment; where that
 //! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
 //! came out was not ours. Nothing is written over a file that has become somebody else's.
 //!
@@ -37,7 +37,7 @@ const ROUNDS: usize = 8;
 pub enum Heartbeat {
     /// The lock says that its holder lives, as of now.
     Refreshed,
-    /// It is ours no more: `Vanished`, `Changed` or `Replaced`. Nothing was written.
+    /// It is no longer ours: `Vanished`, `Changed` or `Replaced`. Nothing was written.
     Lost(Whereabouts),
     /// It could not be refreshed this time; it is ours for all that is known.
     Failed(Error),
@@ -84,7 +84,7 @@ struct Ours {
 }
 
 /// What is at the lock's path.
-enum Found {
+enum FoundLock {
     Ours(Ours),
     Lost(Whereabouts),
     /// Ours by its inode, and it cannot be opened so.
@@ -127,7 +127,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match self.by_exchange(held) {
             // Neither of the two: the portable way.
             Ok(None) if !self.means.renameat2 || !self.gated => self.in_place(held, false),
-            // No room for a second file, and a reader is no loss: the first has its room.
+            // There is no room for a second file; the first has its own, and a reader does not lose the lock.
             Err(error) if is_full(&error) => self.in_place(held, false),
             tried => tried,
         }
@@ -137,9 +137,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
         let Ours { file, rewrite, now, .. } =
             match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
-                Found::Ours(ours) => ours,
-                Found::Lost(whereabouts) => return lost(whereabouts),
-                Found::Closed(_) => return Ok(None),
+                FoundLock::Ours(ours) => ours,
+                FoundLock::Lost(whereabouts) => return lost(whereabouts),
+                FoundLock::Closed(_) => return Ok(None),
             };
         self.at(Step::Judged);
         let _lease = if leased {
@@ -187,9 +187,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
         let Ours { rewrite, content, now, .. } =
             match self.find(held, read::open(self.dir, self.names.lock()))? {
-                Found::Ours(ours) => ours,
-                Found::Lost(whereabouts) => return lost(whereabouts),
-                Found::Closed(words) => {
+                FoundLock::Ours(ours) => ours,
+                FoundLock::Lost(whereabouts) => return lost(whereabouts),
+                FoundLock::Closed(words) => {
                     return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
                 }
             };
@@ -238,8 +238,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.renames().exchange().map_err(|errno| self.aside_error("move back", errno))?;
         self.drop_new(draft.pin.1)?;
         match self.find(held, read::open(self.dir, self.names.lock()))? {
-            Found::Lost(whereabouts) => lost(whereabouts),
-            Found::Ours(_) | Found::Closed(_) => Ok(None),
+            FoundLock::Lost(whereabouts) => lost(whereabouts),
+            FoundLock::Ours(_) | FoundLock::Closed(_) => Ok(None),
         }
     }
 
@@ -260,28 +260,28 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Whether what is seen at the lock's path is still ours, and how it is to be brought to say another time.
-    fn find(&self, held: &Held, sight: Sight) -> Result<Found> {
+    fn find(&self, held: &Held, sight: Sight) -> Result<FoundLock> {
         let file = match sight {
             Sight::File(file) => file,
-            Sight::Absent => return Ok(Found::Lost(Whereabouts::Vanished)),
+            Sight::Absent => return Ok(FoundLock::Lost(Whereabouts::Vanished)),
             Sight::Unreadable(words) => {
                 let there = read::inode_at(self.dir, self.names.lock());
                 return Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
-                    Some(inode) if inode == held.inode => Found::Closed(words),
-                    Some(_) => Found::Lost(Whereabouts::Changed(self.record_there())),
-                    None => Found::Lost(Whereabouts::Vanished),
+                    Some(inode) if inode == held.inode => FoundLock::Closed(words),
+                    Some(_) => FoundLock::Lost(Whereabouts::Changed(self.record_there())),
+                    None => FoundLock::Lost(Whereabouts::Vanished),
                 });
             }
         };
         let content = match file.read() {
             Ok(content) => content,
-            Err(words) if file.inode() == held.inode => return Ok(Found::Closed(words)),
-            Err(_) => return Ok(Found::Lost(Whereabouts::Changed(None))),
+            Err(words) if file.inode() == held.inode => return Ok(FoundLock::Closed(words)),
+            Err(_) => return Ok(FoundLock::Lost(Whereabouts::Changed(None))),
         };
         let now = facts::now();
         match self.names.dialect().rewrite(&content, now).filter(|_| held.is(&file, &content)) {
-            Some(rewrite) => Ok(Found::Ours(Ours { file, rewrite, now, content })),
-            None => Ok(Found::Lost(Whereabouts::Changed(self.record_of(&content)))),
+            Some(rewrite) => Ok(FoundLock::Ours(Ours { file, rewrite, now, content })),
+            None => Ok(FoundLock::Lost(Whereabouts::Changed(self.record_of(&content)))),
         }
     }
 

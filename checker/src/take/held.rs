@@ -142,7 +142,8 @@ impl Held {
         }
     }
 
-    /// The path leads to another directory. To none, or to no directory, is no replacement: it may have been renamed.
+    /// The path leads to another directory. A path that leads nowhere, or to a file, shows no
+    /// replacement: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
         there.is_ok_and(|stat| {
@@ -237,8 +238,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long at least the lock file has been as it is: since its link, or since whoever changed anything of
-    /// it. By this machine's clock; none where another one writes the times.
+    /// For how long at least the lock file has been as it is: since its link, or since its last
+    /// change. By this machine's clock; none where another one writes the times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
         /// The kernel's times are of its last tick, at least 100 of which make a second.
         const TICK: Duration = Duration::from_millis(10);

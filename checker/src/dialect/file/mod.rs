@@ -1,5 +1,5 @@
-//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. There
-//! is no record: whoever has the flock holds the lock. Here are its names, its id and the words of its document.
+//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
+//! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -54,7 +54,7 @@ pub struct LockId {
     pub device: u64,
     /// The lock file's number there.
     pub inode: u64,
-    /// Who holds it.
+    /// The process that holds it.
     pub pid: i32,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for LockId {
     }
 }
 
-/// It is no `DEV:INODE:PID`.
+/// The text is not `DEV:INODE:PID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoLockId;
 

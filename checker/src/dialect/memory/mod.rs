@@ -1,9 +1,9 @@
 //! The memory dialect: one lock for a directory, `DIR/.lock`, judged by its process and by its age, as the clawdbot
 //! document has it.
 //!
-//! Every field may be missing or odd: what cannot be understood is no evidence, and never a reason. What is no JSON
-//! object at all is no lock; that is the document's rule, and of no other dialect. [`evidence`] says what makes a
-//! lock stale, in the document's words.
+//! Every field may be missing or odd: a value that cannot be understood proves nothing. By the document a file that
+//! is not a JSON object is not a lock; no other dialect has that rule. [`evidence`] says what makes a lock stale, in
+//! the document's words.
 
 mod judge;
 mod parse;
@@ -56,7 +56,7 @@ pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 /// How old a lock may become before it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Whoever holds it.
+    /// Of any host.
     pub age: Duration,
     /// Of another host.
     pub remote_age: Duration,
@@ -115,7 +115,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record without any field: nobody's.
+    /// A record without any field.
     pub(crate) fn of_nobody() -> Self {
         Self {
             pid: None,
@@ -156,7 +156,7 @@ impl Record {
         self.operation.as_deref().unwrap_or(UNKNOWN)
     }
 
-    /// Has what makes a JSON file a lock of this kind, and not somebody's who calls a file `.lock` too.
+    /// Has the fields that tell a lock of this kind from another JSON file called `.lock`.
     pub fn is_typical(&self) -> bool {
         self.pid.is_some()
             && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())

@@ -71,7 +71,7 @@ pub struct Record {
     pub lock_name: LockName,
     /// Names this one execution: 1 to 128 of `[A-Za-z0-9._-]`.
     pub request_id: String,
-    /// Who holds the lock; untrusted when it comes out of a file.
+    /// The name of the holder; untrusted when it comes out of a file.
     pub actor: String,
     /// The intent that is executed; untrusted.
     pub intent: String,

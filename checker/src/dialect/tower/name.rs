@@ -15,7 +15,7 @@ const LIMIT: usize = 128;
 #[serde(transparent)]
 pub struct LockName(Box<str>);
 
-/// Why a text is no lock's name. `Display` names the offending character.
+/// Why a text cannot be the name of a lock. `Display` names the offending character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameError {
     /// Nothing at all.
