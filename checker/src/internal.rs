@@ -11,7 +11,7 @@ pub use crate::gates::{GateHolder, Gates, Role, flock_of};
 pub use crate::look::{Look, first_bytes, look, look_all, raw};
 pub use crate::namespace::{Member, Namespaces};
 pub use crate::on_disk::{FileKind, OnDisk};
-pub use crate::opened::OpenDirectory;
+pub use crate::opened::{OpenDirectory, up};
 pub use crate::place::Names;
 pub use crate::refresh::RefreshWatch;
 pub use crate::zombie::Zombie;
@@ -81,7 +81,4 @@ pub mod take {
 }
 pub mod target {
     pub use crate::target::*;
-}
-pub mod trust {
-    pub use crate::trust::*;
 }

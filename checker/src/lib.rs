@@ -75,7 +75,6 @@ mod shell;
 mod sys;
 mod take;
 mod target;
-mod trust;
 mod verdict;
 mod zombie;
 

@@ -123,7 +123,7 @@ impl AsFd for OpenDirectory {
 }
 
 /// The directory above an open one; the top is above itself.
-pub(crate) fn up(dir: impl AsFd) -> nix::Result<OwnedFd> {
+pub fn up(dir: impl AsFd) -> nix::Result<OwnedFd> {
     openat(dir, "..", SEARCHED, Mode::empty())
 }
 

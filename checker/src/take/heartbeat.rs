@@ -2,9 +2,9 @@
 //!
 //! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
 //! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the
-//! file open then, and a process that opens it waits. A reader that has it open refuses the lease for a moment; where that
-//! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
-//! came out was not ours. Nothing is written over a file that has become somebody else's.
+//! file open then, and a process that opens it waits. A reader keeps the lease away for a moment. Where that lasts, or
+//! there are no leases, a new file and the lock change places by way of the side name, and back when the old file was
+//! not ours. Nothing is written over a file that has become somebody else's.
 //!
 //! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
 //! same, right after a look; a writer in place that comes in between finds the time of ours in its record.

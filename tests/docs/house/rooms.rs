@@ -26,7 +26,7 @@ const CHECKER: House = House {
         &["look", "redirect"],
         &["database", "options", "outputs", "runner"],
         &["target"],
-        &["address", "audit", "digest", "gate", "git", "obstacle", "place", "refresh", "trust", "zombie"],
+        &["address", "audit", "digest", "gate", "git", "obstacle", "place", "refresh", "zombie"],
         &["directory", "facts", "gate_loss", "gates", "on_disk", "opened", "read"],
         &["closed", "decision", "namespace", "no_database"],
         &["dialect", "error", "process"],
@@ -74,7 +74,7 @@ const AGENT: House = House {
         &["command", "git", "roots"],
         &["audit", "diagnostics", "notify", "outside", "owner"],
         &["log"],
-        &["beside", "limits", "outcome", "watch"],
+        &["beside", "limits", "outcome", "trust", "watch"],
     ],
     exceptions: &[],
 };

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::{OpenDirectory, up};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, fstat, fstatat};
 
 use super::{Doubt, Sticky, Trusted};
-use crate::opened::{OpenDirectory, up};
 
 /// For how long nothing is asked again of the directories above one that has not changed. All of them were trusted, so
 /// no other user can have changed anything about them since.

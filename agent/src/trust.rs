@@ -19,11 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::sys;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
-
-use crate::sys;
 
 /// For how long the members of a group are taken to be the same: with users in a directory service each question is one
 /// over the network.
