@@ -36,21 +36,20 @@ impl Ids {
     }
 }
 
-fn first_line(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+fn first_line(path: &str, is_fit: fn(&fs::File) -> bool) -> Option<String> {
+    let text = io::read_to_string(fs::File::open(path).ok().filter(is_fit)?).ok()?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// Only from the kernel itself: container managers mount a file of their own over it, which tells nothing about
 /// this boot.
 fn boot_id() -> Option<String> {
-    let file = fs::File::open("/proc/sys/kernel/random/boot_id").ok().filter(filesystem::is_proc)?;
-    let text = io::read_to_string(file).ok()?;
-    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+    first_line("/proc/sys/kernel/random/boot_id", filesystem::is_proc)
 }
 
 fn machine_id() -> Option<String> {
-    let id = first_line("/etc/machine-id").or_else(|| first_line("/var/lib/dbus/machine-id"))?;
+    let id = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+    let id = id.into_iter().find_map(|path| first_line(path, |_| true))?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
 }

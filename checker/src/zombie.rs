@@ -4,12 +4,11 @@
 //! By the rule such a lock is held, because the parent may still rely on it. These are the words for people.
 
 use std::fmt;
-use std::fs;
 
 use crate::dialect::{AgeLimits, Record, Rules};
 use crate::escape::escaped;
 use crate::facts::Facts;
-use crate::process::Stat;
+use crate::process::{self, Stat};
 use crate::shell::is_plain_word;
 use crate::verdict::{Reason, Verdict};
 
@@ -45,8 +44,8 @@ impl Zombie {
     pub fn of(pid: i32) -> Self {
         // 0: the parent is of another PID namespace.
         let parent = Stat::read(pid).map(|stat| stat.ppid).filter(|parent| *parent > 0);
-        let name = |pid| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned());
-        Self { parent: parent.map(|pid| Parent { pid, name: name(pid).filter(|name| !name.is_empty()) }) }
+        let name = |pid| process::name(pid).filter(|name| !name.is_empty());
+        Self { parent: parent.map(|pid| Parent { pid, name: name(pid) }) }
     }
 
     /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
