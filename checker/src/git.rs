@@ -5,15 +5,18 @@
 //! 5 s is ended, and a git that fails has not said no.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -47,7 +50,7 @@ pub const MISLEADING: [&str; 17] = [
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is kept of each stream; the rest is read and thrown away.
-const KEPT: u64 = 64 * 1024;
+const KEPT: usize = 64 * 1024;
 
 /// Whether git tracks a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,23 +70,20 @@ pub(crate) fn tracks(dir: &Path, path: &Path) -> Tracked {
 }
 
 fn tracks_within(patience: Duration, dir: &Path, path: &Path) -> Tracked {
-    let child = match question(dir, path).spawn() {
+    let mut child = match question(dir, path).spawn() {
         Ok(child) => child,
         // The directory is there, so what is missing is the program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => return Tracked::No,
         Err(error) => return Tracked::Unknown(words(&error)),
     };
-    // With all that it starts: its group is its own.
-    let group = Pid::from_raw(-child.id().cast_signed());
-    let (tell, told) = mpsc::channel();
-    // One that hangs in a file system ends when that answers; it is not waited for.
-    let hearing = thread::Builder::new().spawn(move || tell.send(hear(child)));
-    match hearing.map(|_| told.recv_timeout(patience)) {
-        Ok(Ok(Ok(answer))) => judged(&answer, path),
-        Ok(Ok(Err(error))) | Err(error) => Tracked::Unknown(words(&error)),
-        Ok(Err(_)) => {
-            let _ = kill(group, Signal::SIGKILL);
-            Tracked::Unknown(format!("it took longer than {}", shown(patience)))
+    match hear(&mut child, patience) {
+        Ok(answer) => answer.judged(path),
+        Err(why) => {
+            // With what it has started: its group is its own.
+            let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
+            // One that hangs in a file system ends when that answers; it is not waited for.
+            let _ = thread::Builder::new().spawn(move || child.wait());
+            Tracked::Unknown(why)
         }
     }
 }
@@ -114,38 +114,93 @@ fn question(dir: &Path, path: &Path) -> Command {
     command
 }
 
-/// What git says, and how it ends.
-fn hear(mut child: Child) -> io::Result<Output> {
-    let (stdout, stderr) = (kept(child.stdout.take())?, kept(child.stderr.take())?);
-    Ok(Output { status: child.wait()?, stdout, stderr })
+/// What git has said.
+struct Answer {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
-/// Reads a stream to its end.
-fn kept(stream: Option<impl Read>) -> io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    if let Some(mut stream) = stream {
-        stream.by_ref().take(KEPT).read_to_end(&mut kept)?;
-        io::copy(&mut stream, &mut io::sink())?;
+impl Answer {
+    fn judged(&self, path: &Path) -> Tracked {
+        let path = path.as_os_str().as_bytes();
+        // What lies below a directory of that name is listed, too.
+        if self.stdout.split(|byte| *byte == 0).any(|listed| listed.eq_ignore_ascii_case(path)) {
+            return Tracked::Yes;
+        }
+        if self.status.success() {
+            return Tracked::No;
+        }
+        let said = String::from_utf8_lossy(&self.stderr);
+        let line = said.lines().find_map(|line| line.strip_prefix("fatal: ")).or(said.lines().next());
+        match line {
+            // With a path instead of the parenthesis, there is one that does not work.
+            Some(line) if line.starts_with("not a git repository (or any") => Tracked::No,
+            Some(line) => Tracked::Unknown(escaped(line).to_string()),
+            None => Tracked::Unknown(self.status.to_string()),
+        }
     }
-    Ok(kept)
 }
 
-fn judged(answer: &Output, path: &Path) -> Tracked {
-    let path = path.as_os_str().as_bytes();
-    // What lies below a directory of that name is listed, too.
-    if answer.stdout.split(|byte| *byte == 0).any(|listed| listed.eq_ignore_ascii_case(path)) {
-        return Tracked::Yes;
+/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and only a process of one thread may.
+fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
+    let failed = |error: io::Error| words(&error);
+    let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    let mut streams = streams.map(|stream| stream.map(Stream::new));
+    let begun = Instant::now();
+    loop {
+        let ended = child.try_wait().map_err(failed)?;
+        // Both, whatever the first one is at.
+        let read = |all: bool, stream: &mut Stream| stream.read_what_is_there() && all;
+        let is_at_end = streams.iter_mut().flatten().fold(true, read);
+        if let Some(status) = ended {
+            let [stdout, stderr] =
+                streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
+            return Ok(Answer { status, stdout, stderr });
+        }
+        if begun.elapsed() >= patience {
+            return Err(format!("it took longer than {}", shown(patience)));
+        }
+        if is_at_end {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        let open = streams.iter().flatten().filter(|stream| !stream.is_at_end);
+        let mut open: Vec<_> =
+            open.map(|stream| PollFd::new(stream.file.as_fd(), PollFlags::POLLIN)).collect();
+        let _ = poll(&mut open, PollTimeout::from(20_u8));
     }
-    if answer.status.success() {
-        return Tracked::No;
+}
+
+struct Stream {
+    file: File,
+    bytes: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl Stream {
+    fn new(stream: OwnedFd) -> Self {
+        // Should that fail, it is not read: a question without an answer.
+        let is_at_end = fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err();
+        Self { file: File::from(stream), bytes: Vec::new(), is_at_end }
     }
-    let said = String::from_utf8_lossy(&answer.stderr);
-    let line = said.lines().find_map(|line| line.strip_prefix("fatal: ")).or(said.lines().next());
-    match line {
-        // With a path instead of the parenthesis, there is one that does not work.
-        Some(line) if line.starts_with("not a git repository (or any") => Tracked::No,
-        Some(line) => Tracked::Unknown(escaped(line).to_string()),
-        None => Tracked::Unknown(answer.status.to_string()),
+
+    /// True at its end.
+    fn read_what_is_there(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        while !self.is_at_end {
+            match self.file.read(&mut buffer) {
+                Ok(0) => self.is_at_end = true,
+                Ok(read) => {
+                    let room = KEPT.saturating_sub(self.bytes.len());
+                    self.bytes.extend_from_slice(&buffer[..read.min(room)]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.is_at_end = true,
+            }
+        }
+        self.is_at_end
     }
 }
 
@@ -153,12 +208,10 @@ fn judged(answer: &Output, path: &Path) -> Tracked {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
 
     fn answer(code: i32, stdout: &[u8], stderr: &[u8]) -> Tracked {
         let status = ExitStatus::from_raw(code << 8);
-        let answer = Output { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() };
-        judged(&answer, Path::new(".beads"))
+        Answer { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() }.judged(Path::new(".beads"))
     }
 
     #[test]
