@@ -67,7 +67,10 @@ impl fmt::Display for GateLossCause<'_> {
             GateLoss::Replaced => write!(f, "{dir} is another directory now")?,
             GateLoss::Vanished => write!(f, "{dir} is gone")?,
         }
-        f.write_str("; `git switch` to a branch without it, a rename or rm does that; claims no longer wait for this cycle")
+        f.write_str(
+            "; `git switch` to a branch without it, a rename or rm does that; claims no longer wait for this \
+             cycle",
+        )
     }
 }
 

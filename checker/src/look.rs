@@ -25,8 +25,8 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its name,
-    /// as that of a database, is never somebody's data.
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its
+    /// name, as that of a database, is never somebody's data.
     pub content: Option<Content>,
     /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
     /// could be read.
