@@ -40,6 +40,8 @@ mod outside;
 mod owner;
 mod roots;
 mod scheduler;
+#[doc(hidden)]
+pub mod trust;
 mod watch;
 
 use std::ffi::OsString;

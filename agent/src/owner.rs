@@ -17,12 +17,12 @@ use beadlock_checker::Error;
 use beadlock_checker::internal::database::Database;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::shell::{Part, to_type};
-use beadlock_checker::internal::trust::{Doubt, Sticky, Trusted};
 use beadlock_checker::internal::{OpenDirectory, system_words};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
 use crate::log::shown;
+use crate::trust::{Doubt, Sticky, Trusted};
 
 /// Whose databases are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

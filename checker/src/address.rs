@@ -24,9 +24,6 @@ pub enum Address {
 impl Address {
     /// Reads `127.0.0.1:9187`, `[::1]:9187`, `localhost:9187`, `unix:PATH`, or a path with a slash in it. No other host
     /// name is looked up.
-    ///
-    /// # Errors
-    /// What is wrong, with examples of what is right.
     pub fn parse(text: &OsStr) -> Result<Self, String> {
         let bytes = text.as_bytes();
         let path = bytes.strip_prefix(b"unix:").or_else(|| bytes.contains(&b'/').then_some(bytes));
@@ -52,9 +49,6 @@ impl Address {
     }
 
     /// A relative path of a socket begins in `base`.
-    ///
-    /// # Errors
-    /// When the path is longer than the kernel takes.
     pub fn below(self, base: &Path) -> Result<Self, String> {
         let Self::Unix(path) = self else { return Ok(self) };
         let path = base.join(path);

@@ -27,6 +27,9 @@ pub const RUNNER: &str = "__run-cycle";
 /// The hidden first argument of every helper process of `beadlock`.
 pub const HELPER: &str = "__helper";
 
+/// The running binary, for itself and for its children until they execute another.
+pub const THIS: &str = "/proc/self/exe";
+
 /// How long one may take until it is at work.
 const START: Duration = Duration::from_secs(10);
 
@@ -43,12 +46,22 @@ pub fn helper_words(title: &str, request: &impl Serialize) -> io::Result<[String
 /// # Errors
 /// When the running binary cannot be found, and as [`helper_words`].
 pub fn helper(title: &str, request: &impl Serialize) -> io::Result<Command> {
-    let this = Path::new("/proc/self/exe");
+    let [title, first, request] = helper_words(title, request)?;
+    let mut command = this_program()?;
+    command.arg0(title).arg(first).arg(request);
+    Ok(command)
+}
+
+/// The running binary, to be started again.
+///
+/// # Errors
+/// When it cannot be found.
+pub fn this_program() -> io::Result<Command> {
+    let this = Path::new(THIS);
     // Where there is no /proc; the first finds the binary also after it was replaced.
     let program = if this.exists() { this.to_path_buf() } else { std::env::current_exe()? };
-    let [title, first, request] = helper_words(title, request)?;
     let mut command = Command::new(program);
-    command.arg0(title).arg(first).arg(request);
+    command.arg0(std::env::args_os().next().unwrap_or_default());
     Ok(command)
 }
 

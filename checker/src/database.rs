@@ -83,9 +83,6 @@ impl Database {
 
     /// The database that the same name leads to now, where a link or a redirect on the way is not what it was.
     /// `None`: all is as it was, which one `lstat` tells, or two for a database that is reached by a link.
-    ///
-    /// # Errors
-    /// As [`Database::named`], and [`Database::to_stay_with`].
     pub fn led_elsewhere(&self) -> Option<Result<Self, NoDatabase>> {
         if self.lead_now() == self.lead {
             return None;
@@ -110,29 +107,10 @@ impl Database {
 
     /// The database that is meant when none is named: `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`
     /// in the working directory or above.
-    ///
-    /// # Errors
-    /// When there is none, or as [`Database::named`].
     pub fn find(environment: &Environment) -> Result<Self, NoDatabase> {
         if let Some(target) = environment.target.as_ref().filter(|target| !target.is_empty()) {
-            let found = match Target::parse(target) {
-                Ok(Target::Beads(dir)) => Self::named(&dir, environment),
-                Ok(Target::Lock(path)) => {
-                    let path = escaped_path(&path);
-                    Err(NoDatabase::usage(format!("lock:{path} is no beads database; name one: path/.beads")))
-                }
-                Ok(Target::Memory(path)) => {
-                    let path = escaped_path(&path);
-                    Err(NoDatabase::usage(format!(
-                        "memory:{path} is no beads database; name one: path/.beads"
-                    )))
-                }
-                Ok(Target::File(path)) => Err(NoDatabase::not_for_files(&path)),
-                Ok(Target::Tower(name)) => Err(NoDatabase::usage(format!(
-                    "tower:{name} is no beads database; name one: path/.beads"
-                ))),
-                Err(error) => Err(error),
-            };
+            let dir = Target::parse(target).and_then(Target::into_database);
+            let found = dir.and_then(|dir| Self::named(&dir, environment));
             return found.map_err(|error| error.of_variable("BEADLOCK_TARGET"));
         }
         if let Some(dir) = environment.beads_dir.as_ref().filter(|dir| !dir.is_empty()) {
@@ -158,9 +136,6 @@ impl Database {
 
     /// The same, for whoever stays with it: only where it is known whether a redirect leads on from it. In a
     /// directory that may not be searched there may be one, and when that is opened its own lock is nobody's.
-    ///
-    /// # Errors
-    /// When it is not known.
     pub fn to_stay_with(self) -> Result<Self, NoDatabase> {
         let redirect = self.named.join(REDIRECT);
         match fs::symlink_metadata(&redirect) {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dialect::{Record, tower};
+use crate::dialect::{Answer, Record};
 use crate::escape::escaped;
 use crate::log_line::Event;
 use crate::verdict::{Reason, Verdict};
@@ -49,7 +49,7 @@ pub struct Removed {
 /// How a lock is watched between its judgement and its deletion (docs/design.md#lease, docs/design.md#without-leases).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// By a lease: whoever opens it for writing is noticed.
+    /// By a lease: an open for writing is noticed.
     ByLease,
     /// By comparing it before and after, where no lease was to be had: two writers into the same stale file at once
     /// can lose a claim.
@@ -87,12 +87,10 @@ impl Skip {
     /// What a claim that is refused so answers by the document of named locks; `None` for every other lock, and for one
     /// that could not be checked.
     #[doc(hidden)]
-    pub fn answer(&self) -> Option<tower::Answer> {
+    pub fn answer(&self) -> Option<Answer> {
         match self {
-            Self::Locked(record, _) => record.as_tower().map(tower::Answer::blocked),
-            Self::Stale { record, age, .. } => {
-                record.as_tower().map(|record| tower::Answer::stale(record, *age))
-            }
+            Self::Locked(record, _) => record.lock().answer(None),
+            Self::Stale { record, age, .. } => record.lock().answer(Some(*age)),
             Self::InProgress | Self::CheckFailed { .. } => None,
         }
     }

@@ -6,78 +6,68 @@ use std::path::{Path, PathBuf};
 
 use crate::closed;
 use crate::error::words;
-use crate::escape::escaped_path;
 use crate::no_database::NoDatabase;
 
-/// The directory that a lock file called `shown` lies in, without links.
-pub(crate) fn of_lock(parent: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
-    let wrong = |what: &str| {
-        NoDatabase::not_there(format!("the directory of lock:{shown} {what}; make it, or name another"))
-    };
-    let dir = fs::canonicalize(parent).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => wrong("does not exist"),
-        io::ErrorKind::NotADirectory => wrong("is not a directory"),
-        _ => unreachable(parent, shown, &error),
-    })?;
-    match is_directory(&dir) {
-        Ok(true) => Ok(dir),
-        Ok(false) => Err(wrong("is not a directory")),
-        Err(error) => Err(unreachable(&dir, shown, &error)),
-    }
+/// What a path leads to.
+enum LeadsTo {
+    /// A directory, by its path without links.
+    Directory(PathBuf),
+    Nothing,
+    SomethingElse,
 }
 
-/// The directory `path`, from `cwd` on, without links where it is there: one with a lock of its own need not be.
-pub(crate) fn with_lock(path: &Path, cwd: &Path) -> Result<PathBuf, NoDatabase> {
-    let (absolute, shown) = (cwd.join(path), escaped_path(path));
-    let wrong = || {
-        let message =
-            format!("memory:{shown} is not a directory; name the one that .lock is, or will be, in");
-        NoDatabase::not_there(message)
+/// The directory of the lock file that `target` names, without links.
+pub(crate) fn of_lock(parent: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
+    let what = match lead(parent, shown)? {
+        LeadsTo::Directory(dir) => return Ok(dir),
+        LeadsTo::Nothing => "does not exist",
+        LeadsTo::SomethingElse => "is not a directory",
     };
-    match fs::canonicalize(&absolute) {
-        Ok(dir) if is_directory(&dir).map_err(|error| unreachable(&dir, &shown, &error))? => Ok(dir),
-        Ok(_) => Err(wrong()),
+    let message = format!("the directory of {target} {what}; make it, or name another");
+    Err(NoDatabase::not_there(message))
+}
+
+/// The directory that `target` names, without links where it is there: one with a lock of its own need not be.
+pub(crate) fn with_lock(absolute: &Path, shown: &str, target: &str) -> Result<PathBuf, NoDatabase> {
+    match lead(absolute, shown)? {
+        LeadsTo::Directory(dir) => Ok(dir),
         // A directory of the lock's own name would be in everybody's way.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.ends_with(".lock") => Ok(absolute),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Err(wrong())
+        LeadsTo::Nothing if !absolute.ends_with(".lock") => Ok(absolute.to_owned()),
+        LeadsTo::Nothing | LeadsTo::SomethingElse => {
+            let message = format!("{target} is not a directory; name the one that .lock is, or will be, in");
+            Err(NoDatabase::not_there(message))
         }
-        Err(error) => Err(unreachable(&absolute, &shown, &error)),
     }
 }
 
 /// The directory at `absolute` without links.
 pub(crate) fn of_database(absolute: &Path, shown: &str) -> Result<PathBuf, NoDatabase> {
-    let dir = fs::canonicalize(absolute).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => NoDatabase::not_there(format!(
-            "{shown} does not exist; name the directory of a beads database, such as path/.beads"
-        )),
-        io::ErrorKind::NotADirectory => not_a_directory(shown),
-        _ => unreachable(absolute, shown, &error),
-    })?;
-    match is_directory(&dir) {
-        Ok(true) => Ok(dir),
-        Ok(false) => Err(not_a_directory(shown)),
-        Err(error) => Err(unreachable(&dir, shown, &error)),
-    }
-}
-
-/// False when nothing is there, or something else.
-fn is_directory(path: &Path) -> io::Result<bool> {
-    match fs::metadata(path) {
-        Ok(meta) => Ok(meta.is_dir()),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(false)
+    let message = match lead(absolute, shown)? {
+        LeadsTo::Directory(dir) => return Ok(dir),
+        LeadsTo::Nothing => {
+            format!("{shown} does not exist; name the directory of a beads database, such as path/.beads")
         }
-        Err(error) => Err(error),
-    }
+        LeadsTo::SomethingElse => format!(
+            "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
+        ),
+    };
+    Err(NoDatabase::not_there(message))
 }
 
-fn not_a_directory(shown: &str) -> NoDatabase {
-    let message = format!(
-        "{shown} is not a directory; name the directory that holds .exclusive-lock, such as path/.beads"
-    );
-    NoDatabase::not_there(message)
+fn lead(absolute: &Path, shown: &str) -> Result<LeadsTo, NoDatabase> {
+    let dir = match fs::canonicalize(absolute) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeadsTo::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(LeadsTo::SomethingElse),
+        Err(error) => return Err(unreachable(absolute, shown, &error)),
+    };
+    match fs::metadata(&dir) {
+        Ok(meta) if meta.is_dir() => Ok(LeadsTo::Directory(dir)),
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(unreachable(&dir, shown, &error))
+        }
+        _ => Ok(LeadsTo::SomethingElse),
+    }
 }
 
 /// Nobody can tell what is at `path`.

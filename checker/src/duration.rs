@@ -4,9 +4,6 @@
 use std::time::Duration;
 
 /// Parses a DUR. Never negative.
-///
-/// # Errors
-/// What is wrong, with examples of what is right.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration; examples: 10s, 500ms, 1h30m, 90 (seconds)");
     let text = text.trim();
@@ -20,9 +17,6 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a DUR that must not be 0.
-///
-/// # Errors
-/// As [`parse`].
 pub fn parse_above_zero(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("must be above 0; type 5s or 500ms".to_owned()),

@@ -35,15 +35,15 @@ impl fmt::Display for Escaped<'_> {
             if shown == self.limit {
                 return f.write_char('…');
             }
-            if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", Shown(c))? }
+            if is_harmless(c) { f.write_char(c)? } else { write!(f, "{}", EscapedChar(c))? }
         }
         Ok(())
     }
 }
 
-struct Shown(char);
+struct EscapedChar(char);
 
-impl fmt::Display for Shown {
+impl fmt::Display for EscapedChar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             '\n' => f.write_str("\\n"),

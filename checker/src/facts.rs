@@ -9,12 +9,12 @@ use std::{fs, io, iter};
 
 use sha2::{Digest, Sha256};
 
-use crate::dialect::beads::{Mark, Record, Rejected, StartedAt};
-pub use crate::dialect::facts::{Facts, Ids, Liveness, Proof};
-use crate::{dialect, filesystem, namespace, process, sys};
+pub use crate::dialect::facts::{Depth, Facts, Ids, Liveness, Proof};
+use crate::dialect::{Mark, ProcessRecord, Record, Rejected, StartedAt, WantedFacts, holder_name_is_fit};
+use crate::{filesystem, namespace, process, sys};
 
 impl Ids {
-    /// None of them, for who needs none.
+    /// None of them.
     fn not_asked() -> Arc<Self> {
         static NOT_ASKED: LazyLock<Arc<Ids>> = LazyLock::new(Arc::default);
         Arc::clone(&NOT_ASKED)
@@ -36,21 +36,20 @@ impl Ids {
     }
 }
 
-fn first_line(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+fn first_line(path: &str, is_fit: fn(&fs::File) -> bool) -> Option<String> {
+    let text = io::read_to_string(fs::File::open(path).ok().filter(is_fit)?).ok()?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// Only from the kernel itself: container managers mount a file of their own over it, which tells nothing about
 /// this boot.
 fn boot_id() -> Option<String> {
-    let file = fs::File::open("/proc/sys/kernel/random/boot_id").ok().filter(filesystem::is_proc)?;
-    let text = io::read_to_string(file).ok()?;
-    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+    first_line("/proc/sys/kernel/random/boot_id", filesystem::is_proc)
 }
 
 fn machine_id() -> Option<String> {
-    let id = first_line("/etc/machine-id").or_else(|| first_line("/var/lib/dbus/machine-id"))?;
+    let id = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+    let id = id.into_iter().find_map(|path| first_line(path, |_| true))?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| hex(&Sha256::new().chain_update("beadlock machine\n").chain_update(id).finalize()[..16]))
 }
@@ -124,34 +123,14 @@ pub fn is_process_alive(pid: i64, host: &str) -> bool {
     !(ours && process::probe(pid) == Liveness::Gone)
 }
 
-/// Which evidence to gather.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
-    Protocol,
-    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`; several reads of `/proc` and one
-    /// statfs, however many processes there are.
-    Witnesses,
-    /// Also `namespace_gone`, which asks every process.
-    Proof,
-}
-
 impl Facts {
     /// Gathers the facts about a record that lies in the directory `dir`. Only a process of this host is asked for, and
     /// none of a named lock.
-    pub(crate) fn about(record: &dialect::Record, dir: impl AsFd, depth: Depth) -> Self {
-        match record {
-            dialect::Record::Beads(record) => Self::about_process(record, dir, depth),
-            dialect::Record::Memory(record) => match record.process() {
-                // Whether its process may live decides how its age is judged. A namespace that is gone comes no
-                // sooner than that.
-                Some(process) => Self::about_process(&process, dir, Depth::Witnesses),
-                None => Self::about_nobody(hostname()),
-            },
-            dialect::Record::Tower(_) => {
-                let hostname = if depth == Depth::Protocol { None } else { hostname() };
-                Self::about_nobody(hostname)
-            }
+    pub(crate) fn about(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+        match record.lock().wanted_facts(depth) {
+            WantedFacts::Process(process, depth) => Self::about_process(&process, dir, depth),
+            WantedFacts::TimeAndHost => Self::about_nobody(hostname()),
+            WantedFacts::Time => Self::about_nobody(None),
         }
     }
 
@@ -162,7 +141,7 @@ impl Facts {
     }
 
     /// The facts about a process that may have ended, from `/proc` alone: nothing of the lock's file system is known.
-    pub(crate) fn about_ended(record: &Record) -> Self {
+    pub(crate) fn about_ended(record: &ProcessRecord) -> Self {
         let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
         let zombie = pid.and_then(process::is_dead_zombie) == Some(true);
         let start_ticks = process::start_ticks(record.pid);
@@ -170,7 +149,7 @@ impl Facts {
         Self { proof, ..Self::asked(record, Depth::Protocol) }
     }
 
-    fn about_process(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+    fn about_process(record: &ProcessRecord, dir: impl AsFd, depth: Depth) -> Self {
         let mut facts = Self::asked(record, depth);
         if depth != Depth::Protocol {
             facts.proof = Some(Proof::gather(record, dir, depth));
@@ -179,7 +158,7 @@ impl Facts {
     }
 
     /// What `kill(pid, 0)` says, where it may be asked.
-    fn asked(record: &Record, depth: Depth) -> Self {
+    fn asked(record: &ProcessRecord, depth: Depth) -> Self {
         let hostname = hostname();
         let ids = match (&record.beadlock, depth) {
             (None, Depth::Protocol) => Ids::not_asked(),
@@ -195,7 +174,7 @@ impl Facts {
 }
 
 impl Proof {
-    fn gather(record: &Record, dir: impl AsFd, depth: Depth) -> Self {
+    fn gather(record: &ProcessRecord, dir: impl AsFd, depth: Depth) -> Self {
         let pid = i32::try_from(record.pid).ok().filter(|_| process::proc_is_ours());
         let namespace = record.pid_ns().filter(|_| depth == Depth::Proof);
         Self {
@@ -207,12 +186,7 @@ impl Proof {
     }
 }
 
-impl Record {
-    /// The PID namespace of the holder, `pid:[N]`, where it was recorded.
-    pub fn pid_ns(&self) -> Option<&str> {
-        self.beadlock.as_ref()?.pid_ns.as_deref()
-    }
-
+impl ProcessRecord {
     /// A record for the current process, as Go's `NewExclusiveLock` makes it (docs/protocol.md#the-lock-file).
     ///
     /// # Errors
@@ -222,11 +196,8 @@ impl Record {
     }
 
     /// A record for another process of this machine, which must be alive for its start to be known.
-    ///
-    /// # Errors
-    /// As [`Record::new`].
     pub fn for_process(pid: u32, holder: &str, version: &str) -> Result<Self, Rejected> {
-        if !dialect::beads::holder_name_is_fit(holder) {
+        if !holder_name_is_fit(holder) {
             return Err(Rejected::Invalid("holder must be 1 to 128 printable characters".to_owned()));
         }
         let record = Self {
@@ -242,17 +213,9 @@ impl Record {
     }
 }
 
-impl dialect::memory::Record {
-    /// A record of this claim for the process `pid` of this machine, which must be alive for its start to be known.
-    pub fn new(pid: u32, session: &str, operation: &str, id: &str) -> Self {
-        let hostname = hostname().map(|name| name.to_string());
-        Self::of_claim((pid, Mark::of(pid, id.to_owned())), (session, operation), now(), hostname)
-    }
-}
-
 impl Mark {
     /// Of the claim `id` for this process, which must be alive for its start to be known.
-    pub(crate) fn of(pid: u32, id: String) -> Self {
+    pub fn of(pid: u32, id: String) -> Self {
         let ids = Ids::current();
         Self {
             id,

@@ -89,9 +89,6 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// Of the file system that `dir` is on.
-    ///
-    /// # Errors
-    /// What `fstatfs(2)` said.
     pub fn of(dir: impl AsFd) -> nix::Result<Self> {
         let stat = fstatfs(dir)?;
         let (name, reach) = match (local(&stat), shared(&stat)) {

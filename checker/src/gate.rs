@@ -53,9 +53,6 @@ impl Gate {
     }
 
     /// Takes the gate, blocked in flock(2) for as long as it takes: for a thread of its own.
-    ///
-    /// # Errors
-    /// As [`Gate::try_take`].
     pub fn take_blocking(dir: &Path) -> Result<Self> {
         let fd = open_dir(dir)?;
         flock(&fd, Flock::Wait).map_err(|error| Error::new("lock the directory", dir, error))?;
@@ -83,26 +80,17 @@ impl Gate {
 
     /// Another descriptor of the same open gate: who holds it keeps the gate shut, also when this process is
     /// gone, until either side lets go. For the runner of a cycle's command.
-    ///
-    /// # Errors
-    /// When there are no more descriptors.
     pub fn share(&self) -> Result<OwnedFd> {
         self.dir.try_clone().map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
     /// A descriptor of the same open gate for the command of a cycle, and for all that it starts: they keep the gate
     /// shut also when every process of beadlock was killed. See [`sys::pass_on`].
-    ///
-    /// # Errors
-    /// When there are no more descriptors.
     pub fn for_command(&self) -> Result<OwnedFd> {
         sys::to_pass_on(&self.dir).map_err(|error| Error::new("share the gate of", &self.path, error))
     }
 
     /// Lets all that this process starts from now on inherit the gate.
-    ///
-    /// # Errors
-    /// As [`Gate::for_command`].
     pub fn pass_on(&self) -> Result<PassedOn> {
         let fd = self.for_command()?;
         sys::pass_on(&fd).map_err(|error| Error::new("share the gate of", &self.path, error))?;

@@ -29,24 +29,17 @@ const CONFIRM: Duration = Duration::from_millis(100);
 /// How long the last look may take.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What became of the directory of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateLoss {
-    /// Its path leads to something else.
-    Replaced,
-    /// Its path leads nowhere.
-    Vanished,
+words! {
+    /// What became of the directory of a gate.
+    pub enum GateLoss {
+        /// Its path leads to something else.
+        Replaced = "replaced",
+        /// Its path leads nowhere.
+        Vanished = "vanished",
+    }
 }
 
 impl GateLoss {
-    /// Its word, which [`GateLoss::parse`] reads.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Replaced => "replaced",
-            Self::Vanished => "vanished",
-        }
-    }
-
     /// Reads the word.
     #[doc(hidden)]
     pub fn parse(word: &str) -> Option<Self> {
@@ -74,7 +67,10 @@ impl fmt::Display for GateLossCause<'_> {
             GateLoss::Replaced => write!(f, "{dir} is another directory now")?,
             GateLoss::Vanished => write!(f, "{dir} is gone")?,
         }
-        f.write_str("; `git switch` to a branch without it, a rename or rm does that; claims no longer wait for this cycle")
+        f.write_str(
+            "; `git switch` to a branch without it, a rename or rm does that; claims no longer wait for this \
+             cycle",
+        )
     }
 }
 
@@ -110,9 +106,6 @@ pub struct GateWatch {
 
 impl GateWatch {
     /// Begins to watch the directory that is open as `gate`, at its `path`.
-    ///
-    /// # Errors
-    /// When there is no descriptor or no thread left.
     pub fn start(gate: impl AsFd, path: &Path) -> io::Result<Self> {
         let gate = gate.as_fd().try_clone_to_owned()?;
         let (loss, told) = io::pipe()?;

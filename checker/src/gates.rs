@@ -12,8 +12,8 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat;
 use serde::Deserialize;
 
-use crate::dialect::file::Mode;
 use crate::process::{self, Stat};
+use crate::sys::FlockMode;
 use crate::{beside, namespace};
 
 /// Every flock of this machine at one moment: one look at every process, however many gates are asked about.
@@ -22,7 +22,7 @@ pub struct Gates {
     /// By device and inode, from `/proc/PID/fdinfo`: whoever shares the open file.
     holders: HashMap<(u64, u64), Vec<Sharer>>,
     /// From `/proc/locks`, which also shows other users' processes and who waits.
-    lines: Vec<Line>,
+    lines: Vec<ListedFlock>,
 }
 
 impl Gates {
@@ -41,7 +41,7 @@ impl Gates {
                 }
             }
         }
-        let lines = Line::all_with(holders.keys().map(|(_, inode)| *inode));
+        let lines = ListedFlock::all_with(holders.keys().map(|(_, inode)| *inode));
         Self { holders, lines }
     }
 
@@ -83,7 +83,7 @@ impl Gates {
 
     fn in_locks(&self, dir: &Path, waits: bool) -> Vec<GateHolder> {
         let Ok(meta) = fs::metadata(dir) else { return Vec::new() };
-        let alike = |line: &&Line| line.waits == waits && line.number() == Some(meta.ino());
+        let alike = |line: &&ListedFlock| line.waits == waits && line.number() == Some(meta.ino());
         let mut alike = self.lines.iter().filter(alike).peekable();
         let Some(inode) = alike.peek().and_then(|_| inode_in_locks(dir, &meta)) else { return Vec::new() };
         alike.filter(|line| line.inode == inode).map(|line| GateHolder::of(line.pid)).collect()
@@ -220,12 +220,12 @@ impl StandIn {
 
 /// How the process `pid` has the flock on the file at `path`, which is the one with this device and inode; `None`: it
 /// has not, or that is not to be seen.
-pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
+pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<FlockMode> {
     let seen = flocks(pid).find_map(|(shown, file)| (file == inode).then_some(shown.mode));
     let in_locks = || {
         let name = inode_in_locks(path, &fs::metadata(path).ok()?)?;
-        let lines = Line::all_with(iter::once(inode.1));
-        let its = |line: &Line| !line.waits && line.pid == pid && line.inode == name;
+        let lines = ListedFlock::all_with(iter::once(inode.1));
+        let its = |line: &ListedFlock| !line.waits && line.pid == pid && line.inode == name;
         lines.into_iter().find(its).map(|line| line.mode)
     };
     seen.or_else(in_locks)
@@ -233,11 +233,11 @@ pub fn flock_of(pid: i32, path: &Path, inode: (u64, u64)) -> Option<Mode> {
 
 /// `/proc/PID/fdinfo` shows a flock through a descriptor; then which inode it is of. In this order: a `stat` of
 /// whatever else is open there might never answer.
-fn flocks(pid: i32) -> impl Iterator<Item = (Shown, (u64, u64))> {
+fn flocks(pid: i32) -> impl Iterator<Item = (FlockLine, (u64, u64))> {
     let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     infos.filter_map(move |info| {
         let text = fs::read_to_string(info.path()).ok()?;
-        let shown = text.lines().find_map(|line| Shown::parse(line.strip_prefix("lock:")?))?;
+        let shown = text.lines().find_map(|line| FlockLine::parse(line.strip_prefix("lock")?))?;
         let meta = fs::metadata(format!("/proc/{pid}/fd/{}", info.file_name().to_string_lossy())).ok()?;
         Some((shown, (meta.dev(), meta.ino())))
     })
@@ -245,26 +245,26 @@ fn flocks(pid: i32) -> impl Iterator<Item = (Shown, (u64, u64))> {
 
 /// A flock as a line of `/proc` shows it.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
-    mode: Mode,
+struct FlockLine {
+    mode: FlockMode,
     /// The process that took it; 0 where that has ended, or is of another PID namespace.
     taker: i32,
 }
 
-impl Shown {
+impl FlockLine {
     /// Of a line's part from its number on, as `1: FLOCK  ADVISORY  WRITE 4242 …`; `None`: it is no flock.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != "FLOCK").skip(2);
-        let mode = if fields.next()? == "READ" { Mode::Shared } else { Mode::Exclusive };
+        let mode = if fields.next()? == "READ" { FlockMode::Shared } else { FlockMode::Exclusive };
         Some(Self { mode, taker: fields.next().and_then(|pid| pid.parse().ok()).unwrap_or(0) })
     }
 }
 
 /// A flock of `/proc/locks`, such as `3: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`.
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct ListedFlock {
     waits: bool,
-    mode: Mode,
+    mode: FlockMode,
     pid: i32,
     /// `MAJOR:MINOR:INODE`.
     inode: String,
@@ -273,7 +273,7 @@ struct Line {
 /// How often `/proc/locks` is read at most, for what it has left out.
 const READS: usize = 10;
 
-impl Line {
+impl ListedFlock {
     /// Each of them once, and among them those of these inodes, which are held to be locked. The file comes a page at
     /// a time: when a lock goes between two pages the kernel skips the next one, with all who wait for it; when one
     /// comes, one comes twice.
@@ -308,7 +308,7 @@ impl Line {
             _ => return None,
         };
         let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-        Some(Self { waits, mode: Shown::parse(line)?.mode, pid, inode: inode.to_owned() })
+        Some(Self { waits, mode: FlockLine::parse(line)?.mode, pid, inode: inode.to_owned() })
     }
 }
 
@@ -361,9 +361,9 @@ mod tests {
                 });
             }
             let is_wrong = |_: &i32| {
-                let lines = Line::all_with(inodes.iter().copied());
-                let is_ours = |line: &&Line| line.pid == std::process::id().cast_signed();
-                let ours: Vec<u64> = lines.iter().filter(is_ours).filter_map(Line::number).collect();
+                let lines = ListedFlock::all_with(inodes.iter().copied());
+                let is_ours = |line: &&ListedFlock| line.pid == std::process::id().cast_signed();
+                let ours: Vec<u64> = lines.iter().filter(is_ours).filter_map(ListedFlock::number).collect();
                 let count = |inode| ours.iter().filter(|ours| **ours == inode).count();
                 inodes.iter().any(|inode| count(*inode) != 1)
             };
@@ -376,13 +376,16 @@ mod tests {
 
     #[test]
     fn a_line_tells_who_has_it_from_who_waits() {
-        let line = |waits, mode| Some(Line { waits, mode, pid: 4242, inode: "fe:00:131".to_owned() });
-        let (writes, reads) = (Mode::Exclusive, Mode::Shared);
-        assert_eq!(Line::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(true, writes));
-        assert_eq!(Line::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
-        assert_eq!(Line::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
+        let line = |waits, mode| Some(ListedFlock { waits, mode, pid: 4242, inode: "fe:00:131".to_owned() });
+        let (writes, reads) = (FlockMode::Exclusive, FlockMode::Shared);
+        assert_eq!(
+            ListedFlock::parse("3:  -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"),
+            line(true, writes)
+        );
+        assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF"), line(false, writes));
+        assert_eq!(ListedFlock::parse("3: FLOCK  ADVISORY  READ  4242 fe:00:131 0 EOF"), line(false, reads));
         for other in ["3: -> POSIX ADVISORY WRITE 4242 fe:00:131 0 EOF", "3: FLOCK ADVISORY WRITE 0 x", ""] {
-            assert_eq!(Line::parse(other), None, "{other}");
+            assert_eq!(ListedFlock::parse(other), None, "{other}");
         }
     }
 
@@ -397,7 +400,7 @@ mod tests {
         assert_eq!(me.role(), Role::Other);
         let meta = fs::metadata(dir.path()).unwrap();
         let inode = (meta.dev(), meta.ino());
-        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(Mode::Exclusive));
+        assert_eq!(flock_of(me.pid, dir.path(), inode), Some(FlockMode::Exclusive));
         assert_eq!(flock_of(1, dir.path(), inode), None);
         drop(gate);
         assert_eq!(flock_of(me.pid, dir.path(), inode), None);

@@ -142,7 +142,8 @@ impl Answer {
     }
 }
 
-/// Reads both streams to the end of the child.
+/// Reads both streams to the end of the child. Without a thread: `hold` forks next, and a process of several threads
+/// must not.
 fn hear(child: &mut Child, patience: Duration) -> Result<Answer, String> {
     let failed = |error: io::Error| words(&error);
     let streams = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];

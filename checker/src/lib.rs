@@ -29,6 +29,9 @@
 //!   keeps the gate shut when the process of the cycle is killed, until the fork has ended too.
 //! - Linux is tested; its leases, `renameat2`, `O_TMPFILE` and `/proc` each have a portable fallback.
 
+#[macro_use]
+mod words;
+
 mod address;
 mod audit;
 mod beside;
@@ -72,7 +75,6 @@ mod shell;
 mod sys;
 mod take;
 mod target;
-mod trust;
 mod verdict;
 mod zombie;
 

@@ -5,8 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::decision::Skip;
-use crate::dialect::beads::Content;
-use crate::dialect::{Dialect, Record, Rejected, memory, tower};
+use crate::dialect::{Content, Record};
 use crate::digest::sha256;
 use crate::facts::{Depth, Facts};
 use crate::namespace;
@@ -26,8 +25,8 @@ pub struct Look {
     pub record: Option<Record>,
     /// For an unreadable lock, what a log line says of it after `lock check failed: `; else empty.
     pub detail: String,
-    /// What was read where it is no valid record; `None` where it is one, or nothing was read. A lock by its name, as
-    /// that of a database, is never somebody's data.
+    /// What a file without a valid record is; `None` where the record is valid, or nothing was read. A lock by its
+    /// name, as that of a database, is never somebody's data.
     pub content: Option<Content>,
     /// `beadlock.id` or the request id of the record, else `sha256:` and 12 digits of the bytes; `None` when nothing
     /// could be read.
@@ -44,8 +43,8 @@ impl RefreshWatch {
     /// Takes note of a look. One that shows another lock, a refresh, or none that is judged by its age begins anew;
     /// so does one that comes too long after the last.
     pub fn see(&mut self, look: &Look) {
-        let record = look.record.as_ref().and_then(|record| record.as_memory());
-        let mark = record.zip(look.on_disk).map(|(record, file)| RefreshMark::of(record, file));
+        let mark = look.record.as_ref().zip(look.on_disk);
+        let mark = mark.and_then(|(record, file)| RefreshMark::of(record, file));
         self.see_at(mark, Instant::now());
     }
 }
@@ -62,8 +61,8 @@ pub fn look(place: &Place, options: &Options) -> Look {
 pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Options) -> Vec<Look> {
     let looks = places.into_iter().map(|place| look_with(place, options, Depth::Witnesses));
     let mut looks: Vec<Look> = looks.collect();
-    let namespace = |look: &Look| look.record.as_ref()?.as_beads()?.pid_ns().map(str::to_owned);
-    // After the records: who claims from a new container must be seen to live in it.
+    let namespace = |look: &Look| look.record.as_ref()?.reapable()?.pid_ns().map(str::to_owned);
+    // After the records: a claim from a new container must find its process alive there.
     let namespaces: HashSet<String> = looks.iter().filter_map(namespace).collect();
     let gone = namespace::those_gone(namespaces.iter().map(String::as_str));
     for look in &mut looks {
@@ -80,7 +79,7 @@ pub fn look_all<'a>(places: impl IntoIterator<Item = &'a Place>, options: &Optio
 /// The lock file's own bytes; `None` when there is none.
 ///
 /// # Errors
-/// Why it cannot be read, in words: what is no regular file, or larger than 64 KiB, never is.
+/// Why it cannot be read, in words. Only a regular file of at most 64 KiB is read.
 pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(None),
@@ -90,9 +89,6 @@ pub fn raw(place: &Place) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// The first bytes of what lies at a lock's path, at most `count`, also of a file that is too large for a lock.
-///
-/// # Errors
-/// Why it cannot be read, in words.
 pub fn first_bytes(place: &Place, count: usize) -> Result<Vec<u8>, String> {
     match read::open_path(&place.path()) {
         Sight::Absent => Ok(Vec::new()),
@@ -114,31 +110,14 @@ fn look_with(place: &Place, options: &Options, depth: Depth) -> Look {
             (Some(Judged::of(&file, place.names(), file.as_fd(), depth, options)), on_disk)
         }
     };
-    match judged {
-        None => Look {
-            verdict: Verdict::Free,
-            record: None,
-            detail: String::new(),
-            content: None,
-            id: None,
-            facts: None,
-            side_file,
-            on_disk,
-        },
-        Some(judged) if judged.is_no_lock() => Look {
-            verdict: Verdict::Free,
-            record: None,
-            detail: judged.detail,
-            content: judged.content,
-            id: None,
-            facts: None,
-            side_file,
-            on_disk,
-        },
-        Some(Judged { verdict, record, detail, content, id, facts }) => {
-            Look { verdict, record, detail, content, id, facts, side_file, on_disk }
+    let Judged { verdict, record, detail, content, id, facts } = match judged {
+        Some(judged) if !judged.is_no_lock() => judged,
+        no_lock => {
+            let (detail, content) = no_lock.map(|file| (file.detail, file.content)).unwrap_or_default();
+            Judged { verdict: Verdict::Free, record: None, detail, content, id: None, facts: None }
         }
-    }
+    };
+    Look { verdict, record, detail, content, id, facts, side_file, on_disk }
 }
 
 /// A stale lock that may go.
@@ -155,7 +134,7 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     pub record: Option<Record>,
     pub detail: String,
-    /// What was read where it is no valid record.
+    /// What a file without a valid record is.
     pub content: Option<Content>,
     /// Not looked for where only the protocol is asked.
     pub id: Option<String>,
@@ -184,6 +163,7 @@ impl Judged {
         depth: Depth,
         options: &Options,
     ) -> Self {
+        let of_malformed = || names.dialect().of_malformed();
         match names.parse(bytes) {
             Ok(record) => {
                 let mut facts = Facts::about(&record, dir, depth);
@@ -194,35 +174,31 @@ impl Judged {
                 let (detail, content) = (String::new(), None);
                 Self { verdict, record: Some(record), detail, content, id, facts: Some(facts) }
             }
-            // No lock by the document, and all the same in the way of one.
-            Err(rejected @ Rejected::Malformed(_)) if names.dialect() == Dialect::Memory => Self {
-                verdict: Verdict::Stale(Reason::Malformed),
-                record: Some(memory::Record::of_nobody().into()),
-                detail: rejected.to_string(),
-                content: None,
-                id: None,
-                facts: None,
-            },
             Err(rejected) => {
-                let reason = match rejected {
-                    Rejected::Malformed(_) => Reason::Malformed,
-                    Rejected::Invalid(_) => Reason::Invalid,
-                };
-                Self {
-                    verdict: Verdict::Unreadable(reason),
-                    record: None,
-                    detail: rejected.to_string(),
-                    content: Some(content(bytes, names)),
-                    id: (depth != Depth::Protocol).then(|| digest_id(bytes)),
-                    facts: None,
+                let reason = rejected.reason();
+                let detail = rejected.to_string();
+                if let Some(record) = of_malformed().filter(|_| reason == Reason::Malformed) {
+                    let verdict = Verdict::Stale(reason);
+                    return Self {
+                        verdict,
+                        record: Some(record),
+                        detail,
+                        content: None,
+                        id: None,
+                        facts: None,
+                    };
                 }
+                let (verdict, content) = (Verdict::Unreadable(reason), Some(content(bytes, names)));
+                let id = (depth != Depth::Protocol).then(|| digest_id(bytes));
+                Self { verdict, record: None, detail, content, id, facts: None }
             }
         }
     }
 
     /// It is stale, and what is stale of this dialect may go.
     pub(crate) fn may_go(&self, options: &Options) -> bool {
-        let goes_by_itself = self.record.as_ref().is_some_and(|record| record.dialect() != Dialect::Tower);
+        let goes_by_itself =
+            self.record.as_ref().is_some_and(|record| record.dialect().stale_goes_by_itself());
         matches!(self.verdict, Verdict::Stale(_)) && (goes_by_itself || options.force_lock)
     }
 
@@ -232,7 +208,7 @@ impl Judged {
         Self { verdict, record: None, detail: not_read(words), content: None, id: None, facts: None }
     }
 
-    /// What is there is no lock.
+    /// The file at the lock's path is not a lock.
     fn is_no_lock(&self) -> bool {
         self.verdict == Verdict::Stale(Reason::Malformed)
     }
@@ -241,18 +217,20 @@ impl Judged {
     pub(crate) fn stale(self, options: &Options) -> Result<Dead, Skip> {
         let Self { verdict, record, detail, facts, .. } = self;
         match (verdict, record) {
-            (Verdict::Stale(reason), Some(record)) => match (&record, facts) {
-                (Record::Tower(silent), Some(facts)) if !options.force_lock => {
-                    let age = tower::silence(silent, facts.now);
-                    Err(Skip::Stale { record: Box::new(record), reason, age })
+            (Verdict::Stale(reason), Some(record)) => {
+                let record = Box::new(record);
+                match facts {
+                    Some(facts) if !record.dialect().stale_goes_by_itself() && !options.force_lock => {
+                        let age = record.lock().silence(facts.now);
+                        Err(Skip::Stale { record, reason, age })
+                    }
+                    facts => {
+                        let words = |facts: Facts| record.lock().removed_words(&facts, &options.limits);
+                        let why = facts.map(words).unwrap_or_default();
+                        Ok(Dead { record, reason, why })
+                    }
                 }
-                (Record::Memory(aged), Some(facts)) => {
-                    let evidence = memory::evidence(aged, &facts, &options.limits);
-                    let why = evidence.map(|evidence| evidence.to_string()).unwrap_or_default();
-                    Ok(Dead { record: Box::new(record), reason, why })
-                }
-                _ => Ok(Dead { record: Box::new(record), reason, why: String::new() }),
-            },
+            }
             (Verdict::Held(reason), Some(record)) => Err(Skip::Locked(Box::new(record), reason)),
             (verdict, _) => Err(Skip::CheckFailed { reason: verdict.reason(), detail, record: None }),
         }
@@ -272,18 +250,17 @@ fn not_read(words: impl std::fmt::Display) -> String {
 
 /// For how long the lock has been seen to stay as it is now.
 fn unrefreshed(record: &Record, file: Option<&LockFile>, options: &Options) -> Duration {
-    let Some(record) = record.as_memory().filter(|_| !options.refreshes.is_none()) else {
+    if options.refreshes.is_none() || record.lock().refresh_sign().is_none() {
         return Duration::ZERO;
-    };
-    let file = file.and_then(OnDisk::of_open);
-    file.map_or(Duration::ZERO, |file| options.refreshes.unrefreshed(RefreshMark::of(record, file)))
+    }
+    let mark = file.and_then(OnDisk::of_open).and_then(|file| RefreshMark::of(record, file));
+    mark.map_or(Duration::ZERO, |mark| options.refreshes.unrefreshed(mark))
 }
 
-/// What is no valid record. What has the name of a lock is one, whatever is in it.
+/// What a file without a valid record is. A file with the name of a lock is one, whatever is in it.
 fn content(bytes: &[u8], names: &Names) -> Content {
-    let is_lock_by_name = names.dialect() != Dialect::Beads || *names == Names::BEADS;
     match Content::of(bytes) {
-        Content::Data if is_lock_by_name => Content::Record,
+        Content::Data if names.is_lock_by_name() => Content::Record,
         content => content,
     }
 }

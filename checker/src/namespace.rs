@@ -1,4 +1,4 @@
-//! PID namespaces, the walls of containers: who lives in which, as far as `/proc` shows (Linux).
+//! PID namespaces, the walls of containers: which processes live in which, as far as `/proc` shows (Linux).
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -32,15 +32,15 @@ impl Namespaces {
         Self(members)
     }
 
-    /// Who lives in `pid:[N]`; empty also when they cannot be seen.
+    /// The processes in `pid:[N]`; empty also when they cannot be seen.
     pub fn members(&self, pid_ns: &str) -> &[Member] {
         self.0.get(pid_ns).map_or(&[], Vec::as_slice)
     }
 }
 
 /// Those of these namespaces, `pid:[N]`, in which no process lives, seen twice, after the names were read. Only root
-/// in the initial namespaces, who sees every process, can know: for everyone else none is gone, and neither for
-/// whoever meets anything unreadable.
+/// in the initial namespaces sees every process and can know. For other users, and where anything is unreadable, no
+/// namespace is gone.
 pub(crate) fn those_gone<'a>(names: impl IntoIterator<Item = &'a str>) -> HashSet<&'a str> {
     /// The kernel's fixed numbers of the initial namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
     const INITIAL: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
@@ -87,7 +87,7 @@ fn living() -> Option<HashSet<String>> {
     Some(living)
 }
 
-/// It has one PID, the one that this `/proc` shows: whoever lives in a namespace below ours has more.
+/// It has one PID, the one that this `/proc` shows: a process in a namespace below ours has more.
 pub(crate) fn is_of_ours(pid: i32) -> bool {
     pids_of(pid).len() == 1
 }

@@ -1,45 +1,36 @@
 //! Why there is no database, or no place for a lock, where one was named.
 
 use std::fmt;
-use std::path::Path;
-
-use crate::escape::escaped_path;
 
 /// Why there is no database. `Display` says what to type next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoDatabase {
-    kind: Kind,
+    kind: NoDatabaseKind,
     message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NoDatabaseKind {
     NotThere,
     Usage,
     Io,
 }
 
 impl NoDatabase {
-    fn new(kind: Kind, message: String) -> Self {
+    fn new(kind: NoDatabaseKind, message: String) -> Self {
         Self { kind, message }
     }
 
-    /// `file:PATH` where there is a lock file with a record to be named.
-    pub fn not_for_files(path: &Path) -> Self {
-        let path = escaped_path(path);
-        Self::usage(format!("file:{path} has no database, no record and no cycles: this is not for files"))
-    }
-
     pub(crate) fn not_there(message: String) -> Self {
-        Self::new(Kind::NotThere, message)
+        Self::new(NoDatabaseKind::NotThere, message)
     }
 
     pub(crate) fn io(message: String) -> Self {
-        Self::new(Kind::Io, message)
+        Self::new(NoDatabaseKind::Io, message)
     }
 
     pub(crate) fn usage(message: String) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(NoDatabaseKind::Usage, message)
     }
 
     /// The same, naming the variable that the target came from.
@@ -54,15 +45,15 @@ impl NoDatabase {
 
     /// 2 when the command line is wrong, else 1 (docs/design.md#exit-codes).
     pub fn exit_code(&self) -> u8 {
-        if self.kind == Kind::Usage { 2 } else { 1 }
+        if self.kind == NoDatabaseKind::Usage { 2 } else { 1 }
     }
 
     /// `NO_TARGET`, `USAGE` or `IO`.
     pub fn code(&self) -> &'static str {
         match self.kind {
-            Kind::NotThere => "NO_TARGET",
-            Kind::Usage => "USAGE",
-            Kind::Io => "IO",
+            NoDatabaseKind::NotThere => "NO_TARGET",
+            NoDatabaseKind::Usage => "USAGE",
+            NoDatabaseKind::Io => "IO",
         }
     }
 }

@@ -23,34 +23,21 @@ pub struct OnDisk {
     pub inode: (u64, u64),
 }
 
-/// Kinds of directory entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A device.
-    Device,
-}
-
-impl FileKind {
-    /// A word for it, e.g. `symlink`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Directory => "directory",
-            Self::Symlink => "symlink",
-            Self::Fifo => "fifo",
-            Self::Socket => "socket",
-            Self::Device => "device",
-        }
+words! {
+    /// Kinds of directory entries.
+    pub enum FileKind {
+        /// A regular file.
+        File = "file",
+        /// A directory.
+        Directory = "directory",
+        /// A symbolic link.
+        Symlink = "symlink",
+        /// A FIFO.
+        Fifo = "fifo",
+        /// A socket.
+        Socket = "socket",
+        /// A device.
+        Device = "device",
     }
 }
 

@@ -102,9 +102,6 @@ impl OpenDirectory {
     }
 
     /// Its device and inode.
-    ///
-    /// # Errors
-    /// What `fstat` said.
     pub fn inode(&self) -> Result<(u64, u64)> {
         let stat = fstat(&self.dir).map_err(|errno| Error::new("look at", &self.path, errno))?;
         Ok((stat.st_dev, stat.st_ino))
@@ -126,7 +123,7 @@ impl AsFd for OpenDirectory {
 }
 
 /// The directory above an open one; the top is above itself.
-pub(crate) fn up(dir: impl AsFd) -> nix::Result<OwnedFd> {
+pub fn up(dir: impl AsFd) -> nix::Result<OwnedFd> {
     openat(dir, "..", SEARCHED, Mode::empty())
 }
 

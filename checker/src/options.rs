@@ -1,6 +1,6 @@
 //! What a check may do beyond the protocol.
 
-use crate::dialect::{Rules, memory};
+use crate::dialect::{AgeLimits, Rules};
 use crate::facts::Depth;
 use crate::refresh::RefreshWatch;
 
@@ -17,7 +17,7 @@ pub struct Options {
     pub keep_stale: bool,
     /// How old a lock that is judged by its age may become.
     #[doc(hidden)]
-    pub limits: memory::Limits,
+    pub limits: AgeLimits,
     /// What earlier looks at a lock that is judged by its age have shown.
     #[doc(hidden)]
     pub refreshes: RefreshWatch,

@@ -102,9 +102,6 @@ fn open_for(access: OFlag, dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) 
 }
 
 /// Calls with `dir/name`, which is put together without the heap where it is short enough.
-///
-/// # Errors
-/// EINVAL when the directory has a NUL in its name.
 pub(crate) fn with_path<T>(dir: &Path, name: &CStr, call: impl FnOnce(&CStr) -> T) -> nix::Result<T> {
     let (dir, name) = (dir.as_os_str().as_bytes(), name.to_bytes_with_nul());
     let slash: &[u8] = if dir.is_empty() || dir.ends_with(b"/") { b"" } else { b"/" };
@@ -133,9 +130,6 @@ pub(crate) fn open_in(dir: &Path, name: &CStr) -> Sight {
 }
 
 /// Whether anything has this name in `dir`, a path from the working directory. Never opens it.
-///
-/// # Errors
-/// As [`exists_at`].
 pub(crate) fn exists_in(dir: &Path, name: &CStr) -> nix::Result<bool> {
     with_path(dir, name, |path| exists_at(nix::fcntl::AT_FDCWD, path))?
 }
@@ -146,9 +140,6 @@ pub(crate) fn open_path(path: &(impl nix::NixPath + ?Sized)) -> Sight {
 }
 
 /// Whether anything, of whatever kind, has this name in the directory. Never opens it.
-///
-/// # Errors
-/// What `lstat` said, other than that there is nothing.
 pub(crate) fn exists_at(dir: impl AsFd, name: &(impl nix::NixPath + ?Sized)) -> nix::Result<bool> {
     Ok(inode_at(dir, name)?.is_some())
 }
@@ -194,17 +185,11 @@ impl LockFile {
     }
 
     /// The whole content as it is now.
-    ///
-    /// # Errors
-    /// As [`LockFile::see`].
     pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
         self.see(<[u8]>::to_vec)
     }
 
     /// The first bytes of the content, at most `count`.
-    ///
-    /// # Errors
-    /// Words: what reading said.
     pub(crate) fn first(&self, count: usize) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; count];
         let filled = self.fill(&mut bytes, 0)?;
@@ -244,9 +229,6 @@ impl LockFile {
     }
 
     /// Writes over what is at `offset`, in one write; for a file that was [opened so](open_to_change).
-    ///
-    /// # Errors
-    /// What the system said, or that not all of it was written.
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
         let written = self.file.write_at(bytes, offset as u64)?;
         if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }

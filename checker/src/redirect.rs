@@ -1,4 +1,4 @@
-//! What leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
+//! LeadKind leads a database elsewhere. A `redirect` in it, or a link in its place, belongs to the user of the clone.
 //! When git tracks it, everybody with permission to push decides which directory is claimed, checked and synced.
 
 use std::fs;
@@ -14,41 +14,41 @@ use crate::shell::{Part, to_type};
 /// Refuses a database that a redirect or a link leads to which git tracks. Git is asked only where there is one.
 ///
 /// # Errors
-/// What to type; also when there is a git that does not say whether it tracks it.
+/// LeadKind to type; also when there is a git that does not say whether it tracks it.
 pub fn refuse_tracked(database: &Database) -> Result<(), NoDatabase> {
     let lead = database.lead();
     if lead.link.is_some()
         && let (Some(above), Some(name)) = (database.at.parent(), database.at.file_name())
     {
-        refuse(What::Link, above, Path::new(name))?;
+        refuse(LeadKind::Link, above, Path::new(name))?;
     }
     if lead.redirect.is_some() {
         let named = database.named.as_path();
         if let (Some(above), Some(name)) = (named.parent(), named.file_name()) {
-            refuse(What::Redirect, above, &Path::new(name).join(REDIRECT))?;
+            refuse(LeadKind::Redirect, above, &Path::new(name).join(REDIRECT))?;
         }
         // A repository of its own is not seen from above.
         if fs::symlink_metadata(named.join(".git")).is_ok() {
-            refuse(What::Redirect, named, Path::new(REDIRECT))?;
+            refuse(LeadKind::Redirect, named, Path::new(REDIRECT))?;
         }
     }
     Ok(())
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum LeadKind {
     Link,
     Redirect,
 }
 
-fn refuse(what: What, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
+fn refuse(what: LeadKind, dir: &Path, path: &Path) -> Result<(), NoDatabase> {
     let shown = escaped_path(&dir.join(path));
     match tracks(dir, path) {
         Tracked::No => Ok(()),
         Tracked::Yes => {
             let is_tracked = match what {
-                What::Link => "is a link that git tracks",
-                What::Redirect => "is tracked by git",
+                LeadKind::Link => "is a link that git tracks",
+                LeadKind::Redirect => "is tracked by git",
             };
             Err(NoDatabase::io(format!(
                 "{shown} {is_tracked}, so everybody who may push decides where it leads; type: {}",

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dialect::memory::{REFRESH, Record, StartedAt};
+use crate::dialect::{REFRESH, Record, RefreshSign};
 use crate::on_disk::OnDisk;
 
 /// Two looks further apart than this prove nothing: this process stood still in between, and perhaps the holder did
@@ -28,11 +28,11 @@ const FARTHEST: Duration = REFRESH;
 /// // … look again at least every 2 s; after 3.5 s without a refresh a lock that is too old is stale.
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RefreshWatch(Option<Seen>);
+pub struct RefreshWatch(Option<UnchangedLock>);
 
 /// A lock file, and since when it has been seen like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct UnchangedLock {
     mark: RefreshMark,
     since: Instant,
     last: Instant,
@@ -42,13 +42,13 @@ struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RefreshMark {
     file: OnDisk,
-    pid: Option<i64>,
-    acquired_at: Option<StartedAt>,
+    sign: RefreshSign,
 }
 
 impl RefreshMark {
-    pub(crate) fn of(record: &Record, file: OnDisk) -> Self {
-        Self { file, pid: record.pid, acquired_at: record.acquired_at }
+    /// `None`: the lock is not one that is judged by its age.
+    pub(crate) fn of(record: &Record, file: OnDisk) -> Option<Self> {
+        Some(Self { file, sign: record.lock().refresh_sign()? })
     }
 }
 
@@ -60,7 +60,7 @@ impl RefreshWatch {
     pub(crate) fn see_at(&mut self, mark: Option<RefreshMark>, now: Instant) {
         self.0 = mark.map(|mark| {
             let since = self.since(mark, now).unwrap_or(now);
-            Seen { mark, since, last: now }
+            UnchangedLock { mark, since, last: now }
         });
     }
 
@@ -84,12 +84,13 @@ impl RefreshWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::StartedAt;
     use crate::on_disk::FileKind;
 
     fn mark(acquired: i64, modified: i64, inode: u64) -> RefreshMark {
         let (kind, modified) = (FileKind::File, StartedAt::from_unix(modified, 0));
         let file = OnDisk { kind, size: 100, modified, owner: 0, inode: (1, inode) };
-        RefreshMark { file, pid: Some(77), acquired_at: Some(StartedAt::from_unix(acquired, 0)) }
+        RefreshMark { file, sign: (Some(77), Some(StartedAt::from_unix(acquired, 0))) }
     }
 
     fn seconds(since: Instant, seconds: u64) -> Instant {

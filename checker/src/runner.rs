@@ -33,7 +33,7 @@ use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
@@ -52,13 +52,11 @@ use crate::error::words;
 use crate::gate::Gate;
 use crate::gate_loss::{GateLoss, GateWatch};
 use crate::{process, sys};
-use waiting::{Happened, has_gate, wait_for, wait_for_reader};
+use waiting::{WaitEnd, has_gate, wait_for, wait_for_reader};
 
+use crate::beside::this_program;
 /// The hidden first argument: `main` hands the rest to [`main`] before it reads any command line.
-pub use crate::beside::RUNNER as ARGUMENT;
-
-/// The running binary, for itself and for its children until they execute another.
-pub const THIS: &str = "/proc/self/exe";
+pub use crate::beside::{RUNNER as ARGUMENT, THIS};
 
 /// The command of a user, for a shell.
 pub fn for_shell(command: impl Into<OsString>) -> Vec<OsString> {
@@ -92,12 +90,8 @@ impl Order {
     /// `above`, the open directory above the database, and so does the command: the database's path, which may lead
     /// elsewhere by now, is not looked up again.
     pub fn runner(&self, gate: Option<OwnedFd>, above: OwnedFd) -> Command {
-        let this = Path::new(THIS);
-        // Where there is no /proc; the first finds the binary also after it was replaced.
-        let program =
-            if this.exists() { this.to_path_buf() } else { std::env::current_exe().unwrap_or_default() };
-        let mut runner = Command::new(program);
-        runner.arg0(std::env::args_os().next().unwrap_or_default()).arg(ARGUMENT);
+        let mut runner = this_program().unwrap_or_else(|_| Command::new(THIS));
+        runner.arg(ARGUMENT);
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         runner.arg(std::process::id().to_string()).arg(millis.to_string());
         runner.arg(&self.dir).args(&self.command);
@@ -231,20 +225,20 @@ fn run(order: &Order) -> io::Result<Ended> {
 
     let group = Pid::from_raw(child.id().cast_signed());
     let ended = match wait_for(group, order.timeout, watch.as_ref()) {
-        Happened::TimedOut => {
+        WaitEnd::TimedOut => {
             let _ = end_group(&mut child, group);
             Ended::TimedOut
         }
-        Happened::GateLost => {
+        WaitEnd::GateLost => {
             let ended = end_group(&mut child, group);
             Ended::of_work(ended, watch)
         }
         // What it has started would work on, and its gate would be gone.
-        Happened::Ended if was_killed(group) => {
+        WaitEnd::Ended if was_killed(group) => {
             let ended = end_group(&mut child, group);
             Ended::of_work(ended, watch)
         }
-        Happened::Ended => Ended::of_work(child.wait(), watch),
+        WaitEnd::Ended => Ended::of_work(child.wait(), watch),
     };
     drop(stopper);
     // Never a message, only its end. A write that still blocks then ends with this process.
@@ -351,9 +345,9 @@ mod tests {
         let group = Pid::from_raw(child.id().cast_signed());
         let is_gone = || process::group_is_gone(group.as_raw());
         assert!(!is_gone());
-        assert_eq!(wait_for(group, Duration::from_millis(20), None), Happened::TimedOut);
+        assert_eq!(wait_for(group, Duration::from_millis(20), None), WaitEnd::TimedOut);
         child.kill().unwrap();
-        assert_eq!(wait_for(group, Duration::from_secs(10), None), Happened::Ended);
+        assert_eq!(wait_for(group, Duration::from_secs(10), None), WaitEnd::Ended);
         assert!(is_gone(), "the leader is a zombie");
         child.wait().unwrap();
         assert!(is_gone());

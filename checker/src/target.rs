@@ -1,13 +1,15 @@
 //! Targets: what is locked, as it is written on a command line, `[beads:]DIR`, `lock:PATH`, `tower:NAME`,
-//! `memory:DIR` or `file:PATH` (docs/design.md#targets).
+//! `memory:DIR` or `file:PATH` (docs/design.md#targets); and the places of those that are paths.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dialect::tower::LockName;
+use crate::dialect::{LockName, Names};
+use crate::directory;
 use crate::escape::{escaped, escaped_path};
 use crate::no_database::NoDatabase;
+use crate::place::Place;
 use crate::shell::{Part, to_type};
 
 /// A parsed target.
@@ -64,6 +66,11 @@ impl Scheme {
         }
     }
 
+    /// A target of this scheme, for a line.
+    fn shown(self, path: &Path) -> String {
+        format!("{}{}", self.prefix(), escaped_path(path))
+    }
+
     /// The scheme that `text` begins with, and the text behind the colon.
     pub fn split(text: &[u8]) -> Option<(Self, &[u8])> {
         let of = |scheme: Self| Some((scheme, text.strip_prefix(scheme.prefix().as_bytes())?));
@@ -113,6 +120,30 @@ impl Target {
         }
         Ok(target)
     }
+
+    /// Typed as it is, the path is the directory of a database: it does not read as a scheme.
+    pub(crate) fn is_plain(path: &Path) -> bool {
+        Self::parse(path.as_os_str()).is_ok_and(|target| target == Self::Beads(path.to_owned()))
+    }
+
+    /// What to type for the lock that any directory can have.
+    pub(crate) fn lock_of_directory(path: &Path) -> OsString {
+        let mut target = OsString::from(Scheme::Memory.prefix());
+        target.push(path);
+        target
+    }
+
+    /// The directory, where this is a database.
+    pub(crate) fn into_database(self) -> Result<PathBuf, NoDatabase> {
+        let shown = match self {
+            Self::Beads(dir) => return Ok(dir),
+            Self::File(path) => return Err(NoDatabase::not_for_files(&path)),
+            Self::Lock(path) => Scheme::Lock.shown(&path),
+            Self::Memory(path) => Scheme::Memory.shown(&path),
+            Self::Tower(name) => format!("{}{name}", Scheme::Tower.prefix()),
+        };
+        Err(NoDatabase::usage(format!("{shown} is no beads database; name one: path/.beads")))
+    }
 }
 
 fn unknown_scheme(text: &OsStr, scheme: &[u8]) -> NoDatabase {
@@ -124,6 +155,52 @@ fn unknown_scheme(text: &OsStr, scheme: &[u8]) -> NoDatabase {
         escaped(&scheme),
         Scheme::list()
     ))
+}
+
+impl Place {
+    /// The place of `lock:PATH`, with `path` relative to `cwd`: its directory without links, the file's name as it is.
+    ///
+    /// # Errors
+    /// When the directory is not there or cannot be reached, and for a name that is no lock's: one that can only be a
+    /// directory's (`run/`), ends like a side file's or an unfinished lock's of another lock, or is longer than
+    /// [`Names::LIMIT`] (exit 2). A directory that lies where the lock would is unreadable, as in a database.
+    pub fn of_lock(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        let shown = Scheme::Lock.shown(path);
+        let no_name =
+            || NoDatabase::usage(format!("{shown} names no file; name one, such as lock:path/build.lock"));
+        let bytes = path.as_os_str().as_bytes();
+        let names_a_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+        let name = path.file_name().filter(|_| !names_a_directory).ok_or_else(no_name)?;
+        if let Some(owner) = Names::belongs_to(name) {
+            let owner = Scheme::Lock.shown(&path.with_file_name(owner));
+            let what = format!("{shown} is what {owner} calls a file beside it; name another");
+            return Err(NoDatabase::usage(what));
+        }
+        let (length, limit) = (name.len(), Names::LIMIT);
+        if length > limit {
+            return Err(NoDatabase::usage(format!(
+                "{shown}: a lock's name has at most {limit} bytes, this one has {length}: the files beside it \
+                 are called by it and more; name another"
+            )));
+        }
+        let parent = cwd.join(path.parent().unwrap_or(Path::new("")));
+        let dir = directory::of_lock(&parent, &escaped_path(path), &shown)?;
+        Self::named(dir, name).ok_or_else(no_name)
+    }
+
+    /// The place of `memory:DIR`, with `path` relative to `cwd`: the directory without links; it need not be there.
+    pub fn of_memory(path: &Path, cwd: &Path) -> Result<Self, NoDatabase> {
+        let target = Scheme::Memory.shown(path);
+        Ok(Self::memory(directory::with_lock(&cwd.join(path), &escaped_path(path), &target)?))
+    }
+}
+
+impl NoDatabase {
+    /// `file:PATH` where there is a lock file with a record to be named.
+    pub fn not_for_files(path: &Path) -> Self {
+        let shown = Scheme::File.shown(path);
+        Self::usage(format!("{shown} has no database, no record and no cycles: this is not for files"))
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +252,30 @@ mod tests {
     fn a_path_need_not_be_utf8() {
         let path = OsStr::from_bytes(b"a\xff/.beads");
         assert_eq!(Target::parse(path).unwrap(), Target::Beads(path.into()));
+    }
+
+    #[test]
+    fn a_lock_has_a_directory_and_a_name_of_its_own() {
+        let top = tempfile::tempdir().unwrap();
+        let top = std::fs::canonicalize(top.path()).unwrap();
+        std::fs::create_dir_all(top.join("run/sub")).unwrap();
+        std::os::unix::fs::symlink("run", top.join("link")).unwrap();
+        let place = |path: &str| Place::of_lock(Path::new(path), &top);
+        assert_eq!(place("link/x.lock").unwrap().path(), top.join("run/x.lock"));
+        assert_eq!(place("x").unwrap().dir(), top);
+        assert_eq!(place("link").unwrap().path(), top.join("link"));
+        assert_eq!(place("run").unwrap().path(), top.join("run"));
+        for wrong in
+            ["run/", "run/.", "run/new/", "run/new/.", ".", "run/..", "/", "x.aside", "run/x.tmp-5-0123abcd"]
+        {
+            let error = place(wrong).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{wrong}: {error}");
+        }
+        assert!(place(&"x".repeat(223)).is_ok());
+        let error = place(&format!("run/{}", "x".repeat(224))).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("has at most 223 bytes, this one has 224"), "{error}");
+        let error = place("nowhere/x").unwrap_err();
+        assert_eq!((error.exit_code(), error.code()), (1, "NO_TARGET"), "{error}");
     }
 }

@@ -1,7 +1,5 @@
 //! Verdict: what a lock file amounts to (docs/design.md#the-beads-rule). It is about the bytes and the facts.
 
-use std::fmt;
-
 /// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -35,94 +33,57 @@ impl Verdict {
     }
 }
 
-/// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on
-/// (docs/design.md#commands).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// No lock file.
-    NoLock,
-    /// `kill(pid, 0)` succeeded.
-    PidAlive,
-    /// `kill(pid, 0)` said EPERM: it lives, and belongs to someone else.
-    PidNotPermitted,
-    /// `kill(pid, 0)` said ESRCH.
-    PidGone,
-    /// Another errno, or a PID that no kernel can have.
-    PidUnknown,
-    /// The record is from another host.
-    OtherHost,
-    /// This machine's own host name cannot be read.
-    HostUnknown,
-    /// The same host name on another machine.
-    OtherMachine,
-    /// The same host and boot, but a PID of another namespace.
-    OtherPidNamespace,
-    /// Somebody has the gate.
-    GateBusy,
-    /// A stale lock could not be removed.
-    RemovalFailed,
-    /// Not JSON, or of the wrong types.
-    Malformed,
-    /// JSON of the right types without a needed value.
-    Invalid,
-    /// Not a readable regular file of at most 64 KiB.
-    Unreadable,
-    /// Proved dead: this machine has booted since (only with `--reap-proven-dead`).
-    OtherBoot,
-    /// Proved dead: the PID is another process now (only with `--reap-proven-dead`).
-    PidReused,
-    /// Proved dead: a zombie without living threads (only with `--reap-proven-dead`).
-    Zombie,
-    /// Proved dead: nothing lives in its PID namespace any more (only with `--reap-proven-dead`).
-    NamespaceGone,
-    /// The last heartbeat of a named lock is not overdue.
-    HeartbeatFresh,
-    /// The last heartbeat of a named lock is longer ago than its TTL.
-    HeartbeatExpired,
-    /// The last heartbeat of a named lock lies in the future: the clocks differ.
-    HeartbeatInFuture,
-    /// Somebody has a file's lock: an flock says nothing else.
-    FlockHeld,
-    /// A lock that is judged by its age is not too old.
-    AgeFresh,
-    /// A lock that is judged by its age is too old.
-    AgeExceeded,
-}
-
-impl Reason {
-    /// The word of the contract, e.g. `pid_alive`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoLock => "no_lock",
-            Self::PidAlive => "pid_alive",
-            Self::PidNotPermitted => "pid_not_permitted",
-            Self::PidGone => "pid_gone",
-            Self::PidUnknown => "pid_unknown",
-            Self::OtherHost => "other_host",
-            Self::HostUnknown => "host_unknown",
-            Self::OtherMachine => "other_machine",
-            Self::OtherPidNamespace => "other_pid_namespace",
-            Self::GateBusy => "gate_busy",
-            Self::RemovalFailed => "removal_failed",
-            Self::Malformed => "malformed",
-            Self::Invalid => "invalid",
-            Self::Unreadable => "unreadable",
-            Self::OtherBoot => "other_boot",
-            Self::PidReused => "pid_reused",
-            Self::Zombie => "zombie",
-            Self::NamespaceGone => "namespace_gone",
-            Self::HeartbeatFresh => "heartbeat_fresh",
-            Self::HeartbeatExpired => "heartbeat_expired",
-            Self::HeartbeatInFuture => "heartbeat_in_future",
-            Self::FlockHeld => "flock_held",
-            Self::AgeFresh => "age_fresh",
-            Self::AgeExceeded => "age_exceeded",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// Why a verdict or a decision is what it is. The words are a closed list that scripts rely on
+    /// (docs/design.md#commands).
+    pub enum Reason {
+        /// No lock file.
+        NoLock = "no_lock",
+        /// `kill(pid, 0)` succeeded.
+        PidAlive = "pid_alive",
+        /// `kill(pid, 0)` said EPERM: it lives, and belongs to someone else.
+        PidNotPermitted = "pid_not_permitted",
+        /// `kill(pid, 0)` said ESRCH.
+        PidGone = "pid_gone",
+        /// Another errno, or a PID that no kernel can have.
+        PidUnknown = "pid_unknown",
+        /// The record is from another host.
+        OtherHost = "other_host",
+        /// This machine's own host name cannot be read.
+        HostUnknown = "host_unknown",
+        /// The same host name on another machine.
+        OtherMachine = "other_machine",
+        /// The same host and boot, but a PID of another namespace.
+        OtherPidNamespace = "other_pid_namespace",
+        /// Somebody has the gate.
+        GateBusy = "gate_busy",
+        /// A stale lock could not be removed.
+        RemovalFailed = "removal_failed",
+        /// Not JSON, or of the wrong types.
+        Malformed = "malformed",
+        /// JSON of the right types without a needed value.
+        Invalid = "invalid",
+        /// Not a readable regular file of at most 64 KiB.
+        Unreadable = "unreadable",
+        /// Proved dead: this machine has booted since (only with `--reap-proven-dead`).
+        OtherBoot = "other_boot",
+        /// Proved dead: the PID is another process now (only with `--reap-proven-dead`).
+        PidReused = "pid_reused",
+        /// Proved dead: a zombie without living threads (only with `--reap-proven-dead`).
+        Zombie = "zombie",
+        /// Proved dead: nothing lives in its PID namespace any more (only with `--reap-proven-dead`).
+        NamespaceGone = "namespace_gone",
+        /// The last heartbeat of a named lock is not overdue.
+        HeartbeatFresh = "heartbeat_fresh",
+        /// The last heartbeat of a named lock is longer ago than its TTL.
+        HeartbeatExpired = "heartbeat_expired",
+        /// The last heartbeat of a named lock lies in the future: the clocks differ.
+        HeartbeatInFuture = "heartbeat_in_future",
+        /// Somebody has a file's lock: an flock says nothing else.
+        FlockHeld = "flock_held",
+        /// A lock that is judged by its age is not too old.
+        AgeFresh = "age_fresh",
+        /// A lock that is judged by its age is too old.
+        AgeExceeded = "age_exceeded",
     }
 }

@@ -4,12 +4,11 @@
 //! By the rule such a lock is held, because the parent may still rely on it. These are the words for people.
 
 use std::fmt;
-use std::fs;
 
-use crate::dialect::{Record, beads};
+use crate::dialect::{AgeLimits, Record, Rules};
 use crate::escape::escaped;
 use crate::facts::Facts;
-use crate::process::Stat;
+use crate::process::{self, Stat};
 use crate::shell::is_plain_word;
 use crate::verdict::{Reason, Verdict};
 
@@ -30,13 +29,14 @@ impl Zombie {
     /// The holder that `record` names, where that is a zombie of this host and PID namespace without living threads:
     /// what `--reap-proven-dead` takes for dead as `zombie`. `None` also for records of dialects without that option.
     pub fn holder_of(record: &Record) -> Option<Self> {
-        let record = record.as_beads()?;
-        let pid = i32::try_from(record.pid).ok()?;
+        let process = record.reapable()?;
+        let pid = i32::try_from(process.pid).ok()?;
         // Most holders live, which one read tells.
         if !Stat::read(pid)?.is_zombie() {
             return None;
         }
-        let verdict = beads::judge(record, &Facts::about_ended(record), true);
+        let rules = Rules { reap_proven_dead: true, keep_stale: true, limits: AgeLimits::DEFAULT };
+        let verdict = record.judge(&Facts::about_ended(&process), &rules);
         (verdict == Verdict::Stale(Reason::Zombie)).then(|| Self::of(pid))
     }
 
@@ -44,8 +44,8 @@ impl Zombie {
     pub fn of(pid: i32) -> Self {
         // 0: the parent is of another PID namespace.
         let parent = Stat::read(pid).map(|stat| stat.ppid).filter(|parent| *parent > 0);
-        let name = |pid| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned());
-        Self { parent: parent.map(|pid| Parent { pid, name: name(pid).filter(|name| !name.is_empty()) }) }
+        let name = |pid| process::name(pid).filter(|name| !name.is_empty());
+        Self { parent: parent.map(|pid| Parent { pid, name: name(pid) }) }
     }
 
     /// The same without a name that a shell may not read as plain text: for a line that is to be pasted.
@@ -72,6 +72,7 @@ impl fmt::Display for Zombie {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::ProcessRecord;
 
     fn zombie(name: Option<&str>) -> Zombie {
         Zombie { parent: Some(Parent { pid: 7, name: name.map(str::to_owned) }) }
@@ -105,7 +106,7 @@ mod tests {
         while Stat::read(pid).is_some_and(|stat| !stat.is_zombie()) {
             std::thread::yield_now();
         }
-        let record: Record = beads::Record::for_process(child.id(), "vc", "1").unwrap().into();
+        let record: Record = ProcessRecord::for_process(child.id(), "vc", "1").unwrap().into();
         let me = std::process::id();
         let found = Zombie::holder_of(&record).unwrap().to_string();
         assert!(found.starts_with(&format!("a zombie: it has ended, its parent (PID {me}, ")), "{found}");
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(Zombie::holder_of(&another.into()), None, "its PID is another process now");
         child.wait().unwrap();
         assert_eq!(Zombie::holder_of(&record), None, "collected");
-        let mine: Record = beads::Record::new("vc", "1").unwrap().into();
+        let mine: Record = ProcessRecord::new("vc", "1").unwrap().into();
         assert_eq!(Zombie::holder_of(&mine), None, "alive");
     }
 }

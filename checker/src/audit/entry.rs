@@ -1,13 +1,13 @@
 //! One line of the audit trail: its fields in their order, from whatever happened.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{By, bounded};
+use super::{Author, bounded};
 use crate::decision::{Removed, Skip, Watched};
 use crate::dialect::StartedAt;
 use crate::facts;
@@ -16,42 +16,24 @@ use crate::verdict::Reason;
 /// The longest line, its line break included.
 const LONGEST: usize = 128 * 1024;
 
-/// What happened to a lock: a closed list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Event {
-    /// It was claimed.
-    LockAcquired,
-    /// Its claim was ended by whoever had made it.
-    LockReleased,
-    /// It kept somebody from claiming, or a cycle from running.
-    LockBlocked,
-    /// Its holder was proved dead, and it was removed.
-    LockStaleRemoved,
-    /// Somebody took it away by hand (`beadlock break`).
-    LockBroken,
-    /// It vanished, changed or could not be kept up while it was held.
-    LockLost,
-}
-
-impl Event {
-    /// The word, e.g. `lock_acquired`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LockAcquired => "lock_acquired",
-            Self::LockReleased => "lock_released",
-            Self::LockBlocked => "lock_blocked",
-            Self::LockStaleRemoved => "lock_stale_removed",
-            Self::LockBroken => "lock_broken",
-            Self::LockLost => "lock_lost",
-        }
-    }
-}
-
-impl Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// What happened to a lock: a closed list.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum Event {
+        /// It was claimed.
+        LockAcquired = "lock_acquired",
+        /// Its holder has ended the claim.
+        LockReleased = "lock_released",
+        /// It kept somebody from claiming, or a cycle from running.
+        LockBlocked = "lock_blocked",
+        /// Its holder was proved dead, and it was removed.
+        LockStaleRemoved = "lock_stale_removed",
+        /// Somebody took it away by hand (`beadlock break`).
+        LockBroken = "lock_broken",
+        /// It vanished, changed or could not be kept up while it was held.
+        LockLost = "lock_lost",
     }
 }
 
@@ -59,14 +41,15 @@ impl Display for Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The command ended with 0, or whoever held the lock said so.
+    /// The command ended with 0, or the holder of the lock said so.
     Success,
     /// Anything else.
     Failure,
 }
 
-/// One line to be: an event, made at the moment it happens. What is not set is null.
-#[derive(Debug, Clone)]
+/// One line to be: an event, made at the moment it happens. What is not set is null. The fields are in the order of the
+/// document.
+#[derive(Debug, Clone, Serialize)]
 #[must_use = "an event that is not written has not been audited"]
 pub struct Entry {
     event: Event,
@@ -74,10 +57,11 @@ pub struct Entry {
     timestamp: StartedAt,
     lock_name: String,
     lock_path: String,
+    by: Option<Author>,
     reason: Option<String>,
     detail: Option<String>,
     watched: Option<&'static str>,
-    held: Option<Duration>,
+    held_duration_seconds: Option<u64>,
     result: Option<Outcome>,
     error: Option<String>,
     lock: Option<Box<RawValue>>,
@@ -94,10 +78,11 @@ impl Entry {
             timestamp: StartedAt::from_unix(facts::now().0.as_secs(), 0),
             lock_name: lock_name.to_owned(),
             lock_path: lock_path.to_string_lossy().into_owned(),
+            by: None,
             reason: None,
             detail: None,
             watched: None,
-            held: None,
+            held_duration_seconds: None,
             result: None,
             error: None,
             lock: None,
@@ -120,7 +105,7 @@ impl Entry {
 
     /// From the claim to its end.
     pub fn held_for(mut self, held: Duration) -> Self {
-        self.held = Some(held);
+        self.held_duration_seconds = Some(held.as_secs());
         self
     }
 
@@ -197,59 +182,19 @@ impl Entry {
     }
 
     /// The whole line, with its line break and no other.
-    pub(super) fn line(&self, by: By<'_>) -> String {
-        let line = self.json(by, self.truncated, [&self.lock, &self.previous_lock]);
-        if line.len() <= LONGEST { line } else { self.json(by, true, [&None, &None]) }
+    pub(super) fn line(&self, by: Author) -> String {
+        let signed = Self { by: Some(by), ..self.clone() };
+        let line = signed.json();
+        if line.len() <= LONGEST {
+            return line;
+        }
+        Self { lock: None, previous_lock: None, truncated: true, ..signed }.json()
     }
 
-    fn json(
-        &self,
-        by: By<'_>,
-        truncated: bool,
-        [lock, previous_lock]: [&Option<Box<RawValue>>; 2],
-    ) -> String {
-        let line = Line {
-            event: self.event,
-            request_id: &self.request_id,
-            timestamp: self.timestamp,
-            lock_name: &self.lock_name,
-            lock_path: &self.lock_path,
-            by,
-            reason: self.reason.as_deref(),
-            detail: self.detail.as_deref(),
-            watched: self.watched,
-            held_duration_seconds: self.held.map(|held| held.as_secs()),
-            result: self.result,
-            error: self.error.as_deref(),
-            lock: lock.as_deref(),
-            previous_lock: previous_lock.as_deref(),
-            truncated,
-        };
-        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
-        let mut json = serde_json::to_string(&line).expect("strings and integers under fixed names");
-        json.push('\n');
-        json
+    #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("strings and integers under fixed names") + "\n"
     }
-}
-
-/// The fields in the order of the document.
-#[derive(Serialize)]
-struct Line<'a> {
-    event: Event,
-    request_id: &'a str,
-    timestamp: StartedAt,
-    lock_name: &'a str,
-    lock_path: &'a str,
-    by: By<'a>,
-    reason: Option<&'a str>,
-    detail: Option<&'a str>,
-    watched: Option<&'a str>,
-    held_duration_seconds: Option<u64>,
-    result: Option<Outcome>,
-    error: Option<&'a str>,
-    lock: Option<&'a RawValue>,
-    previous_lock: Option<&'a RawValue>,
-    truncated: bool,
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::escape::escaped_path;
 #[derive(Debug)]
 pub struct Failed {
     path: PathBuf,
-    act: Act,
+    act: AuditAct,
     why: String,
     todo: &'static str,
     kind: io::ErrorKind,
@@ -22,13 +22,13 @@ pub struct Failed {
 
 /// What was tried.
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum AuditAct {
     Open,
     Write { event: &'static str, lock: PathBuf },
 }
 
 impl Failed {
-    pub(super) fn new(path: &Path, act: Act, error: &io::Error, is_news: bool) -> Self {
+    pub(super) fn new(path: &Path, act: AuditAct, error: &io::Error, is_news: bool) -> Self {
         let errno = error.raw_os_error().map(Errno::from_raw);
         let why = match errno {
             Some(Errno::ELOOP) => "it is a symbolic link".to_owned(),
@@ -61,8 +61,8 @@ impl fmt::Display for Failed {
         let Self { act, why, todo, .. } = self;
         let path = escaped_path(&self.path);
         match act {
-            Act::Open => write!(f, "the audit file {path} cannot be opened: {why}; {todo}"),
-            Act::Write { event, lock } => {
+            AuditAct::Open => write!(f, "the audit file {path} cannot be opened: {why}; {todo}"),
+            AuditAct::Write { event, lock } => {
                 let lock = escaped_path(lock);
                 write!(
                     f,

@@ -13,7 +13,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::write;
 
-use super::failed::{Act, Failed};
+use super::failed::{AuditAct, Failed};
 use super::{Author, Entry};
 use crate::sys::{Flock, flock};
 
@@ -29,17 +29,11 @@ pub struct Audit {
 
 impl Audit {
     /// Opens the file, as [`Lines::open`] does.
-    ///
-    /// # Errors
-    /// When it cannot be: what is wrong and what to do.
     pub fn open(path: &Path, author: Author) -> Result<Self, Failed> {
         Ok(Self { lines: Lines::open(path)?, author })
     }
 
     /// Appends a line.
-    ///
-    /// # Errors
-    /// As [`Lines::append`].
     pub fn write(&self, entry: &Entry) -> Result<(), Failed> {
         self.lines.append(entry.line(self.author.by()), entry.event().as_str(), entry.lock_path())
     }
@@ -56,11 +50,8 @@ pub struct Lines {
 impl Lines {
     /// Opens the file once, creating it, to learn before anything is claimed whether it can be appended to. A relative
     /// path is taken from the working directory of now.
-    ///
-    /// # Errors
-    /// When it cannot be: what is wrong and what to do.
     pub fn open(path: &Path) -> Result<Self, Failed> {
-        let failed = |error: io::Error| Failed::new(path, Act::Open, &error, true);
+        let failed = |error: io::Error| Failed::new(path, AuditAct::Open, &error, true);
         let path = std::path::absolute(path).map_err(failed)?;
         open_file(&path).map_err(failed)?;
         Ok(Self { path, failing: AtomicBool::new(false) })
@@ -75,7 +66,7 @@ impl Lines {
         let appended = self.write(line);
         let was_failing = self.failing.swap(appended.is_err(), Ordering::Relaxed);
         appended.map_err(|error| {
-            let act = Act::Write { event, lock: lock.to_owned() };
+            let act = AuditAct::Write { event, lock: lock.to_owned() };
             Failed::new(&self.path, act, &error, !was_failing)
         })
     }
@@ -114,10 +105,11 @@ const FLAGS: OFlag = OFlag::O_APPEND
     .union(OFlag::O_NONBLOCK)
     .union(OFlag::O_NOCTTY);
 
-/// Opens the file for appending, or makes it. Reading is for [`is_torn`]; who may not read it writes without.
+/// Opens the file for appending, or makes it. Reading is for [`is_torn`]; a process that may not read
+/// it writes without.
 fn open_file(path: &Path) -> io::Result<File> {
     for _ in 0..ROUNDS {
-        // Who opens a FIFO or a device has done something to it already.
+        // To open a FIFO or a device is to do something to it already.
         match fs::symlink_metadata(path) {
             Ok(meta) => must_be_a_file(&meta)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match made(path) {
@@ -128,7 +120,7 @@ fn open_file(path: &Path) -> io::Result<File> {
         }
         let opened = match open(path, FLAGS | OFlag::O_RDWR, Mode::empty()) {
             Err(Errno::EACCES) => open(path, FLAGS | OFlag::O_WRONLY, Mode::empty()),
-            // Renamed just now by who rotates it.
+            // A rotation has renamed it just now.
             Err(Errno::ENOENT) => continue,
             opened => opened,
         };

@@ -31,10 +31,10 @@
 //! - One `write(2)` a line, in append mode: lines of many processes never mix on a local file system.
 //! - A new file has mode 0600. A symbolic link is never followed (the last name of the path), and nothing but a
 //!   regular file is ever written: not `/dev/stderr`, not `/dev/null`, not a FIFO; none of these blocks.
-//! - The file is opened by its name for every line: who rotates it renames it, and needs to tell nobody.
+//! - The file is opened by its name for every line: a rotation renames it, and tells nobody.
 //! - A line that a full disk cut short does not swallow the next one, which begins with a line break of its own. For
-//!   that, each writer has a flock on the file for the moment of its line; who has to wait longer than 500 ms for
-//!   it, or may not read the file, appends without looking.
+//!   that, each writer has a flock on the file for the moment of its line; a writer that waits longer than 500 ms
+//!   for it, or may not read the file, appends without looking.
 //!
 //! # Limits
 //! A disk that hangs makes a write hang. On NFS appending is not atomic. Lines are not synced to the disk.
@@ -49,21 +49,20 @@ pub use entry::{Entry, Event, Outcome};
 pub use failed::Failed;
 pub use file::{Audit, Lines};
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use crate::facts;
 
-/// Who writes the lines of this process.
-#[derive(Debug, Clone)]
+/// The writer of this process's lines: `by` of a line, the fields in the order of the document.
+#[derive(Debug, Clone, Serialize)]
 pub struct Author {
     holder: Option<String>,
     program: &'static str,
     version: &'static str,
+    pid: u32,
     uid: u32,
     user: Option<String>,
-    hostname: Option<Arc<str>>,
+    hostname: Option<String>,
 }
 
 impl Author {
@@ -71,7 +70,8 @@ impl Author {
     pub fn new(program: &'static str, version: &'static str) -> Self {
         let uid = nix::unistd::getuid();
         let user = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
-        Self { holder: None, program, version, uid: uid.as_raw(), user, hostname: facts::hostname() }
+        let hostname = facts::hostname().map(|name| name.to_string());
+        Self { holder: None, program, version, pid: std::process::id(), uid: uid.as_raw(), user, hostname }
     }
 
     /// The name that this process claims under.
@@ -80,29 +80,8 @@ impl Author {
         Self { holder: Some(name.to_owned()), ..self }
     }
 
-    /// The PID is asked for now: a keeper is a fork of whoever made this.
-    fn by(&self) -> By<'_> {
-        let Self { holder, program, version, uid, user, hostname } = self;
-        By {
-            holder: holder.as_deref(),
-            program,
-            version,
-            pid: std::process::id(),
-            uid: *uid,
-            user: user.as_deref(),
-            hostname: hostname.as_deref(),
-        }
+    /// The PID is asked for now: a lease keeper is a fork of the process that made this.
+    fn by(&self) -> Self {
+        Self { pid: std::process::id(), ..self.clone() }
     }
-}
-
-/// `by` of a line; the fields in the order of the document.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct By<'a> {
-    holder: Option<&'a str>,
-    program: &'a str,
-    version: &'a str,
-    pid: u32,
-    uid: u32,
-    user: Option<&'a str>,
-    hostname: Option<&'a str>,
 }

@@ -1,7 +1,7 @@
 //! Whether a directory that was named looks like a database. A claim of any other directory protects nothing, and
 //! still exits with 0. Only command lines ask: a program that calls the library has chosen its directory.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -59,9 +59,7 @@ impl Database {
         let meant = match suggest {
             Suggest::Path => path,
             Suggest::PathOrScheme => {
-                let mut memory = OsString::from("memory:");
-                memory.push(&self.typed);
-                format!("{}, or {path}", quoted(&memory))
+                format!("{}, or {path}", quoted(&Target::lock_of_directory(&self.typed)))
             }
         };
         Some(NoDatabase::usage(format!(
@@ -71,9 +69,6 @@ impl Database {
     }
 
     /// The database, where the directory is taken for one.
-    ///
-    /// # Errors
-    /// As [`Database::doubt`], unless any directory will do.
     pub fn accepted(
         self,
         directories: Directories,
@@ -103,10 +98,7 @@ impl Database {
 
 /// A path with a colon reads as a scheme.
 fn unambiguous(path: PathBuf) -> PathBuf {
-    match Target::parse(path.as_os_str()) {
-        Ok(Target::Beads(dir)) if dir == path => path,
-        _ => Path::new(".").join(path),
-    }
+    if Target::is_plain(&path) { path } else { Path::new(".").join(path) }
 }
 
 fn has_database_file(dir: &Path) -> bool {

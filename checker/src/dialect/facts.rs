@@ -51,6 +51,18 @@ pub struct Proof {
     pub namespace_gone: bool,
 }
 
+/// Which evidence to gather.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What the protocol asks for: host, machine, boot, namespace, `kill(pid, 0)`.
+    Protocol,
+    /// Also what proves a death that ESRCH cannot show, but for `namespace_gone`; several reads of `/proc` and one
+    /// statfs, however many processes there are.
+    Witnesses,
+    /// Also `namespace_gone`, which asks every process.
+    Proof,
+}
+
 impl Facts {
     /// The record's host name is this machine's, ignoring ASCII case.
     pub fn is_same_host(&self, record: &Record) -> bool {

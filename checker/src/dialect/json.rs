@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -201,6 +202,15 @@ pub(super) fn malformed(words: impl Into<String>) -> Rejected {
 
 fn not_json(error: serde_json::Error) -> Rejected {
     malformed(format!("not JSON: {error}"))
+}
+
+/// The JSON of a lock file: indented by two spaces, a newline at the end.
+#[expect(
+    clippy::expect_used,
+    reason = "strings, integers and JSON values under fixed names always serialize"
+)]
+pub(super) fn pretty(record: &impl Serialize) -> String {
+    serde_json::to_string_pretty(record).expect("strings, integers and JSON values under fixed names") + "\n"
 }
 
 /// A value for a message: escaped, and short.

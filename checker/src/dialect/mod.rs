@@ -1,4 +1,8 @@
-//! Dialects: the rules for one kind of target each, siblings that do no I/O (docs/design.md#pure-rules).
+//! Dialects: the rules for one kind of lock each, siblings that do no I/O (docs/design.md#pure-rules).
+//!
+//! Each protocol has a folder: the record as it is written, the rule `judge`, and what else is particular to it. The
+//! list below is the only one: each row becomes a variant of [`Dialect`] and of [`Record`], which ask the folder.
+//! `lock` shares the record and the rule of `beads`; the lock of `file` has no record.
 
 pub mod beads;
 pub mod facts;
@@ -6,47 +10,184 @@ pub mod file;
 mod json;
 pub mod lock;
 pub mod memory;
+mod names;
 mod rejected;
 mod rewrite;
 mod time;
 pub mod tower;
 
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::time::Duration;
+
 use serde::Serialize;
 
-use self::facts::Facts;
+use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
+pub(crate) use beads::holder_name_is_fit;
+pub use beads::{Content, Mark, Record as ProcessRecord};
 pub use file::Mode as LockMode;
+pub use memory::{Limits as AgeLimits, REFRESH};
+pub use names::Names;
 pub use rejected::Rejected;
 pub use rewrite::Rewrite;
 pub use time::StartedAt;
+pub use tower::{Answer, LockName};
 
-/// Which rules a lock is read, judged and written by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dialect {
-    /// `.exclusive-lock`, and a lock file of that kind at any path (`lock:`): judged by the recorded process.
-    Beads,
-    /// A named lock with heartbeats, `tower:NAME`: judged by the age of the last one.
-    Tower,
-    /// The one lock of a directory, `memory:DIR`: judged by its process and by its age.
-    Memory,
-}
-
-impl Dialect {
-    /// What makes the lock file of these bytes say that its holder lives `now`; `None` where no dialect's rule asks
-    /// for that, or where it says no time.
-    pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
-        match self {
-            Self::Beads => None,
-            Self::Tower => tower::rewrite(bytes, now),
-            Self::Memory => memory::rewrite(bytes, now),
+macro_rules! protocols {
+    ($($(#[$doc:meta])* $Protocol:ident in $folder:ident,)*) => {
+        /// Which rules a lock is read, judged and written by.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Dialect {
+            $($(#[$doc])* $Protocol,)*
         }
+
+        /// The lock file's content, as read, of whatever dialect. Serialized it has the fields as read.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Record {
+            $(#[doc(hidden)] $Protocol($folder::Record),)*
+        }
+
+        impl Dialect {
+            fn properties(self) -> &'static Properties {
+                match self {
+                    $(Self::$Protocol => &$folder::PROPERTIES,)*
+                }
+            }
+        }
+
+        impl Record {
+            /// The rules that it goes by.
+            #[doc(hidden)]
+            pub fn dialect(&self) -> Dialect {
+                match self {
+                    $(Self::$Protocol(_) => Dialect::$Protocol,)*
+                }
+            }
+
+            /// What its protocol says about it.
+            pub(crate) fn lock(&self) -> &dyn LockRecord {
+                match self {
+                    $(Self::$Protocol(record) => record,)*
+                }
+            }
+
+            /// The holder has just said in the lock file that it lives.
+            pub(crate) fn has_been_refreshed(&mut self, now: StartedAt) {
+                match self {
+                    $(Self::$Protocol(record) => record.has_been_refreshed(now),)*
+                }
+            }
+        }
+
+        $(
+            #[doc(hidden)]
+            impl From<$folder::Record> for Record {
+                fn from(record: $folder::Record) -> Self {
+                    Self::$Protocol(record)
+                }
+            }
+
+            #[doc(hidden)]
+            impl From<&$folder::Record> for Record {
+                fn from(record: &$folder::Record) -> Self {
+                    Self::$Protocol(record.clone())
+                }
+            }
+        )*
+    };
+}
+
+protocols! {
+    /// `.exclusive-lock`, and a lock file of that kind at any path (`lock:`): judged by the recorded process.
+    Beads in beads,
+    /// A named lock with heartbeats, `tower:NAME`: judged by the age of the last one.
+    Tower in tower,
+    /// The one lock of a directory, `memory:DIR`: judged by its process and by its age.
+    Memory in memory,
+}
+
+/// What holds for every lock of a protocol, whatever its record says.
+struct Properties {
+    /// The permissions of a new lock file, whatever the umask.
+    file_mode: u32,
+    /// The record in the bytes of the lock file of this name.
+    parse: fn(&[u8], &CStr) -> Result<Record, Rejected>,
+    /// The edit that makes these bytes say that the holder lives at that time.
+    rewrite: fn(&[u8], StartedAt) -> Option<Rewrite>,
+    /// A lock is valid only for as long as its holder keeps it up.
+    is_judged_by_time: bool,
+    /// `--reap-proven-dead` counts.
+    may_be_reaped: bool,
+    /// A stale lock may go although nobody has typed `--force-lock`.
+    stale_goes_by_itself: bool,
+    /// What stands for a file that is not JSON, where that is not a lock.
+    of_malformed: Option<fn() -> Record>,
+}
+
+/// What a protocol's record answers. The defaults are those of a lock without heartbeats.
+pub(crate) trait LockRecord {
+    /// What each record says, whatever it calls that.
+    fn common(&self) -> Common<'_>;
+
+    /// The lock file that beadlock writes.
+    fn json(&self) -> String;
+
+    /// Judges the lock by those of the rules that concern the protocol.
+    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict;
+
+    /// Which facts its judgement needs, where evidence of this depth was asked for.
+    fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_>;
+
+    /// The holder has just said in the lock file that it lives.
+    fn has_been_refreshed(&mut self, _now: StartedAt) {}
+
+    /// By what a refresh is noticed; `None` for a lock whose age is not judged.
+    fn refresh_sign(&self) -> Option<RefreshSign> {
+        None
     }
 
-    /// A lock of it is true only for as long as somebody keeps it up.
-    pub fn is_judged_by_time(self) -> bool {
-        matches!(self, Self::Tower | Self::Memory)
+    /// For how long there has been no heartbeat.
+    fn silence(&self, _now: StartedAt) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What shows that the lock is stale, in the words of its document; empty where that has none. Untrusted.
+    fn removed_words(&self, _facts: &Facts, _limits: &AgeLimits) -> String {
+        String::new()
+    }
+
+    /// The object that a refused claim prints by the document of this lock. `silence`: the lock is stale, and has been
+    /// without a heartbeat for so long.
+    fn answer(&self, _silence: Option<Duration>) -> Option<Answer> {
+        None
     }
 }
+
+/// See the methods of [`Record`] of the same names.
+pub(crate) struct Common<'r> {
+    holder: &'r str,
+    pid: i64,
+    hostname: &'r str,
+    started_at: Option<StartedAt>,
+    id: Option<&'r str>,
+    mark: Option<&'r Mark>,
+}
+
+/// Which facts a judgement needs.
+#[expect(clippy::large_enum_variant, reason = "it is gone once the question is put")]
+pub(crate) enum WantedFacts<'r> {
+    /// What became of this process, with evidence of this depth.
+    Process(Cow<'r, ProcessRecord>, Depth),
+    /// The time, and the name of this host.
+    TimeAndHost,
+    /// The time alone.
+    Time,
+}
+
+/// What each refresh changes in a record: the process, and when it acquired the lock or refreshed it last.
+pub(crate) type RefreshSign = (Option<i64>, Option<StartedAt>);
 
 /// What an operator may change of the rules by which a lock is judged.
 #[derive(Debug, Clone, Copy)]
@@ -56,172 +197,105 @@ pub struct Rules {
     /// Let a stale lock stand that is judged by its age.
     pub keep_stale: bool,
     /// How old a lock that is judged by its age may become.
-    pub limits: memory::Limits,
+    pub limits: AgeLimits,
 }
 
-/// The lock file's content, as read, of whatever dialect. Serialized it has the fields as read.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Record {
-    /// Of a beads database, or of `lock:PATH`.
-    #[doc(hidden)]
-    Beads(beads::Record),
-    /// Of a named lock.
-    #[doc(hidden)]
-    Tower(tower::Record),
-    /// Of a directory with a lock that is judged by its age.
-    #[doc(hidden)]
-    Memory(memory::Record),
+impl Dialect {
+    /// The edit that makes the lock file of these bytes say that its holder lives `now`; `None` where the dialect has
+    /// no heartbeats, or the file no time.
+    pub fn rewrite(self, bytes: &[u8], now: StartedAt) -> Option<Rewrite> {
+        (self.properties().rewrite)(bytes, now)
+    }
+
+    /// A lock is valid only for as long as its holder keeps it up.
+    pub fn is_judged_by_time(self) -> bool {
+        self.properties().is_judged_by_time
+    }
+
+    /// A stale lock of it is removed although nobody has typed `--force-lock`.
+    pub(crate) fn stale_goes_by_itself(self) -> bool {
+        self.properties().stale_goes_by_itself
+    }
+
+    /// The permissions of its lock files, whatever the umask.
+    pub(crate) fn file_mode(self) -> u32 {
+        self.properties().file_mode
+    }
+
+    /// The record that stands for a file that is not JSON. `None`: such a file is an unreadable lock.
+    pub(crate) fn of_malformed(self) -> Option<Record> {
+        self.properties().of_malformed.map(|of_malformed| of_malformed())
+    }
 }
 
 impl Record {
-    /// Whose rules it goes by.
-    #[doc(hidden)]
-    pub fn dialect(&self) -> Dialect {
-        match self {
-            Self::Beads(_) => Dialect::Beads,
-            Self::Tower(_) => Dialect::Tower,
-            Self::Memory(_) => Dialect::Memory,
-        }
-    }
-
-    /// Who holds the lock: `holder`, `actor` or `session_id`. Untrusted.
+    /// The name of the holder: `holder`, `actor` or `session_id`. Untrusted.
     pub fn holder(&self) -> &str {
-        match self {
-            Self::Beads(record) => &record.holder,
-            Self::Tower(record) => &record.actor,
-            Self::Memory(record) => record.session(),
-        }
+        self.lock().common().holder
     }
 
-    /// The recorded process; 0 where there is none. Of a named lock it is told to people, and never asked or signalled.
+    /// The recorded process; 0 where there is none. That of a named lock is shown to people, and never asked or
+    /// signalled.
     pub fn pid(&self) -> i64 {
-        match self {
-            Self::Beads(record) => record.pid,
-            Self::Tower(record) => record.pid,
-            Self::Memory(record) => record.pid.unwrap_or_default(),
-        }
+        self.lock().common().pid
     }
 
     /// The host that the process runs on: `hostname`, or `host_id`; empty where there is none. Untrusted.
     pub fn hostname(&self) -> &str {
-        match self {
-            Self::Beads(record) => &record.hostname,
-            Self::Tower(record) => &record.host_id,
-            Self::Memory(record) => record.hostname.as_deref().unwrap_or_default(),
-        }
+        self.lock().common().hostname
     }
 
     /// When the lock was acquired: `started_at`, `created_at`, or `acquired_at`, which every refresh changes. `None`:
     /// it does not say.
     pub fn started_at(&self) -> Option<StartedAt> {
-        match self {
-            Self::Beads(record) => Some(record.started_at),
-            Self::Tower(record) => Some(record.created_at),
-            Self::Memory(record) => record.acquired_at,
-        }
+        self.lock().common().started_at
     }
 
     /// What names this one claim: `beadlock.id`, or `request_id`. `None`: it has no name of its own.
     pub fn id(&self) -> Option<&str> {
-        match self {
-            Self::Beads(record) => record.beadlock.as_ref().map(|mark| mark.id.as_str()),
-            Self::Tower(record) => Some(&record.request_id),
-            Self::Memory(record) => record.beadlock.as_ref().map(|mark| mark.id.as_str()),
-        }
+        self.lock().common().id
+    }
+
+    /// The lock file that beadlock writes.
+    pub fn to_json(&self) -> String {
+        self.lock().json()
     }
 
     /// What beadlock adds to a record that has a place for it.
     #[doc(hidden)]
-    pub fn mark(&self) -> Option<&beads::Mark> {
-        match self {
-            Self::Beads(record) => record.beadlock.as_ref(),
-            Self::Memory(record) => record.beadlock.as_ref(),
-            Self::Tower(_) => None,
-        }
+    pub fn mark(&self) -> Option<&Mark> {
+        self.lock().common().mark
+    }
+
+    /// Judges the lock. Each dialect heeds those of the rules that concern it.
+    #[doc(hidden)]
+    pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
+        self.lock().judged(facts, rules)
     }
 
     /// The record of a beads database or of `lock:PATH`.
     #[doc(hidden)]
     pub fn as_beads(&self) -> Option<&beads::Record> {
-        match self {
-            Self::Beads(record) => Some(record),
-            Self::Tower(_) | Self::Memory(_) => None,
-        }
+        if let Self::Beads(record) = self { Some(record) } else { None }
     }
 
     /// The record of a named lock.
     #[doc(hidden)]
     pub fn as_tower(&self) -> Option<&tower::Record> {
-        match self {
-            Self::Tower(record) => Some(record),
-            Self::Beads(_) | Self::Memory(_) => None,
-        }
+        if let Self::Tower(record) = self { Some(record) } else { None }
     }
 
     /// The record of a lock that is judged by its age.
     #[doc(hidden)]
     pub fn as_memory(&self) -> Option<&memory::Record> {
-        match self {
-            Self::Memory(record) => Some(record),
-            Self::Beads(_) | Self::Tower(_) => None,
+        if let Self::Memory(record) = self { Some(record) } else { None }
+    }
+
+    /// The process whose proved death makes the lock stale; `None` where `--reap-proven-dead` means nothing.
+    pub(crate) fn reapable(&self) -> Option<Cow<'_, ProcessRecord>> {
+        match self.lock().wanted_facts(Depth::Proof) {
+            WantedFacts::Process(process, _) if self.dialect().properties().may_be_reaped => Some(process),
+            _ => None,
         }
-    }
-
-    /// The lock file that beadlock writes.
-    pub fn to_json(&self) -> String {
-        match self {
-            Self::Beads(record) => record.to_json(),
-            Self::Tower(record) => record.to_json(),
-            Self::Memory(record) => record.to_json(),
-        }
-    }
-
-    /// What it amounts to. Each dialect heeds its own of the rules.
-    #[doc(hidden)]
-    pub fn judge(&self, facts: &Facts, rules: &Rules) -> Verdict {
-        match self {
-            Self::Beads(record) => beads::judge(record, facts, rules.reap_proven_dead),
-            Self::Tower(record) => tower::judge(record, facts.now),
-            Self::Memory(record) => match memory::judge(record, facts, &rules.limits) {
-                Verdict::Stale(reason) if rules.keep_stale => Verdict::Held(reason),
-                verdict => verdict,
-            },
-        }
-    }
-}
-
-#[doc(hidden)]
-impl From<beads::Record> for Record {
-    fn from(record: beads::Record) -> Self {
-        Self::Beads(record)
-    }
-}
-
-#[doc(hidden)]
-impl From<&beads::Record> for Record {
-    fn from(record: &beads::Record) -> Self {
-        Self::Beads(record.clone())
-    }
-}
-
-#[doc(hidden)]
-impl From<tower::Record> for Record {
-    fn from(record: tower::Record) -> Self {
-        Self::Tower(record)
-    }
-}
-
-#[doc(hidden)]
-impl From<&tower::Record> for Record {
-    fn from(record: &tower::Record) -> Self {
-        Self::Tower(record.clone())
-    }
-}
-
-#[doc(hidden)]
-impl From<memory::Record> for Record {
-    fn from(record: memory::Record) -> Self {
-        Self::Memory(record)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::verdict::Reason;
+
 /// Why bytes are no record. `Display` is what the log line says after `lock check failed: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejected {
@@ -9,6 +11,16 @@ pub enum Rejected {
     Malformed(String),
     /// JSON of the right types without a needed value; which, in words.
     Invalid(String),
+}
+
+impl Rejected {
+    /// The word of the contract.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Malformed(_) => Reason::Malformed,
+            Self::Invalid(_) => Reason::Invalid,
+        }
+    }
 }
 
 impl fmt::Display for Rejected {

@@ -21,7 +21,7 @@ pub(super) fn has_gate() -> bool {
 
 /// What a wait for the command has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Happened {
+pub(super) enum WaitEnd {
     /// It has ended, and is not reaped yet.
     Ended,
     /// The time is over.
@@ -31,18 +31,18 @@ pub(super) enum Happened {
 }
 
 /// Waits for a child's end without reaping it, so that its PID stays the name of its group.
-pub(super) fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>) -> Happened {
+pub(super) fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>) -> WaitEnd {
     let begun = Instant::now();
     let pidfd = sys::pidfd_open(pid.as_raw());
     loop {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         match waitid(Id::Pid(pid), flags) {
             Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
-            _ => return Happened::Ended,
+            _ => return WaitEnd::Ended,
         }
         let left = bound.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Happened::TimedOut;
+            return WaitEnd::TimedOut;
         }
         // Without a pidfd only the clock tells of the end.
         let pause = if pidfd.is_ok() { left } else { left.min(Duration::from_millis(10)) };
@@ -53,7 +53,7 @@ pub(super) fn wait_for(pid: Pid, bound: Duration, mut watch: Option<&GateWatch>)
         ready.extend(pidfd.iter().map(|pidfd| readable(pidfd.as_fd())));
         if poll(&mut ready, timeout).is_ok() && watch.is_some() {
             match ready[0].revents() {
-                Some(events) if events.contains(PollFlags::POLLIN) => return Happened::GateLost,
+                Some(events) if events.contains(PollFlags::POLLIN) => return WaitEnd::GateLost,
                 Some(events) if !events.is_empty() => watch = None, // Its thread is gone.
                 _ => {}
             }

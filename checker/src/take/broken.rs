@@ -2,7 +2,7 @@
 //!
 //! The steps are those of a removal (docs/design.md#changing-a-lock-file), with "the lock that was looked at" in place
 //! of "dead", and a last move to a name of its own in place of the deletion: a crash in between leaves a side file,
-//! which the next one with the gate puts back. What is no readable file has no content to be known by: it is known by
+//! which the next one with the gate puts back. A file that cannot be read is known by
 //! its inode, which the look keeps from being used again, and by what `lstat` says of it.
 
 use std::io;
@@ -17,7 +17,6 @@ use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 
 use super::lease::{GLANCE, Leased, Watch, watch};
 use super::recover::Recovered;
-use super::release::{LEASE_PATIENCE, PATIENCE};
 use super::rename::Moved;
 use super::{GRACE, Site, Step};
 use crate::decision::Watched;
@@ -117,9 +116,7 @@ impl Seen {
                 Verdict::Unreadable(_) => same_file(),
             }
     }
-}
 
-impl Seen {
     /// Watches what lies aside to the end of the grace. True: nobody has opened it for writing, or it looks as it was
     /// approved, from the start to the end.
     fn is_unbroken(&self, watching: Option<&Watch<'_>>, approved: &Approved) -> bool {
@@ -178,13 +175,6 @@ struct Approved {
     content: Option<Vec<u8>>,
 }
 
-/// One round of [`Site::break_lock`].
-enum Round {
-    Done(Broken),
-    /// Look again from the start.
-    Again,
-}
-
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Moves the lock that was looked at out of the way, and keeps it beside its place as
     /// `LOCK.broken-TIME.json`. A claim that comes in between gets its lock back.
@@ -192,36 +182,25 @@ impl<H: FnMut(Step)> Site<'_, H> {
     /// # Errors
     /// What the system refused; the lock is where it was then, or under the side name when it could not go back.
     pub fn break_lock(mut self, seen: &Seen, licence: Licence) -> Result<Broken> {
-        let started = Instant::now();
-        loop {
-            let elapsed = started.elapsed();
-            if elapsed >= LEASE_PATIENCE {
-                self.means.leases = false;
-            }
-            if let Round::Done(broken) = self.break_once(seen, licence)? {
-                return Ok(broken);
-            }
-            if elapsed >= PATIENCE {
-                return Ok(Broken::Contended);
-            }
-            sleep(Duration::from_millis(5));
-        }
+        let broken = self.patiently(|site| site.break_once(seen, licence))?;
+        Ok(broken.unwrap_or(Broken::Contended))
     }
 
-    fn break_once(&mut self, seen: &Seen, licence: Licence) -> Result<Round> {
+    /// `None`: look again from the start.
+    fn break_once(&mut self, seen: &Seen, licence: Licence) -> Result<Option<Broken>> {
         let side_stays = match self.recover(None)? {
             Recovered::Clean => false,
             Recovered::Left => true,
             Recovered::Removed(_) | Recovered::Released | Recovered::Again | Recovered::Exchanged => {
-                return Ok(Round::Again);
+                return Ok(None);
             }
         };
         self.at(Step::Recovered);
         let there = match read::open(self.dir, self.names.lock()) {
             // With a side file that had to stay, absent is no answer yet (docs/model.md#v7).
-            Sight::Absent if side_stays => return Ok(Round::Again),
-            Sight::Absent => return Ok(Round::Done(Broken::Gone)),
-            Sight::Unreadable(words) if words == read::LEASED => return Ok(Round::Again),
+            Sight::Absent if side_stays => return Ok(None),
+            Sight::Absent => return Ok(Some(Broken::Gone)),
+            Sight::Unreadable(words) if words == read::LEASED => return Ok(None),
             // It was not looked at, and may be alive.
             Sight::Unreadable(words) if Obstacle::of(&words).is_some() => {
                 let path = read::join(self.path, self.names.lock());
@@ -231,23 +210,23 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(file) => There::File(file),
         };
         if self.approved(&there, seen, licence)?.is_none() {
-            return Ok(Round::Done(Broken::Changed));
+            return Ok(Some(Broken::Changed));
         }
         self.at(Step::Judged);
         let watching = match &there {
             There::File(file) => match watch(file, self.means.leases) {
                 Leased::Watched(watch) => Some(watch),
-                Leased::Refused => return Ok(Round::Again),
+                Leased::Refused => return Ok(None),
             },
             There::Strange(_) => None,
         };
         self.at(Step::Leased);
         let Some(approved) = self.approved(&there, seen, licence)? else {
-            return Ok(Round::Done(Broken::Changed));
+            return Ok(Some(Broken::Changed));
         };
         self.at(Step::JudgedAgain);
         if !self.bring_aside(side_stays)? {
-            return Ok(Round::Again);
+            return Ok(None);
         }
         self.at(Step::MovedAside);
         let mut refused = None;
@@ -260,16 +239,16 @@ impl<H: FnMut(Step)> Site<'_, H> {
                 Ok(Some(file)) => {
                     self.at(Step::Kept);
                     let watched = watching.map_or(Watched::ByComparison, |watch| watch.how());
-                    return Ok(Round::Done(Broken::Kept { file, watched }));
+                    return Ok(Some(Broken::Kept { file, watched }));
                 }
-                Ok(None) => return Ok(Round::Again),
+                Ok(None) => return Ok(None),
                 Err(error) => refused = Some(error),
             }
         }
         // As in a removal: it goes back before the lease does.
         self.at(Step::MovingBack);
         self.bring_back(side_stays, approved.inode)?;
-        refused.map_or(Ok(Round::Again), Err)
+        refused.map_or(Ok(None), Err)
     }
 
     /// What is there now, if it is what was looked at and may go.

@@ -18,7 +18,7 @@ use nix::unistd::{UnlinkatFlags, fdatasync, linkat, unlinkat};
 
 use super::held::Held;
 use super::{Site, Step};
-use crate::dialect::{Dialect, Record};
+use crate::dialect::Record;
 use crate::error::{Error, Result};
 use crate::facts::{Liveness, random_id};
 use crate::place::Place;
@@ -53,7 +53,7 @@ struct Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // What cannot be removed now is swept when this process is dead.
+        // A file that cannot be removed now is swept when this process is dead.
         let _ = unlinkat(&self.dir, self.name.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 }
@@ -61,17 +61,8 @@ impl Drop for Named {
 const FLAGS: OFlag = OFlag::O_WRONLY.union(OFlag::O_CLOEXEC);
 const PIN: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
-/// Whatever the umask: a daemon of another user must be able to read a database's lock; so of a directory's; a named
-/// one is its user's.
-fn mode(dialect: Dialect) -> Mode {
-    Mode::from_bits_truncate(match dialect {
-        Dialect::Beads | Dialect::Memory => 0o644,
-        Dialect::Tower => 0o600,
-    })
-}
-
 impl<H: FnMut(Step)> Site<'_, H> {
-    /// Writes `record` to a file without a name and syncs it: after a power cut there is no lock or a whole one.
+    /// Writes `record` to a file without a name and syncs it: after a power cut the lock is whole or absent.
     pub(super) fn draft(&self, record: &Record) -> Result<Draft> {
         self.draft_of(record.to_json())
     }
@@ -97,23 +88,26 @@ impl<H: FnMut(Step)> Site<'_, H> {
         }
     }
 
+    fn mode(&self) -> Mode {
+        Mode::from_bits_truncate(self.names.dialect().file_mode())
+    }
+
     fn write(&self, mut draft: Draft) -> Result<Draft> {
         let error = |doing, source: std::io::Error| {
             Error::new(doing, read::join(self.path, self.names.lock()), source)
         };
         draft.file.write_all(draft.json.as_bytes()).map_err(|source| error("write", source))?;
-        fchmod(&draft.file, mode(self.names.dialect()))
-            .map_err(|errno| error("set the mode of", errno.into()))?;
+        fchmod(&draft.file, self.mode()).map_err(|errno| error("set the mode of", errno.into()))?;
         fdatasync(&draft.file).map_err(|errno| error("sync", errno.into()))?;
         Ok(draft)
     }
 
-    /// A file without a name, and its pin; `None` where there are none, or none that could be pinned.
+    /// A file without a name, and its pin; `None` where the system has no such files, or cannot pin them.
     fn unnamed(&self) -> Result<Option<(File, OwnedFd)>> {
         if !self.means.unnamed_files {
             return Ok(None);
         }
-        let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, mode(self.names.dialect())) {
+        let file = match openat(self.dir, c".", FLAGS | OFlag::O_TMPFILE, self.mode()) {
             Ok(fd) => File::from(fd),
             // The file system or the kernel has none.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT) => return Ok(None),
@@ -132,7 +126,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let name = self.names.draft(std::process::id(), &random_id()[..8]);
         let (dir, dir_pin) = (self.pin_dir()?, self.pin_dir()?);
         let flags = FLAGS | OFlag::O_CREAT | OFlag::O_EXCL;
-        let fd = openat(self.dir, name.as_c_str(), flags, mode(self.names.dialect())).map_err(error)?;
+        let fd = openat(self.dir, name.as_c_str(), flags, self.mode()).map_err(error)?;
         let named = Named { dir, name };
         let pin =
             openat(self.dir, named.name.as_c_str(), PIN | OFlag::O_NOFOLLOW, Mode::empty()).map_err(error)?;

@@ -2,9 +2,9 @@
 //!
 //! Compare and swap, with the gate held: the lock must still be the inode that the guard pins and carry its id, and
 //! then only the time in it changes. In place, by one write of equal length, under a write lease: nobody else has the
-//! file open then, and whoever opens it waits. A reader that has it open refuses the lease for a moment; where that
-//! lasts, or there are no leases, a new file and the lock change places, by way of the side name, and back when what
-//! came out was not ours. Nothing is written over a file that has become somebody else's.
+//! file open then, and a process that opens it waits. A reader keeps the lease away for a moment. Where that lasts, or
+//! there are no leases, a new file and the lock change places by way of the side name, and back when the old file was
+//! not ours. Nothing is written over a file that has become somebody else's.
 //!
 //! Limits: without leases and without such an exchange, or room for a second file, the write goes in place all the
 //! same, right after a look; a writer in place that comes in between finds the time of ours in its record.
@@ -37,7 +37,7 @@ const ROUNDS: usize = 8;
 pub enum Heartbeat {
     /// The lock says that its holder lives, as of now.
     Refreshed,
-    /// It is ours no more: `Vanished`, `Changed` or `Replaced`. Nothing was written.
+    /// It is no longer ours: `Vanished`, `Changed` or `Replaced`. Nothing was written.
     Lost(Whereabouts),
     /// It could not be refreshed this time; it is ours for all that is known.
     Failed(Error),
@@ -47,13 +47,11 @@ impl Held {
     /// Says in the lock file that the holder lives. With no gate to be had (`None`) the steps are the same, without its
     /// protection. Only for locks that are judged by time; for others it fails.
     pub fn heartbeat(&mut self, gate: Option<&Gate>) -> Heartbeat {
-        let options = Options::default();
-        let dir = self.place.dir().to_owned();
-        let names = self.place.names().clone();
+        let (place, options) = (self.place.clone(), Options::default());
         match gate {
-            Some(gate) => Site { path: &dir, ..Site::new(gate, &options).with_names(&names) }.heartbeat(self),
+            Some(gate) => Site::of_held(&place, gate, &options).heartbeat(self),
             None => match self.dir_pin.try_clone() {
-                Ok(pin) => Site::without_gate(&pin, &dir, &options).with_names(&names).heartbeat(self),
+                Ok(pin) => Site::without_gate(&pin, &place, &options).heartbeat(self),
                 Err(error) => Heartbeat::Failed(Error::new("refresh", self.path(), error)),
             },
         }
@@ -70,12 +68,11 @@ impl Held {
     }
 }
 
-/// What one way of refreshing has come to.
-enum Tried {
-    Refreshed,
-    Lost(Whereabouts),
-    /// This way is not open just now, or not at all.
-    Not,
+/// What one way of refreshing has come to. `None`: it is not open just now, or not at all.
+type Tried = Option<Heartbeat>;
+
+fn lost(whereabouts: Whereabouts) -> Result<Tried> {
+    Ok(Some(Heartbeat::Lost(whereabouts)))
 }
 
 /// The lock, found to be ours.
@@ -87,7 +84,7 @@ struct Ours {
 }
 
 /// What is at the lock's path.
-enum Found {
+enum FoundLock {
     Ours(Ours),
     Lost(Whereabouts),
     /// Ours by its inode, and it cannot be opened so.
@@ -108,12 +105,9 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if held.is_replaced() {
             return Heartbeat::Lost(Whereabouts::Replaced);
         }
-        match self.refresh(held) {
-            Ok(Tried::Refreshed) => Heartbeat::Refreshed,
-            Ok(Tried::Lost(whereabouts)) => Heartbeat::Lost(whereabouts),
-            Ok(Tried::Not) => Heartbeat::Failed(self.lock_error("refresh", Errno::EBUSY)),
-            Err(error) => Heartbeat::Failed(error),
-        }
+        let tried = self.refresh(held);
+        let busy = || self.lock_error("refresh", Errno::EBUSY);
+        tried.and_then(|tried| tried.ok_or_else(busy)).unwrap_or_else(Heartbeat::Failed)
     }
 
     fn refresh(&mut self, held: &mut Held) -> Result<Tried> {
@@ -125,15 +119,15 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let deadline = Instant::now() + LEASE_PATIENCE;
         while self.means.leases {
             match self.in_place(held, true)? {
-                Tried::Not if Instant::now() < deadline => sleep(Duration::from_millis(5)),
-                Tried::Not => break,
+                None if Instant::now() < deadline => sleep(Duration::from_millis(5)),
+                None => break,
                 done => return Ok(done),
             }
         }
         match self.by_exchange(held) {
             // Neither of the two: the portable way.
-            Ok(Tried::Not) if !self.means.renameat2 || !self.gated => self.in_place(held, false),
-            // No room for a second file, and a reader is no loss: the first has its room.
+            Ok(None) if !self.means.renameat2 || !self.gated => self.in_place(held, false),
+            // There is no room for a second file; the first has its own, and a reader does not lose the lock.
             Err(error) if is_full(&error) => self.in_place(held, false),
             tried => tried,
         }
@@ -143,32 +137,32 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn in_place(&mut self, held: &mut Held, leased: bool) -> Result<Tried> {
         let Ours { file, rewrite, now, .. } =
             match self.find(held, read::open_to_change(self.dir, self.names.lock()))? {
-                Found::Ours(ours) => ours,
-                Found::Lost(whereabouts) => return Ok(Tried::Lost(whereabouts)),
-                Found::Closed(_) => return Ok(Tried::Not),
+                FoundLock::Ours(ours) => ours,
+                FoundLock::Lost(whereabouts) => return lost(whereabouts),
+                FoundLock::Closed(_) => return Ok(None),
             };
         self.at(Step::Judged);
         let _lease = if leased {
             match Lease::take(&file) {
                 Ok(lease) => Some(lease),
-                Err(Errno::EAGAIN) => return Ok(Tried::Not),
+                Err(Errno::EAGAIN) => return Ok(None),
                 Err(_) => {
                     self.means.leases = false;
-                    return Ok(Tried::Not);
+                    return Ok(None);
                 }
             }
         } else {
             None
         };
         // Nobody has it open any more; so what it says now is what it will say.
-        let Ok(bytes) = file.read() else { return Ok(Tried::Not) };
+        let Ok(bytes) = file.read() else { return Ok(None) };
         if !held.is(&file, &bytes) {
-            return Ok(Tried::Lost(Whereabouts::Changed(self.record_of(&bytes))));
+            return lost(Whereabouts::Changed(self.record_of(&bytes)));
         }
         let (Rewrite::InPlace { offset, time }, true) =
             (&rewrite, self.names.dialect().rewrite(&bytes, now).as_ref() == Some(&rewrite))
         else {
-            return Ok(Tried::Not);
+            return Ok(None);
         };
         self.at(Step::Ours);
         file.overwrite(time.as_bytes(), *offset)
@@ -181,11 +175,11 @@ impl<H: FnMut(Step)> Site<'_, H> {
         let there = read::inode_at(self.dir, self.names.lock());
         match there.map_err(|errno| self.lock_error("look at", errno))? {
             Some(inode) if inode == held.inode => {
-                held.has_beaten(now);
-                Ok(Tried::Refreshed)
+                held.record.has_been_refreshed(now);
+                Ok(Some(Heartbeat::Refreshed))
             }
-            Some(_) => Ok(Tried::Lost(Whereabouts::Changed(self.record_there()))),
-            None => Ok(Tried::Lost(Whereabouts::Vanished)),
+            Some(_) => lost(Whereabouts::Changed(self.record_there())),
+            None => lost(Whereabouts::Vanished),
         }
     }
 
@@ -193,15 +187,15 @@ impl<H: FnMut(Step)> Site<'_, H> {
     fn by_exchange(&mut self, held: &mut Held) -> Result<Tried> {
         let Ours { rewrite, content, now, .. } =
             match self.find(held, read::open(self.dir, self.names.lock()))? {
-                Found::Ours(ours) => ours,
-                Found::Lost(whereabouts) => return Ok(Tried::Lost(whereabouts)),
-                Found::Closed(words) => {
+                FoundLock::Ours(ours) => ours,
+                FoundLock::Lost(whereabouts) => return lost(whereabouts),
+                FoundLock::Closed(words) => {
                     return Err(Error::new("refresh", held.path(), std::io::Error::other(words)));
                 }
             };
         // Without the gate nobody may touch a side file.
         if !self.means.renameat2 || !self.gated {
-            return Ok(Tried::Not);
+            return Ok(None);
         }
         let new = match rewrite {
             Rewrite::Whole(whole) => whole,
@@ -212,7 +206,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             }
         };
         let draft = self.draft_of(new)?;
-        let Ok(draft) = self.link_as(draft, self.names.aside())? else { return Ok(Tried::Not) };
+        let Ok(draft) = self.link_as(draft, self.names.aside())? else { return Ok(None) };
         self.at(Step::Ours);
         let exchanged = self.renames().exchange();
         self.at(Step::Exchanged);
@@ -221,7 +215,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Ok(false) => {
                 self.means.renameat2 = false;
                 self.drop_new(draft.pin.1)?;
-                return Ok(Tried::Not);
+                return Ok(None);
             }
             Err(errno) => {
                 self.drop_new(draft.pin.1)?;
@@ -231,7 +225,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
         if self.inode_is_aside(draft.pin.1)? {
             // There was nothing to change places with.
             self.drop_new(draft.pin.1)?;
-            return Ok(Tried::Lost(Whereabouts::Vanished));
+            return lost(Whereabouts::Vanished);
         }
         if self.old_one_may_go(held)? {
             self.renames().delete_aside().map_err(|errno| self.aside_error("delete", errno))?;
@@ -244,8 +238,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         self.renames().exchange().map_err(|errno| self.aside_error("move back", errno))?;
         self.drop_new(draft.pin.1)?;
         match self.find(held, read::open(self.dir, self.names.lock()))? {
-            Found::Lost(whereabouts) => Ok(Tried::Lost(whereabouts)),
-            Found::Ours(_) | Found::Closed(_) => Ok(Tried::Not),
+            FoundLock::Lost(whereabouts) => lost(whereabouts),
+            FoundLock::Ours(_) | FoundLock::Closed(_) => Ok(None),
         }
     }
 
@@ -266,28 +260,28 @@ impl<H: FnMut(Step)> Site<'_, H> {
     }
 
     /// Whether what is seen at the lock's path is still ours, and how it is to be brought to say another time.
-    fn find(&self, held: &Held, sight: Sight) -> Result<Found> {
+    fn find(&self, held: &Held, sight: Sight) -> Result<FoundLock> {
         let file = match sight {
             Sight::File(file) => file,
-            Sight::Absent => return Ok(Found::Lost(Whereabouts::Vanished)),
+            Sight::Absent => return Ok(FoundLock::Lost(Whereabouts::Vanished)),
             Sight::Unreadable(words) => {
                 let there = read::inode_at(self.dir, self.names.lock());
                 return Ok(match there.map_err(|errno| self.lock_error("look at", errno))? {
-                    Some(inode) if inode == held.inode => Found::Closed(words),
-                    Some(_) => Found::Lost(Whereabouts::Changed(self.record_there())),
-                    None => Found::Lost(Whereabouts::Vanished),
+                    Some(inode) if inode == held.inode => FoundLock::Closed(words),
+                    Some(_) => FoundLock::Lost(Whereabouts::Changed(self.record_there())),
+                    None => FoundLock::Lost(Whereabouts::Vanished),
                 });
             }
         };
         let content = match file.read() {
             Ok(content) => content,
-            Err(words) if file.inode() == held.inode => return Ok(Found::Closed(words)),
-            Err(_) => return Ok(Found::Lost(Whereabouts::Changed(None))),
+            Err(words) if file.inode() == held.inode => return Ok(FoundLock::Closed(words)),
+            Err(_) => return Ok(FoundLock::Lost(Whereabouts::Changed(None))),
         };
         let now = facts::now();
         match self.names.dialect().rewrite(&content, now).filter(|_| held.is(&file, &content)) {
-            Some(rewrite) => Ok(Found::Ours(Ours { file, rewrite, now, content })),
-            None => Ok(Found::Lost(Whereabouts::Changed(self.record_of(&content)))),
+            Some(rewrite) => Ok(FoundLock::Ours(Ours { file, rewrite, now, content })),
+            None => Ok(FoundLock::Lost(Whereabouts::Changed(self.record_of(&content)))),
         }
     }
 
@@ -299,16 +293,6 @@ impl<H: FnMut(Step)> Site<'_, H> {
         match read::open(self.dir, self.names.lock()) {
             Sight::File(file) => self.record_of(&file.read().ok()?),
             Sight::Absent | Sight::Unreadable(_) => None,
-        }
-    }
-}
-
-impl Held {
-    fn has_beaten(&mut self, now: StartedAt) {
-        match &mut *self.record {
-            Record::Beads(_) => {}
-            Record::Tower(record) => record.last_heartbeat_at = now.in_whole_seconds(),
-            Record::Memory(record) => record.refresh(now),
         }
     }
 }

@@ -107,14 +107,8 @@ impl Held {
     pub fn release(self, gate: Option<&Gate>) -> std::result::Result<Release, (Self, Error)> {
         let options = Options::default();
         let released = match gate {
-            Some(gate) => {
-                Site { path: self.place.dir(), ..Site::new(gate, &options).with_names(self.place.names()) }
-                    .release(&self)
-            }
-            None => {
-                let site = Site::without_gate(&self.dir_pin, self.place.dir(), &options);
-                site.with_names(self.place.names()).release(&self)
-            }
+            Some(gate) => Site::of_held(&self.place, gate, &options).release(&self),
+            None => Site::without_gate(&self.dir_pin, &self.place, &options).release(&self),
         };
         released.map_err(|error| (self, error))
     }
@@ -148,7 +142,8 @@ impl Held {
         }
     }
 
-    /// The path leads to another directory. To none, or to no directory, is no replacement: it may have been renamed.
+    /// The path leads to another directory. A path that leads nowhere, or to a file, shows no
+    /// replacement: the directory may have been renamed.
     pub(super) fn is_replaced(&self) -> bool {
         let there = nix::sys::stat::stat(self.place.dir());
         there.is_ok_and(|stat| {
@@ -181,13 +176,9 @@ impl Held {
     }
 
     /// Becomes the guard of the claim with this id where there is no gate; else [`Site::adopt`].
-    ///
-    /// # Errors
-    /// When the directory cannot be reached.
     pub fn adopt(place: &Place, id: &str) -> Result<Adopted> {
         let (dir, options) = (open_searchable(place.dir())?, Options::default());
-        let site = Site::without_gate(&dir, place.dir(), &options).with_names(place.names());
-        site.adopted(id)
+        Site::without_gate(&dir, place, &options).adopted(id)
     }
 
     /// The directory's number, whatever it is called by now.
@@ -206,9 +197,6 @@ impl Held {
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Becomes the guard of the claim with this id, which another process has made: to release it. A lock that a
     /// crash has left aside is put back first.
-    ///
-    /// # Errors
-    /// When the side file or the directory could not be dealt with.
     pub fn adopt(&mut self, id: &str) -> Result<Adopted> {
         for _ in 0..super::ROUNDS {
             match self.recover(None)? {
@@ -250,8 +238,8 @@ impl<H: FnMut(Step)> Site<'_, H> {
         Ok(Adopted::Held(held))
     }
 
-    /// For how long at least the lock file has been as it is: since its link, or since whoever changed anything of
-    /// it. By this machine's clock; none where another one writes the times.
+    /// For how long at least the lock file has been as it is: since its link, or since its last
+    /// change. By this machine's clock; none where another one writes the times.
     fn untouched_for(&self, file: &LockFile) -> Duration {
         /// The kernel's times are of its last tick, at least 100 of which make a second.
         const TICK: Duration = Duration::from_millis(10);

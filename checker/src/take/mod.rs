@@ -144,20 +144,23 @@ impl<'a> Site<'a> {
         }
     }
 
-    fn without_gate(dir: &'a OwnedFd, path: &'a Path, options: &Options) -> Self {
-        let hook: fn(Step) = no_hook;
-        let names = Names::BEADS;
-        Self { dir: dir.as_fd(), path, names, gated: false, options: *options, means: Means::BEST, hook }
+    /// For a lock of ours, wherever its directory's path leads by now.
+    fn of_held(place: &'a Place, gate: &'a Gate, options: &Options) -> Self {
+        Self { path: place.dir(), names: place.names().clone(), ..Self::new(gate, options) }
+    }
+
+    /// For a lock whose directory, open as `dir`, has no gate.
+    fn without_gate(dir: &'a OwnedFd, place: &'a Place, options: &Options) -> Self {
+        let (names, hook): (_, fn(Step)) = (place.names().clone(), no_hook);
+        let (dir, path, options) = (dir.as_fd(), place.dir(), *options);
+        Self { dir, path, names, gated: false, options, means: Means::BEST, hook }
     }
 }
 
 /// Claims where there can be no gate: an absent lock is claimed, nothing is removed.
-///
-/// # Errors
-/// As [`Site::claim`].
 pub fn claim_without_gate(place: &Place, record: impl Into<Record>, options: &Options) -> Result<Attempt> {
     let dir = open_searchable(place.dir())?;
-    Site::without_gate(&dir, place.dir(), options).with_names(place.names()).claim(record)
+    Site::without_gate(&dir, place, options).claim(record)
 }
 
 /// Opens a directory that may be searched but perhaps not read.
@@ -210,17 +213,17 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         let mut contention = None;
         for _ in 0..ROUNDS {
             match self.settle_once(&mut removed) {
-                Ok(Round::Free) => return Settled::Free { removed },
-                Ok(Round::Refused(skip)) => return Settled::Refused { skip, removed },
-                Ok(Round::Again) => {}
-                Ok(Round::Contended) => {
+                Ok(SettleRound::Free) => return Settled::Free { removed },
+                Ok(SettleRound::Refused(skip)) => return Settled::Refused { skip, removed },
+                Ok(SettleRound::Again) => {}
+                Ok(SettleRound::Contended) => {
                     let since = *contention.get_or_insert_with(Instant::now);
                     if since.elapsed() >= CONTENTION {
                         break;
                     }
                     sleep(Duration::from_millis(5));
                 }
-                Err(Failed { record, error }) => {
+                Err(SettleFailure { record, error }) => {
                     let detail = failed_to(record.is_some(), &self.names, &error);
                     let skip = Skip::CheckFailed { reason: Reason::RemovalFailed, detail, record };
                     return Settled::Refused { skip, removed };
@@ -230,42 +233,45 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
         Settled::Refused { skip: Skip::InProgress, removed }
     }
 
-    fn settle_once(&mut self, removed: &mut Option<Removed>) -> std::result::Result<Round, Failed> {
+    fn settle_once(
+        &mut self,
+        removed: &mut Option<Removed>,
+    ) -> std::result::Result<SettleRound, SettleFailure> {
         let recovered = if self.gated { self.recover(None) } else { self.side_file_must_stay() };
-        match recovered.map_err(|error| Failed { record: None, error: error.to_string() })? {
+        match recovered.map_err(|error| SettleFailure { record: None, error: error.to_string() })? {
             Recovered::Clean => {}
             Recovered::Removed(dead) => {
                 *removed = Some(dead);
-                return Ok(Round::Again);
+                return Ok(SettleRound::Again);
             }
-            Recovered::Again | Recovered::Released => return Ok(Round::Again),
-            Recovered::Exchanged => return Ok(Round::Contended),
-            Recovered::Left => return Ok(Round::Refused(self.beside_a_side_file())),
+            Recovered::Again | Recovered::Released => return Ok(SettleRound::Again),
+            Recovered::Exchanged => return Ok(SettleRound::Contended),
+            Recovered::Left => return Ok(SettleRound::Refused(self.beside_a_side_file())),
         }
         self.at(Step::Recovered);
         let file = match read::open(self.dir, self.names.lock()) {
-            Sight::Absent => return Ok(Round::Free),
-            Sight::Unreadable(words) => return Ok(Round::Refused(Skip::unreadable(words))),
+            Sight::Absent => return Ok(SettleRound::Free),
+            Sight::Unreadable(words) => return Ok(SettleRound::Refused(Skip::unreadable(words))),
             Sight::File(file) => file,
         };
         let Dead { record, reason, why } = match self.judge(&file).stale(&self.options) {
             Ok(stale) => stale,
-            Err(skip) => return Ok(Round::Refused(skip)),
+            Err(skip) => return Ok(SettleRound::Refused(skip)),
         };
         self.at(Step::Judged);
         if !self.gated {
-            return Err(Failed { record: Some(record), error: "no gate".to_owned() });
+            return Err(SettleFailure { record: Some(record), error: "no gate".to_owned() });
         }
         match self.remove(&file, &remove::Wanted::Dead) {
             Ok(Removal::Removed(watched, bytes)) => {
                 // What was removed in the end may say something else than what was seen first.
                 let record = self.names.parse(&bytes).map_or(record, Box::new);
                 *removed = Some(Removed { record, reason, why, watched, bytes });
-                Ok(Round::Again)
+                Ok(SettleRound::Again)
             }
-            Ok(Removal::Changed) => Ok(Round::Again),
-            Ok(Removal::Contended) => Ok(Round::Contended),
-            Err(error) => Err(Failed { record: Some(record), error: error.to_string() }),
+            Ok(Removal::Changed) => Ok(SettleRound::Again),
+            Ok(Removal::Contended) => Ok(SettleRound::Contended),
+            Err(error) => Err(SettleFailure { record: Some(record), error: error.to_string() }),
         }
     }
 
@@ -331,7 +337,7 @@ impl<'a, H: FnMut(Step)> Site<'a, H> {
 }
 
 /// One round of [`Site::settle`].
-enum Round {
+enum SettleRound {
     Free,
     Refused(Skip),
     Again,
@@ -340,7 +346,7 @@ enum Round {
 }
 
 /// A removal or a recovery that the system refused.
-struct Failed {
+struct SettleFailure {
     record: Option<Box<Record>>,
     error: String,
 }

@@ -35,7 +35,7 @@ impl<H: FnMut(Step)> Site<'_, H> {
             Sight::File(side) => Some(side),
         };
         self.at(Step::SideFound);
-        // Kept to the end: who waits for the lease to write here must not go on before the file is in its place.
+        // Kept to the end: a writer that waits for the lease must not go on before the file is in its place.
         let watched = side.as_ref().map(|side| (side, watch(side, self.means.leases)));
         if let Some((side, Leased::Watched(watch))) = &watched
             && let Some((content, recovered)) = self.side_may_go(side, watch.how(), mine)

@@ -15,10 +15,10 @@ use crate::read::{self, Inode, LockFile, Sight};
 
 /// The whole grace of a lock that is released at once; a claim older than that pays none.
 const GRACE: Duration = Duration::from_millis(10);
-/// For how long a release waits for a lease before it compares instead.
-pub(super) const LEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// For how long a release, or the breaking of a lock, waits for a lease before it compares instead.
+const LEASE_PATIENCE: Duration = Duration::from_secs(1);
 /// When even comparing comes to nothing, because somebody keeps touching the file.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How a release ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,18 +42,27 @@ impl<H: FnMut(Step)> Site<'_, H> {
             return Err(Error::new("release with the gate of another directory", held.path(), Errno::EINVAL));
         }
         let is_mine = |file: &LockFile, bytes: &[u8]| held.is(file, bytes);
+        let released = self.patiently(|site| {
+            let wanted = Wanted::Mine(&is_mine, GRACE.saturating_sub(held.guarded.elapsed()));
+            site.release_once(held, &wanted)
+        })?;
+        released.ok_or_else(|| self.lock_error("release", Errno::EBUSY))
+    }
+
+    /// Tries `once` again until it has an answer. `None`: somebody keeps touching the file.
+    pub(super) fn patiently<T>(
+        &mut self,
+        mut once: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let started = Instant::now();
         loop {
             let elapsed = started.elapsed();
             if elapsed >= LEASE_PATIENCE {
                 self.means.leases = false;
             }
-            let wanted = Wanted::Mine(&is_mine, GRACE.saturating_sub(held.guarded.elapsed()));
-            if let Some(release) = self.release_once(held, &wanted)? {
-                return Ok(release);
-            }
-            if elapsed >= PATIENCE {
-                return Err(self.lock_error("release", Errno::EBUSY));
+            let answer = once(self)?;
+            if answer.is_some() || elapsed >= PATIENCE {
+                return Ok(answer);
             }
             sleep(Duration::from_millis(5));
         }

@@ -7,6 +7,7 @@ mod face;
 mod figures;
 mod graph;
 mod rooms;
+mod seam;
 mod source;
 
 use std::path::Path;

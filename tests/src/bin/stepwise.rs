@@ -11,7 +11,7 @@ use std::os::unix::process::parent_id;
 use std::path::Path;
 
 use beadlock_checker::internal::dialect::{Record, beads, memory};
-use beadlock_checker::internal::facts::random_id;
+use beadlock_checker::internal::facts::{hostname, now, random_id};
 use beadlock_checker::internal::take::{
     Attempt, Broken, Held, Licence, Means, Release, Seen, Settled, Site, Step,
 };
@@ -53,7 +53,10 @@ fn stop(step: Step) {
 fn record(kind: Kind, pid: u32) -> Result<Record, Box<dyn Error>> {
     Ok(match kind {
         Kind::Beads | Kind::Path => beads::Record::for_process(pid, "ours", "")?.into(),
-        Kind::Memory => memory::Record::new(pid, "ours", "test", &random_id()).into(),
+        Kind::Memory => {
+            let (mark, host) = (memory::Mark::of(pid, random_id()), hostname().map(|name| name.to_string()));
+            memory::Record::of_claim((pid, mark), ("ours", "test"), now(), host).into()
+        }
     })
 }
 

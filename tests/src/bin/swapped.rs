@@ -19,8 +19,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use beadlock_agent::trust::{Sticky, Trusted};
 use beadlock_checker::internal::runner::{self, Ended, Order};
-use beadlock_checker::internal::trust::{Sticky, Trusted};
 use beadlock_checker::internal::{Gate, OpenDirectory};
 use beadlock_checker::{Cycle, Entered, Options};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};

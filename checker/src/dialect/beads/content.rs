@@ -1,5 +1,4 @@
-//! What a file is that is no valid record: a lock all the same, which somebody was cut off in writing, or somebody's
-//! data.
+//! What a file without a valid record is: a lock whose writer was cut off, or somebody's data.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use super::super::json::text;
 use super::parse::is_field;
 
-/// What a file is that is no valid record.
+/// What a file without a valid record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Nothing is in it.
@@ -22,7 +21,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Of the bytes of a file that is no valid record. A record is a JSON object, whole or cut off, with one of the
+    /// Judges the bytes of a file without a valid record. A record is a JSON object, whole or cut off, with one of the
     /// fields that a lock needs; `version` alone is in many other files.
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.is_empty() {

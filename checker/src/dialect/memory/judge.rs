@@ -1,6 +1,6 @@
 //! The rule of the memory dialect as a pure function. A lock is stale when its process is gone, which only ESRCH on
 //! the host that it names shows; when it is older than 30 s; or than 10 s, where it names another host. A time in the
-//! future is no age.
+//! future has no age.
 //!
 //! An age is a difference of wall-clock times, and a step of that clock makes a lock old that its holder refreshes.
 //! So where its process may live on this host, its age counts only after it has been seen to stay unrefreshed for
@@ -104,7 +104,7 @@ fn may_live_here(record: &Record, facts: &Facts) -> Option<Reason> {
     let process = record.process()?;
     match beads::judge(&process, facts, true) {
         Verdict::Held(reason @ (Reason::PidAlive | Reason::PidNotPermitted)) => Some(reason),
-        // A PID that no kernel can have is nobody's.
+        // No process has a PID that no kernel gives.
         Verdict::Held(reason @ (Reason::PidUnknown | Reason::OtherPidNamespace)) => {
             i32::try_from(process.pid).is_ok().then_some(reason)
         }

@@ -1,15 +1,16 @@
 //! The memory dialect: one lock for a directory, `DIR/.lock`, judged by its process and by its age, as the clawdbot
 //! document has it.
 //!
-//! Every field may be missing or odd: what cannot be understood is no evidence, and never a reason. What is no JSON
-//! object at all is no lock; that is the document's rule, and of no other dialect. [`evidence`] says what makes a
-//! lock stale, in the document's words.
+//! Every field may be missing or odd: a value that cannot be understood proves nothing. By the document a file that
+//! is not a JSON object is not a lock; no other dialect has that rule. [`evidence`] says what makes a lock stale, in
+//! the document's words.
 
 mod judge;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -17,12 +18,30 @@ use serde_json::{Map, Value};
 
 use super::beads;
 pub use super::beads::Mark;
+use super::facts::{Depth, Facts};
+use super::json::pretty;
 pub use super::rejected::Rejected;
-use super::rewrite::Rewrite;
 pub use super::time::StartedAt;
+use super::{
+    Common, Dialect, LockRecord, Names, Properties, RefreshSign, Rewrite, Rules, Verdict, WantedFacts,
+};
 pub use judge::{Evidence, evidence, fresh_for, is_old, judge};
 
 use crate::escape::escaped;
+
+/// What the lock and the file beside it are called.
+pub(super) const NAMES: Names = Names::fixed(Dialect::Memory, c".lock", c".lock.aside");
+
+pub(super) const PROPERTIES: Properties = Properties {
+    file_mode: 0o644,
+    parse: |bytes, _| Record::parse(bytes).map(super::Record::Memory),
+    rewrite,
+    is_judged_by_time: true,
+    may_be_reaped: false,
+    stale_goes_by_itself: true,
+    // Not a lock by the document, and all the same in the way of one.
+    of_malformed: Some(|| Record::of_nobody().into()),
+};
 
 /// What the session and the operation are called where a record does not say it.
 pub const UNKNOWN: &str = "unknown";
@@ -37,7 +56,7 @@ pub const UNREFRESHED: Duration = Duration::from_millis(3500);
 /// How old a lock may become before it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Whoever holds it.
+    /// Of any host.
     pub age: Duration,
     /// Of another host.
     pub remote_age: Duration,
@@ -96,7 +115,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record without any field: nobody's.
+    /// A record without any field.
     pub(crate) fn of_nobody() -> Self {
         Self {
             pid: None,
@@ -137,7 +156,7 @@ impl Record {
         self.operation.as_deref().unwrap_or(UNKNOWN)
     }
 
-    /// Has what makes a JSON file a lock of this kind, and not somebody's who calls a file `.lock` too.
+    /// Has the fields that tell a lock of this kind from another JSON file called `.lock`.
     pub fn is_typical(&self) -> bool {
         self.pid.is_some()
             && (self.session_id.is_some() || self.acquired_at.is_some() || self.operation.is_some())
@@ -146,19 +165,14 @@ impl Record {
     /// The lock file that beadlock writes: the fields in the document's order, then `beadlock`, indented by two
     /// spaces, the time in milliseconds, a newline at the end. What is not known is left out.
     pub fn to_json(&self) -> String {
-        let written = Written {
+        pretty(&Written {
             pid: self.pid,
             session_id: self.session_id.as_deref(),
             acquired_at: self.acquired_at.map(StartedAt::to_millis),
             hostname: self.hostname.as_deref(),
             operation: self.operation.as_deref(),
             beadlock: self.beadlock.as_ref(),
-        };
-        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
-        let mut json =
-            serde_json::to_string_pretty(&written).expect("strings and integers under fixed names");
-        json.push('\n');
-        json
+        })
     }
 
     /// Its process as the beads dialect knows one, to be asked by the same rules; `None`: it names none, or not its
@@ -173,12 +187,50 @@ impl Record {
             beadlock: self.beadlock.clone(),
         })
     }
+}
 
-    /// It was refreshed at `now`.
-    pub(crate) fn refresh(&mut self, now: StartedAt) {
+impl LockRecord for Record {
+    fn common(&self) -> Common<'_> {
+        Common {
+            holder: self.session(),
+            pid: self.pid.unwrap_or_default(),
+            hostname: self.hostname.as_deref().unwrap_or_default(),
+            started_at: self.acquired_at,
+            id: self.beadlock.as_ref().map(|mark| mark.id.as_str()),
+            mark: self.beadlock.as_ref(),
+        }
+    }
+
+    fn json(&self) -> String {
+        self.to_json()
+    }
+
+    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict {
+        match judge(self, facts, &rules.limits) {
+            Verdict::Stale(reason) if rules.keep_stale => Verdict::Held(reason),
+            verdict => verdict,
+        }
+    }
+
+    /// How the age is judged depends on whether the process may live. The members of its namespace are not asked for:
+    /// the lock is too old by the time that they are gone.
+    fn wanted_facts(&self, _depth: Depth) -> WantedFacts<'_> {
+        let wanted = |process| WantedFacts::Process(Cow::Owned(process), Depth::Witnesses);
+        self.process().map_or(WantedFacts::TimeAndHost, wanted)
+    }
+
+    fn has_been_refreshed(&mut self, now: StartedAt) {
         let time = now.to_millis();
         self.acquired_at = StartedAt::parse(&time);
         self.fields.insert("acquired_at".to_owned(), time.into());
+    }
+
+    fn refresh_sign(&self) -> Option<RefreshSign> {
+        Some((self.pid, self.acquired_at))
+    }
+
+    fn removed_words(&self, facts: &Facts, limits: &Limits) -> String {
+        evidence(self, facts, limits).map(|evidence| evidence.to_string()).unwrap_or_default()
     }
 }
 

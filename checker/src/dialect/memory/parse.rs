@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// The text with `null` for the numbers that JSON has not; `None`: there is none of them.
+/// The text with `null` in the place of numbers that JSON does not have; `None`: it has no such numbers.
 fn without_infinities(text: &str) -> Option<String> {
     const THEIRS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     if !THEIRS.iter().any(|number| text.contains(number)) {

@@ -219,7 +219,7 @@ fn it_is_written_in_the_documents_order_and_read_back() {
          \"hostname\": \"Here\",\n  \"operation\": \"write:tasks.json\"\n}\n"
     );
     let mut again = parsed(&json);
-    again.refresh(StartedAt(now().0 + SignedDuration::from_millis(3000)));
+    again.has_been_refreshed(StartedAt(now().0 + SignedDuration::from_millis(3000)));
     assert_eq!(serde_json::to_value(&again).unwrap()["acquired_at"], "2026-01-29T15:30:03.000Z");
     assert_eq!(again.to_json(), json.replace("00.001Z", "03.000Z"));
 }

@@ -13,9 +13,9 @@ pub enum Answer {
     /// It is held.
     #[serde(rename = "lock_blocked")]
     Blocked {
-        /// Which.
+        /// The lock.
         lock_name: LockName,
-        /// By whom.
+        /// The holder.
         held_by: HeldBy,
         /// What to do.
         suggestion: &'static str,
@@ -23,7 +23,7 @@ pub enum Answer {
     /// It is stale, and nobody has said that it may be taken.
     #[serde(rename = "lock_stale")]
     Stale {
-        /// Which.
+        /// The lock.
         lock_name: LockName,
         /// Its last heartbeat.
         stale_since: StartedAt,
@@ -31,14 +31,14 @@ pub enum Answer {
         age_seconds: u64,
         /// After how long it was stale.
         ttl_seconds: u64,
-        /// By whom.
+        /// The holder.
         held_by: WasHeldBy,
         /// What to do.
         suggestion: &'static str,
     },
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeldBy {
     request_id: String,
@@ -48,7 +48,7 @@ pub struct HeldBy {
     last_heartbeat_at: StartedAt,
 }
 
-/// Who has let a lock go stale.
+/// The holder that has let a lock go stale.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WasHeldBy {
     request_id: String,
@@ -58,7 +58,7 @@ pub struct WasHeldBy {
 }
 
 impl Answer {
-    /// To a claim on a lock that is not stale.
+    /// Answers a claim on a lock that is not stale.
     pub fn blocked(record: &Record) -> Self {
         let Record { lock_name, request_id, actor, intent, created_at, last_heartbeat_at, .. } =
             record.clone();
@@ -69,7 +69,7 @@ impl Answer {
         }
     }
 
-    /// To a claim on a lock that has been without a heartbeat for `age`, without `--force-lock`.
+    /// Answers a claim without `--force-lock` on a lock that has been without a heartbeat for `age`.
     pub fn stale(record: &Record, age: Duration) -> Self {
         let Record { lock_name, request_id, actor, host_id, pid, .. } = record.clone();
         Self::Stale {

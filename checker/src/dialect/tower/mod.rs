@@ -10,15 +10,37 @@ mod judge;
 mod name;
 mod parse;
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::facts::{Depth, Facts};
+use super::json::pretty;
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
+use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
 pub use answer::Answer;
 pub use heartbeat::rewrite;
 pub use judge::{fresh_for, judge, silence};
 pub use name::{LockName, NameError};
+
+pub(super) const PROPERTIES: Properties = Properties {
+    // A named lock is its user's alone.
+    file_mode: 0o600,
+    parse: |bytes, file| {
+        let name = file.to_bytes().strip_suffix(SUFFIX).unwrap_or_default();
+        Record::parse(bytes, str::from_utf8(name).unwrap_or_default()).map(super::Record::Tower)
+    },
+    rewrite,
+    is_judged_by_time: true,
+    may_be_reaped: false,
+    stale_goes_by_itself: false,
+    of_malformed: None,
+};
+
+/// What follows a lock's name in its file's.
+const SUFFIX: &[u8] = b".lock";
 
 /// The `lock_version` of every record.
 pub const VERSION: &str = "v1";
@@ -49,7 +71,7 @@ pub struct Record {
     pub lock_name: LockName,
     /// Names this one execution: 1 to 128 of `[A-Za-z0-9._-]`.
     pub request_id: String,
-    /// Who holds the lock; untrusted when it comes out of a file.
+    /// The name of the holder; untrusted when it comes out of a file.
     pub actor: String,
     /// The intent that is executed; untrusted.
     pub intent: String,
@@ -77,15 +99,58 @@ impl Record {
     /// The lock file that beadlock writes: the fields in the document's order, indented by two spaces, times in whole
     /// seconds, a newline at the end.
     pub fn to_json(&self) -> String {
-        let whole = Self {
+        pretty(&Self {
             created_at: self.created_at.in_whole_seconds(),
             last_heartbeat_at: self.last_heartbeat_at.in_whole_seconds(),
             ..self.clone()
-        };
-        #[expect(clippy::expect_used, reason = "strings, integers and JSON values always serialize")]
-        let mut json = serde_json::to_string_pretty(&whole).expect("strings, integers and JSON values");
-        json.push('\n');
-        json
+        })
+    }
+}
+
+impl LockRecord for Record {
+    fn common(&self) -> Common<'_> {
+        Common {
+            holder: &self.actor,
+            pid: self.pid,
+            hostname: &self.host_id,
+            started_at: Some(self.created_at),
+            id: Some(&self.request_id),
+            mark: None,
+        }
+    }
+
+    fn json(&self) -> String {
+        self.to_json()
+    }
+
+    fn judged(&self, facts: &Facts, _rules: &Rules) -> Verdict {
+        judge(self, facts.now)
+    }
+
+    fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_> {
+        if depth == Depth::Protocol { WantedFacts::Time } else { WantedFacts::TimeAndHost }
+    }
+
+    fn has_been_refreshed(&mut self, now: StartedAt) {
+        self.last_heartbeat_at = now.in_whole_seconds();
+    }
+
+    fn silence(&self, now: StartedAt) -> Duration {
+        silence(self, now)
+    }
+
+    fn answer(&self, silence: Option<Duration>) -> Option<Answer> {
+        Some(match silence {
+            Some(age) => Answer::stale(self, age),
+            None => Answer::blocked(self),
+        })
+    }
+}
+
+impl LockName {
+    /// What its lock file and the files beside it are called.
+    pub(crate) fn names(&self) -> Names {
+        Names::called(Dialect::Tower, &[self.as_str().as_bytes(), SUFFIX].concat())
     }
 }
 

@@ -15,7 +15,7 @@ const LIMIT: usize = 128;
 #[serde(transparent)]
 pub struct LockName(Box<str>);
 
-/// Why a text is no lock's name. `Display` names the offending character.
+/// Why a text cannot be the name of a lock. `Display` names the offending character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameError {
     /// Nothing at all.
@@ -32,9 +32,6 @@ pub enum NameError {
 
 impl LockName {
     /// The name that this text is.
-    ///
-    /// # Errors
-    /// When it is none, and what of it.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let is_edge = |c: &char| matches!(c, '-' | '_');
         let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || is_edge(&c);

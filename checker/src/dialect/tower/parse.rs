@@ -31,7 +31,7 @@ impl Record {
     /// [`Rejected::Invalid`] for what lacks a field, or has a value that none may have.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, Rejected> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?;
-        let mut found = Found { known: [None; FIELDS.len()], others: Map::new() };
+        let mut found = RawFields { known: [None; FIELDS.len()], others: Map::new() };
         object(text, |key, value| found.set(key, value))?;
         let lock_version = found.string("lock_version")?;
         if lock_version != VERSION {
@@ -65,12 +65,12 @@ impl Record {
 }
 
 /// The values of the fields, as they are written.
-struct Found<'t> {
+struct RawFields<'t> {
     known: [Option<&'t str>; FIELDS.len()],
     others: Map<String, Value>,
 }
 
-impl<'t> Found<'t> {
+impl<'t> RawFields<'t> {
     fn set(&mut self, key: &str, value: &'t str) -> Result<(), Rejected> {
         match FIELDS.iter().position(|field| *field == key) {
             Some(at) => self.known[at] = Some(value),

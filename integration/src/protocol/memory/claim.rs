@@ -4,7 +4,7 @@ use std::fs;
 
 use beadlock_checker::internal::dialect::memory;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts::hostname;
+use beadlock_checker::internal::facts::{hostname, now};
 use beadlock_checker::internal::{look, system_words};
 use beadlock_checker::{Options, Verdict};
 
@@ -35,8 +35,10 @@ pub fn intended<'a>(
 
 /// What the record of a claim says beside its process.
 pub fn words<'a>(session: String, operation: String) -> ClaimWords<'a> {
-    let words =
-        ClaimWords::new(move |session, id, pid| Ok(memory::Record::new(pid, session, &operation, id).into()));
+    let words = ClaimWords::new(move |session, id, pid| {
+        let (mark, host) = (memory::Mark::of(pid, id.to_owned()), hostname().map(|name| name.to_string()));
+        Ok(memory::Record::of_claim((pid, mark), (session, &operation), now(), host).into())
+    });
     ClaimWords { holder: Some(session), ..words }
 }
 

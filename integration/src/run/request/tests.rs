@@ -12,15 +12,24 @@ fn watchdog(at_end: AtEnd) -> WatchdogRequest {
 
 fn lease(given: &str, lease: KeptLease) -> LeaseKeeperRequest {
     let (given, request_id) = (given.to_owned(), "r\0\n".to_owned());
-    LeaseKeeperRequest { lease, given, max_hold: Duration::MAX, subject: None, request_id, audit: None }
+    let target = OsString::from_vec(b"/x y/\xff\n'\"".to_vec());
+    LeaseKeeperRequest {
+        lease,
+        target,
+        given,
+        max_hold: Duration::MAX,
+        subject: None,
+        request_id,
+        audit: None,
+    }
 }
 
 #[test]
 fn a_request_survives_the_command_line() {
     let bytes = || OsString::from_vec(b"/x y/\xff\n'\"".to_vec());
     let silence = Some(Duration::from_nanos(875_000_001));
-    let record = KeptLease::Record { target: bytes(), id: "1".to_owned(), holder: "a\u{1b}\"".to_owned() };
-    let flock = KeptLease::Flock { file: bytes(), named: bytes(), mode: Mode::Shared };
+    let record = KeptLease::Record { id: "1".to_owned(), holder: "a\u{1b}\"".to_owned() };
+    let flock = KeptLease::Kernel { mode: LockMode::Shared };
     let of_audit = LeaseKeeperRequest { audit: Some(bytes()), ..lease("x", flock) };
     let end_tree = AtEnd::EndTree { token: "t1".to_owned(), grace: Duration::MAX, silence };
     for request in [
@@ -72,10 +81,9 @@ fn only_whole_requests_of_processes_are_decoded() {
 
 #[test]
 fn a_title_says_what_is_done_and_stays_short() {
-    let record =
-        |holder: &str| KeptLease::Record { target: "/".into(), id: String::new(), holder: holder.to_owned() };
+    let record = |holder: &str| KeptLease::Record { id: String::new(), holder: holder.to_owned() };
     assert_eq!(lease(".beads", record("release-991")).title(), "beadlock: keeps .beads for release-991");
-    let flock = KeptLease::Flock { file: "/".into(), named: "/".into(), mode: Mode::Exclusive };
+    let flock = KeptLease::Kernel { mode: LockMode::Exclusive };
     let subject = Some(KnownProcess { pid: 12, start_ticks: None });
     let of_file = LeaseKeeperRequest { subject, ..lease("file:a", flock) };
     assert_eq!(of_file.title(), "beadlock: keeps file:a while PID 12 lives");

@@ -1,5 +1,5 @@
-//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. There
-//! is no record: whoever has the flock holds the lock. Here are its names, its id and the words of its document.
+//! The file dialect: an exclusive or shared `flock` on `PATH.lock`, which is never deleted and never written. It has
+//! no record: the process with the flock holds the lock. Here are its names, its id and the words of its document.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use crate::sys::FlockMode as Mode;
 
 /// What follows a file's name in its lock file's.
 const SUFFIX: &[u8] = b".lock";
@@ -46,31 +46,6 @@ pub fn held(file: &str) -> String {
     format!("Cannot acquire lock on {file} (another process may be active)")
 }
 
-/// How a file is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Mode {
-    /// By one alone: to write.
-    Exclusive,
-    /// By any number at once, and by no exclusive one: to read.
-    Shared,
-}
-
-impl Mode {
-    /// `exclusive` or `shared`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// What names a claim, there being no record: the lock file's device and inode, and the process that holds its flock.
 /// `Display` and `FromStr` have it as `DEV:INODE:PID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,7 +54,7 @@ pub struct LockId {
     pub device: u64,
     /// The lock file's number there.
     pub inode: u64,
-    /// Who holds it.
+    /// The process that holds it.
     pub pid: i32,
 }
 
@@ -89,7 +64,7 @@ impl fmt::Display for LockId {
     }
 }
 
-/// It is no `DEV:INODE:PID`.
+/// The text is not `DEV:INODE:PID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoLockId;
 

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::{OpenDirectory, up};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FileStat, fstat, fstatat};
 
 use super::{Doubt, Sticky, Trusted};
-use crate::opened::{OpenDirectory, up};
 
 /// For how long nothing is asked again of the directories above one that has not changed. All of them were trusted, so
 /// no other user can have changed anything about them since.
@@ -38,9 +38,6 @@ fn known(stat: &FileStat) -> Known {
 impl Trusted {
     /// Looks at every directory above the one above `opened`. `None`: they are trusted, or the directory may not be
     /// searched, so that there can be no work above it.
-    ///
-    /// # Errors
-    /// When one of them cannot be looked at.
     pub fn doubts_above(self, opened: &OpenDirectory) -> io::Result<Option<(&Path, Doubt)>> {
         /// By whom they were trusted, and when.
         static TRUSTED: Mutex<Option<HashMap<(Trusted, Known), Instant>>> = Mutex::new(None);

@@ -7,13 +7,32 @@ mod content;
 mod judge;
 mod parse;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
+use super::facts::{Depth, Facts};
+use super::json::pretty;
 pub use super::rejected::Rejected;
 pub use super::time::StartedAt;
+use super::{Common, Dialect, LockRecord, Names, Properties, Rules, Verdict, WantedFacts};
 pub use content::Content;
 pub use judge::judge;
 pub(super) use parse::mark as parse_mark;
+
+/// What the lock of a database and the file beside it are called.
+pub(super) const NAMES: Names = Names::fixed(Dialect::Beads, c".exclusive-lock", c".exclusive-lock.aside");
+
+pub(super) const PROPERTIES: Properties = Properties {
+    // A daemon of another user must be able to read the lock.
+    file_mode: 0o644,
+    parse: |bytes, _| Record::parse(bytes).map(super::Record::Beads),
+    rewrite: |_, _| None,
+    is_judged_by_time: false,
+    may_be_reaped: true,
+    stale_goes_by_itself: true,
+    of_malformed: None,
+};
 
 /// Characters that the name of a holder of ours may have.
 const HOLDER_LIMIT: usize = 128;
@@ -92,11 +111,37 @@ impl Record {
     /// The lock file that beadlock writes: the document's five fields in its order, then `beadlock`, indented by
     /// two spaces, the time in whole seconds, a newline at the end.
     pub fn to_json(&self) -> String {
-        let whole = Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() };
-        #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
-        let mut json = serde_json::to_string_pretty(&whole).expect("strings and integers under fixed names");
-        json.push('\n');
-        json
+        pretty(&Self { started_at: self.started_at.in_whole_seconds(), ..self.clone() })
+    }
+
+    /// The PID namespace of the holder, `pid:[N]`, where it was recorded.
+    pub fn pid_ns(&self) -> Option<&str> {
+        self.beadlock.as_ref()?.pid_ns.as_deref()
+    }
+}
+
+impl LockRecord for Record {
+    fn common(&self) -> Common<'_> {
+        Common {
+            holder: &self.holder,
+            pid: self.pid,
+            hostname: &self.hostname,
+            started_at: Some(self.started_at),
+            id: self.beadlock.as_ref().map(|mark| mark.id.as_str()),
+            mark: self.beadlock.as_ref(),
+        }
+    }
+
+    fn json(&self) -> String {
+        self.to_json()
+    }
+
+    fn judged(&self, facts: &Facts, rules: &Rules) -> Verdict {
+        judge(self, facts, rules.reap_proven_dead)
+    }
+
+    fn wanted_facts(&self, depth: Depth) -> WantedFacts<'_> {
+        WantedFacts::Process(Cow::Borrowed(self), depth)
     }
 }
 

@@ -19,11 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::sys;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
-
-use crate::sys;
 
 /// For how long the members of a group are taken to be the same: with users in a directory service each question is one
 /// over the network.
@@ -75,17 +74,11 @@ impl Trusted {
     }
 
     /// Looks at the owner of an open directory alone. `None`: it is trusted.
-    ///
-    /// # Errors
-    /// What `fstat` said.
     pub fn doubts_owner(self, dir: impl AsFd) -> io::Result<Option<Doubt>> {
         Ok(self.owner(&fstat(dir)?))
     }
 
     /// Looks at the owner of an open directory and at who may write to it. `None`: it is trusted.
-    ///
-    /// # Errors
-    /// What `fstat` said.
     pub fn doubts(self, dir: impl AsFd, sticky: Sticky) -> io::Result<Option<Doubt>> {
         let dir = dir.as_fd();
         let stat = fstat(dir)?;

@@ -1,0 +1,63 @@
+//! Signals of this process, and its end.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::unistd::getpid;
+
+/// Gives signals their default action again. SIGCHLD: ended children stay as zombies until they are waited for.
+pub fn default_actions(signals: &[Signal]) -> io::Result<()> {
+    for one in signals {
+        // SAFETY: SIG_DFL is no handler.
+        unsafe { signal(*one, SigHandler::SigDfl) }?;
+    }
+    Ok(())
+}
+
+/// Ignores a signal from here on; what is executed inherits that.
+pub fn ignore(ignored: Signal) -> io::Result<()> {
+    // SAFETY: SIG_IGN is no handler.
+    unsafe { signal(ignored, SigHandler::SigIgn) }?;
+    Ok(())
+}
+
+/// Ends this process by `signal` with its default action, so that a shell sees what happened.
+pub fn die_of(dying: Signal) {
+    let _ = default_actions(&[dying]);
+    let mut set = SigSet::empty();
+    set.add(dying);
+    let _ = sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&set), None);
+    let _ = nix::sys::signal::raise(dying);
+}
+
+/// Ends this process with this code, now: nothing that was registered for its end runs, and nothing is flushed.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: _exit takes an int, and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Runs `callback` when this process ends by `exit` or by the end of `main`: in whichever thread that is, beside the
+/// others, which run on. A forked child inherits it.
+pub fn at_exit(callback: extern "C" fn()) -> io::Result<()> {
+    // SAFETY: `callback` is a function of this program, and a panic in it cannot unwind out of it.
+    match unsafe { libc::atexit(callback) } {
+        0 => Ok(()),
+        _ => Err(Errno::ENOMEM.into()),
+    }
+}
+
+/// In a forked child that executes nothing, a handler of `owner`'s signal has nobody to tell. There the signal has its
+/// default action; in the process `owner` this does nothing.
+pub fn default_in_forks(signal: Signal, owner: &'static AtomicU32) -> io::Result<()> {
+    let number = signal as libc::c_int;
+    let action = move || {
+        if getpid().as_raw().unsigned_abs() != owner.load(Ordering::Relaxed) {
+            let _ = signal_hook::low_level::emulate_default_handler(number);
+        }
+    };
+    // SAFETY: in a handler it reads an atomic and its own PID, and what it calls is made to be called there.
+    unsafe { signal_hook::low_level::register(number, action) }?;
+    Ok(())
+}
