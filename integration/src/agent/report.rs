@@ -8,7 +8,7 @@ use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::log::table::{Side, Table};
+use crate::output::table::{Side, Table};
 use crate::output::talk::Talk;
 
 /// No column is wider.

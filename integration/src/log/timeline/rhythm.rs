@@ -1,67 +1,59 @@
-//! The rhythm of a log: how often cycles come, and where nothing was written for much longer than that.
+//! The usual interval between cycles, and the gaps in a log.
 //!
-//! A gap is a stretch without a line longer than five times the usual (median) interval between cycles, and longer
+//! A gap is a time without a line that is longer than five times the usual (median) interval between cycles, and longer
 //! than a minute; before three intervals are known, longer than five minutes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::time::At;
+use serde::Serialize;
 
-/// Shorter stretches are never a gap.
+use crate::log::parse::time::LogTime;
+
+/// A shorter time is never a gap.
 const SHORTEST: Duration = Duration::from_secs(60);
 
-/// The limit as long as the rhythm is not known.
+/// The limit while the usual interval is unknown.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// As many of the longest are remembered.
+/// As many gaps are remembered, the longest.
 const KEPT: usize = 10_000;
 
-/// A stretch without a line.
+/// A long time without a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gap {
+pub struct LogGap {
     /// The last line before it.
-    pub from: At,
+    pub from: LogTime,
     /// The first line after it.
-    pub to: At,
+    pub to: LogTime,
     pub kind: GapKind,
 }
 
-/// What the daemon was at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the daemon did before a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GapKind {
     /// Between cycles.
     Silent,
     /// In the middle of a cycle.
     InCycle,
-    /// It was gone: the next line is another start, and no stop came before.
+    /// It was killed or crashed: the next line is a start, and no stop came before.
     Gone,
 }
 
-impl GapKind {
-    /// The word of the JSON report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Silent => "silent",
-            Self::InCycle => "in_cycle",
-            Self::Gone => "gone",
-        }
-    }
-}
-
-/// The intervals between cycles, and the long silences.
+/// The intervals between cycles, and the gaps.
 #[derive(Debug, Default)]
-pub struct Rhythm {
+pub struct CycleRhythm {
     /// How often each interval came, in whole seconds.
     intervals: BTreeMap<u64, u64>,
     count: u64,
-    last: Option<At>,
-    gaps: Vec<Gap>,
+    last: Option<LogTime>,
+    gaps: Vec<LogGap>,
 }
 
-impl Rhythm {
+impl CycleRhythm {
     /// A cycle begins or is skipped.
-    pub fn look(&mut self, at: At) {
+    pub fn look(&mut self, at: LogTime) {
         if let Some(last) = self.last
             && at >= last
         {
@@ -71,17 +63,17 @@ impl Rhythm {
         self.last = Some(at);
     }
 
-    /// The daemon is another one from now on.
+    /// Another daemon writes from here on.
     pub fn restart(&mut self) {
         self.last = None;
     }
 
-    /// Nothing was written in between.
-    pub fn silence(&mut self, from: At, to: At, kind: GapKind) {
+    /// There is no line between `from` and `to`.
+    pub fn silence(&mut self, from: LogTime, to: LogTime, kind: GapKind) {
         if to.since(from) <= SHORTEST {
             return;
         }
-        self.gaps.push(Gap { from, to, kind });
+        self.gaps.push(LogGap { from, to, kind });
         if self.gaps.len() > 2 * KEPT {
             self.gaps.sort_by_key(|gap| std::cmp::Reverse(gap.to.since(gap.from)));
             self.gaps.truncate(KEPT);
@@ -89,19 +81,19 @@ impl Rhythm {
         }
     }
 
-    /// The silence that has just ended was no daemon's.
-    pub fn was_gone(&mut self, at: At) {
+    /// No daemon ran in the gap that has just ended.
+    pub fn was_gone(&mut self, at: LogTime) {
         if let Some(gap) = self.gaps.last_mut().filter(|gap| at.since(gap.to) <= Duration::from_secs(2)) {
             gap.kind = GapKind::Gone;
         }
     }
 
-    /// What is past is not asked for.
+    /// Past gaps do not count.
     pub fn forget(&mut self) {
         self.gaps.clear();
     }
 
-    /// The usual interval between cycles, in whole seconds; `None` as long as there are too few.
+    /// The median interval between cycles, in whole seconds; `None` while there are too few.
     pub fn usual(&self) -> Option<Duration> {
         let mut before = 0;
         let median = self.intervals.iter().find(|(_, count)| {
@@ -111,13 +103,13 @@ impl Rhythm {
         median.filter(|_| self.count >= 3).map(|(seconds, _)| Duration::from_secs(*seconds))
     }
 
-    /// A longer stretch without a line is a gap.
+    /// A longer time without a line is a gap.
     pub fn limit(&self) -> Duration {
         self.usual().map_or(UNKNOWN, |usual| (usual * 5).max(SHORTEST))
     }
 
-    /// All gaps, in their order.
-    pub fn gaps(&self) -> Vec<Gap> {
+    /// The gaps in their order.
+    pub fn gaps(&self) -> Vec<LogGap> {
         let limit = self.limit();
         self.gaps.iter().filter(|gap| gap.to.since(gap.from) > limit).copied().collect()
     }
@@ -127,13 +119,13 @@ impl Rhythm {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> At {
-        At(seconds * 1000)
+    fn at(seconds: i64) -> LogTime {
+        LogTime(seconds * 1000)
     }
 
     #[test]
     fn a_gap_is_judged_by_the_usual_interval() {
-        let mut rhythm = Rhythm::default();
+        let mut rhythm = CycleRhythm::default();
         assert_eq!((rhythm.usual(), rhythm.limit()), (None, UNKNOWN));
         for number in 0..10 {
             rhythm.look(at(number * 30));
@@ -144,12 +136,12 @@ mod tests {
         rhythm.silence(at(0), at(60), GapKind::Silent);
         rhythm.silence(at(0), at(150), GapKind::Silent);
         rhythm.silence(at(200), at(351), GapKind::InCycle);
-        assert_eq!(rhythm.gaps(), [Gap { from: at(200), to: at(351), kind: GapKind::InCycle }]);
+        assert_eq!(rhythm.gaps(), [LogGap { from: at(200), to: at(351), kind: GapKind::InCycle }]);
     }
 
     #[test]
     fn a_minute_is_never_a_gap_and_the_clock_may_go_back() {
-        let mut rhythm = Rhythm::default();
+        let mut rhythm = CycleRhythm::default();
         for number in [0, 0, 1, 1, 2, 0, 1, 2] {
             rhythm.look(at(number));
         }
@@ -164,7 +156,7 @@ mod tests {
 
     #[test]
     fn of_very_many_the_longest_are_kept() {
-        let mut rhythm = Rhythm::default();
+        let mut rhythm = CycleRhythm::default();
         for number in 0..50_000 {
             rhythm.silence(at(number * 10_000), at(number * 10_000 + 301 + number % 7), GapKind::Silent);
         }

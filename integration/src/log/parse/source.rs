@@ -1,10 +1,7 @@
-//! Which files are read, in which order, and how: line by line, with bounded memory, whatever is in them.
+//! The files of a log and their lines. Memory is bounded, whatever the files contain.
 //!
-//! A log that is named is read with its older files beside it, the oldest first: `FILE.3`, `FILE.2`, `FILE.1` as the
-//! agent numbers them, and `NAME-TIME.log` as the original daemon calls them. An older one that is named itself is
-//! read alone.
-
-mod older;
+//! A log is read with its older files beside it, the oldest first: `FILE.3`, `FILE.2`, `FILE.1` as the agent numbers
+//! them, and `NAME-TIME.log` as the original daemon names them. An older file that is named itself is read alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,41 +14,46 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::system_words;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use super::rotated::{numbered, rotated};
 use crate::error::{Code, Error};
 use crate::words::{Part, to_type};
-use older::{numbered, older};
 
-/// A line is read up to here; what follows is left out.
+/// A line is read up to here; the rest is left out.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// One read of a file; also how much of its beginning is looked at to tell who writes it.
+/// One read of a file. The first read also tells which daemon writes the file.
 const CHUNK: usize = 256 * 1024;
 
-/// A log: one stream of lines out of one or more files.
-#[derive(Debug)]
-pub struct Source {
-    /// As it was named; `None` is standard input.
+/// One log: a stream of lines from standard input or from one or more files.
+#[derive(Debug, Default)]
+pub struct LogSource {
+    /// The log as the user named it; `None` is standard input.
     pub path: Option<PathBuf>,
-    /// The files, oldest first; empty is standard input.
-    files: Vec<Opened>,
-    /// Older files beside it that are compressed, and so not read.
+    /// Oldest first; empty for standard input.
+    files: Vec<OpenedLog>,
+    /// Older files that are compressed, and so not read.
     pub compressed: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
-struct Opened {
+struct OpenedLog {
     path: PathBuf,
     file: File,
+    is_regular: bool,
     inode: (u64, u64),
 }
 
-impl Source {
-    /// Standard input.
-    pub fn standard_input() -> Self {
-        Self { path: None, files: Vec::new(), compressed: Vec::new() }
-    }
+/// A part of a log as it is read.
+#[derive(Debug, PartialEq)]
+pub enum LogBytes<'a> {
+    /// A file begins with these bytes. They come again as lines.
+    Head(&'a [u8]),
+    /// A line without its end; `is_cut` when it was longer than [`LONGEST_LINE`].
+    Line { bytes: &'a [u8], is_cut: bool },
+}
 
-    /// The logs that `names` mean, in their order: those of one family are one log, each file once.
+impl LogSource {
+    /// The logs that `names` mean, in their order. Names of one family are one log, each file once.
     pub fn named(names: &[OsString]) -> Vec<Result<Self, Error>> {
         let mut families: Vec<(PathBuf, BTreeMap<u32, PathBuf>)> = Vec::new();
         for name in names {
@@ -68,43 +70,38 @@ impl Source {
 
     fn family(base: &Path, members: &BTreeMap<u32, PathBuf>) -> Result<Self, Error> {
         match members.get(&0) {
-            Some(_) if base == Path::new("-") => Ok(Self::standard_input()),
+            Some(_) if base == Path::new("-") => Ok(Self::default()),
             Some(path) => Self::with_older(path),
             None => {
-                // Highest number first: the oldest.
-                let files = members.values().rev().map(|path| Opened::open(path));
+                // The highest number is the oldest file.
+                let files = members.values().rev().map(|path| OpenedLog::open(path));
                 let newest = members.values().next().cloned();
                 Ok(Self { path: newest, files: files.collect::<Result<_, _>>()?, compressed: Vec::new() })
             }
         }
     }
 
-    /// The log at `path` and what was rotated out of it.
+    /// The log at `path` and its older files.
     ///
     /// # Errors
-    /// When there is neither, or the current one cannot be read.
+    /// When none of them exists, or the current one cannot be read.
     pub fn with_older(path: &Path) -> Result<Self, Error> {
-        // The current one first, then ever older: whatever is rotated meanwhile is met twice, and never missed.
-        let current = match Opened::open(path) {
-            Err(error) if error.code() == Code::NoTarget => Err(error),
-            opened => Ok(opened?),
-        };
-        let is_log =
-            current.as_ref().map_or(true, |opened| opened.file.metadata().is_ok_and(|meta| meta.is_file()));
-        let (older, compressed) = if is_log { older(path) } else { Default::default() };
-        let mut files: Vec<Opened> = Vec::new();
-        let missing = match current {
-            Ok(opened) => {
-                files.push(opened);
+        // The current file first, then older and older ones. A file that is rotated meanwhile is found twice, and
+        // never missed.
+        let mut files: Vec<OpenedLog> = Vec::new();
+        let missing = match OpenedLog::open(path) {
+            Ok(file) => {
+                files.push(file);
                 None
             }
-            Err(error) => Some(error),
+            Err(error) if error.code() == Code::NoTarget => Some(error),
+            Err(error) => return Err(error),
         };
-        for path in older {
-            let Ok(opened) = Opened::open(&path) else { continue };
-            let is_file = opened.file.metadata().is_ok_and(|meta| meta.is_file());
-            if is_file && files.iter().all(|file| file.inode != opened.inode) {
-                files.push(opened);
+        let is_log = files.first().is_none_or(|file| file.is_regular);
+        let (older, compressed) = if is_log { rotated(path) } else { Default::default() };
+        for file in older.iter().filter_map(|path| OpenedLog::open(path).ok()) {
+            if file.is_regular && files.iter().all(|other| other.inode != file.inode) {
+                files.push(file);
             }
         }
         if let Some(error) = missing.filter(|_| files.is_empty()) {
@@ -114,40 +111,26 @@ impl Source {
         Ok(Self { path: Some(path.to_owned()), files, compressed })
     }
 
-    /// How it is called in the report.
-    pub fn name(&self) -> String {
-        self.path.as_deref().map_or_else(|| "standard input".to_owned(), escaped_path)
-    }
-
-    /// The files that it is read from, oldest first.
+    /// The files that are read, oldest first.
     pub fn files(&self) -> Vec<PathBuf> {
         self.files.iter().map(|opened| opened.path.clone()).collect()
     }
 
-    /// Hands over every line, without its end, the oldest first; before each file its beginning.
+    /// Hands over the beginning of each file and then its lines, the oldest first.
     ///
     /// # Errors
-    /// The first file that cannot be read to its end; what came before it has been handed over.
-    pub fn read(self, mut hear: impl FnMut(Heard<'_>)) -> Result<(), Error> {
+    /// The first file that cannot be read to its end. The lines before that point have been handed over.
+    pub fn read(self, mut hear: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
             return lines(stdin, None, &mut hear)
                 .map_err(|error| failed(Path::new("standard input"), &error));
         }
-        for Opened { path, file, .. } in self.files {
+        for OpenedLog { path, file, .. } in self.files {
             lines(file, Some(&path), &mut hear).map_err(|error| failed(&path, &error))?;
         }
         Ok(())
     }
-}
-
-/// What is read.
-#[derive(Debug, PartialEq)]
-pub enum Heard<'a> {
-    /// A file begins, so.
-    Beginning(&'a [u8]),
-    /// A line without its end; `is_cut` when it was longer than anybody writes.
-    Line { bytes: &'a [u8], is_cut: bool },
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {
@@ -155,10 +138,15 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::io(message, error.kind())
 }
 
-fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(Heard<'_>)) -> io::Result<()> {
+fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(LogBytes<'_>)) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(CHUNK, input);
-    let head = retried(|| reader.fill_buf().map(<[u8]>::to_vec))?;
-    if let Some(tool) = unpacks(&head) {
+    let head = loop {
+        match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            head => break head?.to_vec(),
+        }
+    };
+    if let Some(tool) = decompressor(&head) {
         let tool = Part::Word(tool.as_ref());
         let command = match path {
             Some(path) => to_type("{} {} | beadlock log -", &[tool, Part::Path(path)]),
@@ -166,7 +154,7 @@ fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(Heard<'_>)
         };
         return Err(io::Error::other(format!("it is compressed; type: {command}")));
     }
-    hear(Heard::Beginning(&head));
+    hear(LogBytes::Head(&head));
     let mut line = Vec::with_capacity(256);
     loop {
         line.clear();
@@ -174,28 +162,19 @@ fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(Heard<'_>)
         if reader.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        // A log that was truncated under its writer begins with as many zeros as it had bytes.
+        // A log that was truncated while its daemon writes begins with as many zeros as it had bytes.
         while line.len() == LONGEST_LINE && line.iter().all(|byte| *byte == 0) {
             line.clear();
             reader.by_ref().take(limit).read_until(b'\n', &mut line)?;
         }
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
         let is_cut = !is_whole && line.len() == LONGEST_LINE && reader.skip_until(b'\n')? > 1;
-        hear(Heard::Line { bytes: &line, is_cut });
+        hear(LogBytes::Line { bytes: &line, is_cut });
     }
 }
 
-fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
-/// What unpacks a file that begins so, when it is compressed.
-fn unpacks(head: &[u8]) -> Option<&'static str> {
+/// The program that unpacks a file with this beginning.
+fn decompressor(head: &[u8]) -> Option<&'static str> {
     let magic: [(&[u8], &str); 4] = [
         (b"\x1f\x8b", "zcat"),
         (b"\x28\xb5\x2f\xfd", "zstdcat"),
@@ -205,8 +184,8 @@ fn unpacks(head: &[u8]) -> Option<&'static str> {
     magic.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, tool)| *tool)
 }
 
-impl Opened {
-    /// Opens what can be read as a log: a regular file, or a pipe. Links are followed: the user names it.
+impl OpenedLog {
+    /// Opens a regular file or a pipe. Links are followed, because the user named the path.
     fn open(path: &Path) -> Result<Self, Error> {
         let shown = escaped_path(path);
         let file = OpenOptions::new()
@@ -223,18 +202,16 @@ impl Opened {
             let meant = to_type("beadlock log {}", &[Part::Path(&path.join("daemon.log"))]);
             return Err(Error::new(Code::Io, format!("{shown} is a directory; name the log in it: {meant}")));
         }
-        if !kind.is_file() && !kind.is_fifo() {
-            return Err(Error::new(
-                Code::Io,
-                format!("{shown} is a device; name a log, or - for standard input"),
-            ));
-        }
         if kind.is_fifo() {
-            // Whoever writes it may take its time.
+            // The program that writes to the pipe may be slow: wait for it.
             let flags = fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()));
             flags.map_err(|errno| failed(path, &errno.into()))?;
+        } else if !kind.is_file() {
+            let message = format!("{shown} is a device; name a log, or - for standard input");
+            return Err(Error::new(Code::Io, message));
         }
-        Ok(Self { path: path.to_owned(), file, inode: (meta.dev(), meta.ino()) })
+        let inode = (meta.dev(), meta.ino());
+        Ok(Self { path: path.to_owned(), file, is_regular: kind.is_file(), inode })
     }
 }
 

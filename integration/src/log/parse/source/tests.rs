@@ -4,15 +4,15 @@ use std::fs;
 
 use super::*;
 
-fn names(source: &Source) -> Vec<String> {
+fn names(source: &LogSource) -> Vec<String> {
     source.files().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-fn read(source: Source) -> Vec<String> {
+fn read(source: LogSource) -> Vec<String> {
     let mut lines = Vec::new();
     source
         .read(|heard| {
-            if let Heard::Line { bytes, .. } = heard {
+            if let LogBytes::Line { bytes, .. } = heard {
                 lines.push(String::from_utf8_lossy(bytes).into_owned());
             }
         })
@@ -44,7 +44,7 @@ fn a_log_comes_with_its_older_files_oldest_first() {
         "daemon-x.log",
         "xdaemon.log.1",
     ]);
-    let source = Source::with_older(&dir.path().join("daemon.log")).unwrap();
+    let source = LogSource::with_older(&dir.path().join("daemon.log")).unwrap();
     let order = [
         "daemon-2026-02-01T10-11-12.000.log",
         "daemon-2026-02-02T10-11-12.000.log",
@@ -63,7 +63,7 @@ fn one_family_is_one_log_and_an_older_file_alone_is_alone() {
     let dir = scene(&["daemon.log", "daemon.log.1", "daemon.log.2", "b.log"]);
     let typed = |names: &[&str]| {
         let names: Vec<OsString> = names.iter().map(|name| dir.path().join(name).into_os_string()).collect();
-        Source::named(&names).into_iter().map(|source| self::names(&source.unwrap())).collect::<Vec<_>>()
+        LogSource::named(&names).into_iter().map(|source| self::names(&source.unwrap())).collect::<Vec<_>>()
     };
     assert_eq!(typed(&["daemon.log.1"]), [["daemon.log.1"]]);
     assert_eq!(typed(&["daemon.log.1", "daemon.log.2"]), [["daemon.log.2", "daemon.log.1"]]);
@@ -75,9 +75,9 @@ fn one_family_is_one_log_and_an_older_file_alone_is_alone() {
 #[test]
 fn a_log_between_two_files_is_what_is_left_of_it() {
     let dir = scene(&["daemon.log.1"]);
-    let source = Source::with_older(&dir.path().join("daemon.log")).unwrap();
+    let source = LogSource::with_older(&dir.path().join("daemon.log")).unwrap();
     assert_eq!(names(&source), ["daemon.log.1"]);
-    let error = Source::with_older(&dir.path().join("other.log")).unwrap_err();
+    let error = LogSource::with_older(&dir.path().join("other.log")).unwrap_err();
     assert!(error.to_string().starts_with("there is no "), "{error}");
 }
 
@@ -86,7 +86,7 @@ fn lines_are_lines_whatever_is_in_them() {
     let heard = |input: &[u8]| {
         let mut all = Vec::new();
         lines(input, None, &mut |heard| {
-            if let Heard::Line { bytes, is_cut } = heard {
+            if let LogBytes::Line { bytes, is_cut } = heard {
                 all.push((bytes.len(), is_cut));
             }
         })

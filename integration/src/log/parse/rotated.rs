@@ -1,11 +1,12 @@
-//! What a log was rotated into, by its name.
+//! The older files of a log, found by their names.
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `daemon.log.2` is `daemon.log` and 2; the current one is 0.
+/// `daemon.log.2` is `daemon.log` and 2; the current file has number 0.
 pub fn numbered(path: &Path) -> (PathBuf, u32) {
     let split = || {
         let (base, number) = path.to_str()?.rsplit_once('.')?;
@@ -16,39 +17,34 @@ pub fn numbered(path: &Path) -> (PathBuf, u32) {
     split().unwrap_or_else(|| (path.to_owned(), 0))
 }
 
-/// The older files beside `path`, from the newest to the oldest, and those that are compressed.
-pub fn older(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+/// The older files beside `path`, from the newest to the oldest: the plain ones, and the compressed ones.
+pub fn rotated(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else { return Default::default() };
     let entries = fs::read_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-    let mut found = Vec::new();
-    let mut compressed = Vec::new();
+    let mut files: Vec<(Age, bool, PathBuf)> = Vec::new();
     for entry in entries.into_iter().flatten().flatten() {
         let other = entry.file_name();
-        let (plain, is_compressed) = match Path::new(&other).extension().and_then(OsStr::to_str) {
-            Some("gz" | "zst" | "xz" | "bz2") => {
-                (Path::new(&other).with_extension("").into_os_string(), true)
-            }
-            _ => (other.clone(), false),
-        };
-        let Some(age) = age(name, &plain) else { continue };
-        let older = path.with_file_name(&other);
-        if is_compressed { compressed.push((age, older)) } else { found.push((age, older)) }
+        let extension = Path::new(&other).extension().and_then(OsStr::to_str);
+        let is_compressed = matches!(extension, Some("gz" | "zst" | "xz" | "bz2"));
+        let plain = if is_compressed { Path::new(&other).with_extension("").into() } else { other.clone() };
+        if let Some(age) = age(name, &plain) {
+            files.push((age, is_compressed, path.with_file_name(other)));
+        }
     }
-    let in_order = |mut files: Vec<(Age, PathBuf)>| {
-        files.sort();
-        files.into_iter().map(|(_, path)| path).collect()
-    };
-    (in_order(found), in_order(compressed))
+    files.sort();
+    let (compressed, plain): (Vec<_>, Vec<_>) = files.into_iter().partition(|(_, is, _)| *is);
+    let paths = |files: Vec<(Age, bool, PathBuf)>| files.into_iter().map(|(.., path)| path).collect();
+    (paths(plain), paths(compressed))
 }
 
-/// From the newest to the oldest.
+/// Sorts from the newest file to the oldest.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Age {
     Numbered(u32),
-    Dated(std::cmp::Reverse<OsString>),
+    Dated(Reverse<OsString>),
 }
 
-/// How old the file `other` is beside the log `name`; `None` when it is not one of its older files.
+/// How old the file `other` is beside the log `name`; `None` when it does not belong to that log.
 fn age(name: &OsStr, other: &OsStr) -> Option<Age> {
     if let (base, number @ 1..) = numbered(Path::new(other))
         && base == Path::new(name)
@@ -63,5 +59,5 @@ fn age(name: &OsStr, other: &OsStr) -> Option<Age> {
     let shape = b"dddd-dd-ddTdd-dd-dd.ddd";
     let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
     (stamp.len() == shape.len() && stamp.iter().zip(shape).all(fits))
-        .then(|| Age::Dated(std::cmp::Reverse(other.to_owned())))
+        .then(|| Age::Dated(Reverse(other.to_owned())))
 }

@@ -1,50 +1,56 @@
-//! Whole logs, and the story that each tells of its databases.
+//! Whole logs, and the timelines of their databases.
 
 use std::time::Duration;
 
-use super::super::rhythm::GapKind;
-use super::super::spell::Cause;
-use super::super::story::{Counts, State};
+use super::database::{CycleCounts, SyncState};
+use super::holders::HolderRow;
+use super::rhythm::GapKind;
+use super::streak::SkipCause;
 use super::*;
 
-fn hear(lines: &[&str]) -> Stream {
-    hear_in(Window::default(), lines)
+fn hear(lines: &[&str]) -> LogTimeline {
+    hear_in(LogWindow::default(), lines)
 }
 
-fn hear_in(window: Window, lines: &[&str]) -> Stream {
-    let mut stream = Stream::new(window, at("23:00:00"));
-    stream.begin(lines.join("\n").as_bytes());
+fn hear_in(window: LogWindow, lines: &[&str]) -> LogTimeline {
+    let mut log = LogTimeline::new(window, at("23:00:00"));
+    log.begin(lines.join("\n").as_bytes());
     for line in lines {
-        stream.hear(line.as_bytes(), false);
+        log.hear(line.as_bytes(), false);
     }
-    stream
+    log
 }
 
-fn at(text: &str) -> At {
-    At::parse(&format!("2026-02-01T{text}Z")).unwrap()
+fn at(text: &str) -> LogTime {
+    LogTime::parse(&format!("2026-02-01T{text}Z")).unwrap()
 }
 
-fn only(lines: &[&str], end: &str) -> Story {
-    let mut stories = hear(lines).finish(at(end));
-    assert_eq!(stories.len(), 1);
-    stories.remove(0)
+fn only(lines: &[&str], end: &str) -> DatabaseTimeline {
+    let mut databases = finished(&mut hear(lines), end);
+    assert_eq!(databases.len(), 1);
+    databases.remove(0)
+}
+
+fn finished(log: &mut LogTimeline, end: &str) -> Vec<DatabaseTimeline> {
+    log.finish(at(end));
+    std::mem::take(&mut log.databases)
 }
 
 /// `claims skips median longest: ends` of each holder.
-fn rows(story: &Story) -> Vec<String> {
+fn rows(timeline: &DatabaseTimeline) -> Vec<String> {
     let seconds = |length: Option<Duration>| length.map_or(0, |length| length.as_secs());
-    let row = |row: &super::super::holders::Holder| {
-        let ends = [row.released, row.removed_stale, row.taken_over, row.agent_stopped, row.open];
+    let row = |row: &HolderRow| {
         format!(
-            "{} {} {} {}s {}s {ends:?}",
+            "{} {} {} {}s {}s {:?}",
             row.name,
             row.claims(),
             row.skips,
             seconds(row.median()),
-            seconds(row.longest())
+            seconds(row.longest()),
+            row.ends
         )
     };
-    story.holders.rows().into_iter().map(row).collect()
+    timeline.holders.sorted().into_iter().map(row).collect()
 }
 
 const HEADER: &str = "[2026-02-01 10:00:00] beadlock-agent 0.1.0, PID 7, host ci-3, times in UTC";
@@ -52,7 +58,7 @@ const START: &str = "[2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, 
 
 #[test]
 fn a_hold_goes_from_the_first_skip_to_the_next_cycle() {
-    let story = only(
+    let timeline = only(
         &[
             HEADER,
             START,
@@ -68,11 +74,14 @@ fn a_hold_goes_from_the_first_skip_to_the_next_cycle() {
         ],
         "10:00:18",
     );
-    assert_eq!(rows(&story), ["make 1 3 10s 10s [1, 0, 0, 0, 0]"]);
-    assert_eq!(story.counts, Counts { complete: 2, skips: 3, ..Counts::default() });
-    assert_eq!((story.state.clone(), story.downtime.now()), (State::Complete(at("10:00:16")), None));
+    assert_eq!(rows(&timeline), ["make 1 3 10s 10s [1, 0, 0, 0, 0]"]);
+    assert_eq!(timeline.counts, CycleCounts { complete: 2, skips: 3, ..CycleCounts::default() });
     assert_eq!(
-        story.downtime.total(at("10:00:18")),
+        (timeline.state.clone(), timeline.outages.current),
+        (SyncState::Complete(at("10:00:16")), None)
+    );
+    assert_eq!(
+        timeline.outages.total(at("10:00:18")),
         Duration::from_secs(11),
         "from the first skip to the next success"
     );
@@ -80,7 +89,7 @@ fn a_hold_goes_from_the_first_skip_to_the_next_cycle() {
 
 #[test]
 fn every_way_a_hold_can_end_is_told_apart() {
-    let story = only(
+    let timeline = only(
         &[
             HEADER,
             START,
@@ -104,7 +113,7 @@ fn every_way_a_hold_can_end_is_told_apart() {
         "10:01:08",
     );
     assert_eq!(
-        rows(&story),
+        rows(&timeline),
         [
             "a 1 1 5s 5s [0, 1, 0, 0, 0]",
             "b 1 1 5s 5s [0, 0, 1, 0, 0]",
@@ -113,14 +122,14 @@ fn every_way_a_hold_can_end_is_told_apart() {
             "d 1 1 1s 1s [0, 1, 0, 1, 0]",
         ]
     );
-    let spell = &story.unreadable[0];
-    assert_eq!((spell.spell.since, spell.until), (at("10:00:25"), at("10:00:35")));
-    assert_eq!(spell.spell.cause, Cause::Unreadable("malformed lock file: unexpected EOF".to_owned()));
+    let past = &timeline.unreadable[0];
+    assert_eq!((past.streak.since, past.until), (at("10:00:25"), at("10:00:35")));
+    assert_eq!(past.streak.cause, SkipCause::Unreadable("malformed lock file: unexpected EOF".to_owned()));
 }
 
 #[test]
-fn what_a_cycles_command_prints_is_no_news_of_the_daemon() {
-    let story = only(
+fn the_output_of_a_cycles_command_does_not_count_as_the_daemons_lines() {
+    let timeline = only(
         &[
             HEADER,
             START,
@@ -136,17 +145,17 @@ fn what_a_cycles_command_prints_is_no_news_of_the_daemon() {
         ],
         "10:02:12",
     );
-    assert_eq!(story.counts, Counts { failed: 2, timed_out: 1, ..Counts::default() });
-    assert_eq!(rows(&story), [""; 0]);
-    let failures: Vec<_> = story.failures.latest().iter().map(|f| (f.text.clone(), f.count)).collect();
+    assert_eq!(timeline.counts, CycleCounts { failed: 2, timed_out: 1, ..CycleCounts::default() });
+    assert_eq!(rows(&timeline), [""; 0]);
+    let failures: Vec<_> = timeline.failures.latest().iter().map(|f| (f.message.clone(), f.count)).collect();
     assert_eq!(failures, [("timed out after 2m".to_owned(), 1), ("exit code 3".to_owned(), 2)]);
-    assert_eq!(story.state, State::Failing { why: "timed out after 2m".to_owned(), in_a_row: 3 });
-    assert_eq!(story.downtime.now().unwrap().since, at("10:00:00"));
+    assert_eq!(timeline.state, SyncState::Failing { why: "timed out after 2m".to_owned(), in_a_row: 3 });
+    assert_eq!(timeline.outages.current.unwrap().since, at("10:00:00"));
 }
 
 #[test]
 fn a_cycle_whose_end_is_lost_hides_no_hold() {
-    let story = only(
+    let timeline = only(
         &[
             HEADER,
             START,
@@ -157,13 +166,13 @@ fn a_cycle_whose_end_is_lost_hides_no_hold() {
         ],
         "10:00:12",
     );
-    assert_eq!(rows(&story), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"]);
-    assert_eq!((story.counts.unfinished, story.spell.unwrap().extra.pid), (1, Some(99)));
+    assert_eq!(rows(&timeline), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"]);
+    assert_eq!((timeline.counts.unfinished, timeline.streak.unwrap().lock.pid), (1, Some(99)));
 }
 
 #[test]
 fn the_original_daemon_says_first_that_it_starts() {
-    let story = only(
+    let timeline = only(
         &[
             "time=2026-02-01T13:00:00.044+03:00 level=INFO msg=\"Daemon started (interval: %v, auto-commit: %v, auto-push: %v)\" !BADKEY=5s !BADKEY=false !BADKEY=false",
             "time=2026-02-01T13:00:00.073+03:00 level=INFO msg=\"Starting %s...\" !BADKEY=\"sync cycle\"",
@@ -180,15 +189,15 @@ fn the_original_daemon_says_first_that_it_starts() {
         ],
         "10:00:21",
     );
-    assert_eq!(rows(&story), ["vc-executor 1 2 10s 10s [0, 1, 0, 0, 0]"]);
-    assert_eq!(story.counts, Counts { complete: 1, failed: 1, skips: 2, ..Counts::default() });
-    assert!(matches!(story.state, State::Stopped(_)));
-    assert_eq!(story.failures.latest()[0].text, "Pull failed: exit status 128\nfatal: no");
+    assert_eq!(rows(&timeline), ["vc-executor 1 2 10s 10s [0, 1, 0, 0, 0]"]);
+    assert_eq!(timeline.counts, CycleCounts { complete: 1, failed: 1, skips: 2, ..CycleCounts::default() });
+    assert!(matches!(timeline.state, SyncState::Stopped(_)));
+    assert_eq!(timeline.failures.latest()[0].message, "Pull failed: exit status 128\nfatal: no");
 }
 
 #[test]
-fn a_log_of_several_databases_is_a_story_for_each() {
-    let mut stream = hear(&[
+fn a_log_of_several_databases_has_a_timeline_for_each() {
+    let mut log = hear(&[
         HEADER,
         START,
         r"[2026-02-01 10:00:00] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: Starting sync cycle...",
@@ -198,26 +207,32 @@ fn a_log_of_several_databases_is_a_story_for_each() {
         r"[2026-02-01 10:00:02] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: Sync cycle complete",
         "[2026-02-01 10:00:03] Agent stopped: beadlock-agent 0.1.0, PID 7, host ci-3",
     ]);
-    let stories = stream.finish(at("10:00:04"));
-    let names: Vec<_> = stories.iter().map(|story| story.name.as_deref().unwrap()).collect();
+    let databases = finished(&mut log, "10:00:04");
+    let names: Vec<_> = databases.iter().map(|timeline| timeline.name.as_deref().unwrap()).collect();
     assert_eq!(names, [r"/r/a:\u{20}Resumed after 3 skips in 1s/.beads", "/r/c/.beads"]);
-    assert_eq!((stories[0].counts.complete, stories[0].counts.failed, stories[1].counts.skips), (1, 0, 1));
-    assert_eq!(rows(&stories[1]), ["make: x 1 1 3s 3s [0, 0, 0, 1, 0]"]);
-    assert!(stories.iter().all(|story| matches!(story.state, State::Stopped(_))), "the stop is everyone's");
-    assert_eq!((stream.agents.stops, stream.lines.all, stream.lines.other), (1, 8, 2));
+    assert_eq!(
+        (databases[0].counts.complete, databases[0].counts.failed, databases[1].counts.skips),
+        (1, 0, 1)
+    );
+    assert_eq!(rows(&databases[1]), ["make: x 1 1 3s 3s [0, 0, 0, 1, 0]"]);
+    assert!(
+        databases.iter().all(|timeline| matches!(timeline.state, SyncState::Stopped(_))),
+        "the stop is everyone's"
+    );
+    assert_eq!((log.agents.stops, log.lines.all, log.lines.other), (1, 8, 2));
 }
 
 #[test]
 fn structured_lines_name_their_database_and_holder() {
-    let mut stream = hear(&[
+    let mut log = hear(&[
         r#"{"time":"2026-02-01T10:00:00Z","level":"info","db":null,"event":"agent_started","message":"Agent started: beadlock-agent 0.1.0, PID 7, host ci-3"}"#,
         r#"{"time":"2026-02-01T10:00:00Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":99,"host":"ci-4","since":"2026-02-01T09:00:00Z","reason":"other_host"}"#,
     ]);
-    let stories = stream.finish(at("10:00:04"));
-    assert_eq!((stories.len(), stories[0].name.as_deref()), (1, Some("/r/.beads")));
-    let extra = &stories[0].spell.as_ref().unwrap().extra;
+    let databases = finished(&mut log, "10:00:04");
+    assert_eq!((databases.len(), databases[0].name.as_deref()), (1, Some("/r/.beads")));
+    let lock = &databases[0].streak.as_ref().unwrap().lock;
     assert_eq!(
-        (extra.pid, extra.host.as_deref(), extra.reason.as_deref()),
+        (lock.pid, lock.host.as_deref(), lock.reason.as_deref()),
         (Some(99), Some("ci-4"), Some("other_host"))
     );
 }
@@ -238,12 +253,12 @@ fn gaps_are_told_from_stops_and_from_kills() {
     lines.push("[2026-02-01 10:50:00] Agent started: beadlock-agent 0.1.0, PID 9, host ci-3".to_owned());
     cycle(&mut lines, 50);
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let mut stream = hear(&lines);
-    let story = stream.finish(at("10:51:00")).remove(0);
-    assert_eq!(story.rhythm.limit(), Duration::from_secs(300));
-    let gaps: Vec<_> = story.rhythm.gaps().iter().map(|gap| (gap.from, gap.kind)).collect();
+    let mut log = hear(&lines);
+    let timeline = finished(&mut log, "10:51:00").remove(0);
+    assert_eq!(timeline.rhythm.limit(), Duration::from_secs(300));
+    let gaps: Vec<_> = timeline.rhythm.gaps().iter().map(|gap| (gap.from, gap.kind)).collect();
     assert_eq!(gaps, [(at("10:05:01"), GapKind::Silent), (at("10:30:01"), GapKind::Gone)]);
-    assert_eq!((stream.agents.starts, stream.agents.stops, stream.agents.lost), (3, 1, 1));
+    assert_eq!((log.agents.starts, log.agents.stops, log.agents.lost), (3, 1, 1));
 }
 
 #[test]
@@ -258,26 +273,26 @@ fn of_the_time_that_is_not_asked_for_only_what_goes_on_is_told() {
         "[2026-02-01 10:00:15] Starting sync cycle...",
         "[2026-02-01 10:00:16] Sync cycle failed: exit code 1 after 1s",
     ];
-    let window = Window { since: Some(at("10:00:08")), until: Some(at("10:00:12")) };
-    let mut stream = hear_in(window, &lines);
-    let story = stream.finish(at("10:00:12")).remove(0);
-    assert_eq!(rows(&story), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"], "a hold that reaches in counts whole");
-    assert_eq!(story.counts, Counts { skips: 1, ..Counts::default() });
-    assert_eq!(story.downtime.total(at("10:00:12")), Duration::from_secs(4));
+    let window = LogWindow { since: Some(at("10:00:08")), until: Some(at("10:00:12")) };
+    let mut log = hear_in(window, &lines);
+    let timeline = finished(&mut log, "10:00:12").remove(0);
+    assert_eq!(rows(&timeline), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"], "a hold that reaches in counts whole");
+    assert_eq!(timeline.counts, CycleCounts { skips: 1, ..CycleCounts::default() });
+    assert_eq!(timeline.outages.total(at("10:00:12")), Duration::from_secs(4));
     assert_eq!(
-        (story.downtime.now().unwrap().since, story.last_complete),
+        (timeline.outages.current.unwrap().since, timeline.last_complete),
         (at("10:00:05"), Some(at("10:00:01")))
     );
-    assert_eq!(stream.lines, LineCounts { all: 1, outside: 7, ..LineCounts::default() });
-    let mut late = hear_in(Window { since: Some(at("12:00:00")), until: None }, &lines);
-    let story = late.finish(at("12:00:00")).remove(0);
-    assert!(matches!(story.state, State::Failing { .. }), "what came before is still the answer");
-    assert_eq!((story.counts, late.lines.all), (Counts::default(), 0));
+    assert_eq!(log.lines, LineCounts { all: 1, outside: 7, ..LineCounts::default() });
+    let mut late = hear_in(LogWindow { since: Some(at("12:00:00")), until: None }, &lines);
+    let timeline = finished(&mut late, "12:00:00").remove(0);
+    assert!(matches!(timeline.state, SyncState::Failing { .. }), "what came before is still the answer");
+    assert_eq!((timeline.counts, late.lines.all), (CycleCounts::default(), 0));
 }
 
 #[test]
 fn a_clock_that_goes_back_is_said_and_breaks_nothing() {
-    let story = only(
+    let timeline = only(
         &[
             HEADER,
             START,
@@ -288,13 +303,13 @@ fn a_clock_that_goes_back_is_said_and_breaks_nothing() {
         ],
         "10:00:08",
     );
-    assert_eq!(story.clock_back, (1, Duration::from_secs(1795)));
-    assert_eq!(rows(&story), ["make 1 2 0s 0s [1, 0, 0, 0, 0]"]);
+    assert_eq!(timeline.clock_back, (1, Duration::from_secs(1795)));
+    assert_eq!(rows(&timeline), ["make 1 2 0s 0s [1, 0, 0, 0, 0]"]);
 }
 
 #[test]
 fn whatever_is_in_a_line_it_is_heard() {
-    let mut stream = Stream::new(Window::default(), at("23:00:00"));
+    let mut log = LogTimeline::new(LogWindow::default(), at("23:00:00"));
     for number in 0..=255u8 {
         for line in [
             vec![number],
@@ -304,11 +319,11 @@ fn whatever_is_in_a_line_it_is_heard() {
             [b"{\"time\":\"", &[number][..], b"\",\"message\":\"Resumed after 1 skips in 2s\"}"].concat(),
             [b"time=2026-02-01T10:00:00Z msg=\"", &[number][..]].concat(),
         ] {
-            stream.begin(&line);
-            stream.hear(&line, number % 2 == 0);
+            log.begin(&line);
+            log.hear(&line, number % 2 == 0);
         }
     }
-    let stories = stream.finish(at("10:00:01"));
-    assert!(stories.iter().any(|story| story.counts.skips > 0));
-    assert_eq!(stream.lines.all, 256 * 6);
+    let databases = finished(&mut log, "10:00:01");
+    assert!(databases.iter().any(|timeline| timeline.counts.skips > 0));
+    assert_eq!(log.lines.all, 256 * 6);
 }

@@ -1,80 +1,63 @@
-//! The structured lines: `key=value` text and JSON, as Go's slog writes them (the newer versions of the original
-//! daemon), and the agent's JSON.
+//! Structured lines: the `key=value` text and the JSON of Go's slog, which newer versions of the original daemon
+//! write, and the JSON of the agent.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::fmt;
 
-use super::line::Extra;
-use super::time::At;
+use super::line::{LogLine, LogWriter};
+use super::time::LogTime;
 
-/// What a structured line has to say.
-#[derive(Debug, Default, PartialEq)]
-pub struct Structured {
-    pub at: Option<At>,
-    pub message: String,
-    /// The database it is about; the agent's JSON alone has it.
-    pub database: Option<String>,
-    pub extra: Extra,
-    /// It is the agent's.
-    pub is_agents: bool,
-}
-
-/// `time=… level=INFO msg="…" key=value`. `None` when it is not that.
-pub fn text(line: &str) -> Option<Structured> {
-    let mut structured = Structured::default();
-    let mut arguments = Vec::new();
-    let mut has_message = false;
+/// Parses `time=… level=INFO msg="…" key=value`.
+pub fn text(line: &str) -> Option<LogLine<'static>> {
+    let (mut at, mut message, mut arguments) = (None, None, Vec::new());
     let mut rest = line;
     while !rest.is_empty() {
         let (key, after) = word(rest, '=')?;
         let (value, after) = word(after.strip_prefix('=')?, ' ')?;
         match key.as_str() {
-            "time" if structured.at.is_none() => structured.at = At::parse(&value),
-            "level" if !has_message => {}
-            "msg" if !has_message => {
-                structured.message = value;
-                has_message = true;
-            }
+            "time" if at.is_none() => at = LogTime::parse(&value),
+            "level" if message.is_none() => {}
+            "msg" if message.is_none() => message = Some(value),
             _ => argument(&mut arguments, key, value),
         }
         rest = after.trim_start_matches(' ');
     }
-    structured.message = filled(&structured.message, &arguments);
-    (has_message && structured.at.is_some()).then_some(structured)
+    let message = filled(&message?, &arguments).into();
+    Some(LogLine { at: Some(at?), message, writer: Some(LogWriter::Original), ..LogLine::default() })
 }
 
-/// One JSON object. `None` when it is none, or has no message.
-pub fn json(line: &str) -> Option<Structured> {
+/// Parses one JSON object that has a message.
+pub fn json(line: &str) -> Option<LogLine<'static>> {
     let Pairs(pairs) = serde_json::from_str(line).ok()?;
-    let mut structured = Structured::default();
-    let mut arguments = Vec::new();
-    let mut message = None;
+    let mut parsed = LogLine { writer: Some(LogWriter::Original), ..LogLine::default() };
+    let (mut message, mut arguments) = (None, Vec::new());
     for (key, value) in pairs {
         let string = || value.as_str().map(str::to_owned);
         match key.as_str() {
-            "time" => structured.at = value.as_str().and_then(At::parse),
+            "time" => parsed.at = value.as_str().and_then(LogTime::parse),
             "level" => {}
             "message" => {
-                structured.is_agents = true;
+                parsed.writer = Some(LogWriter::Agent);
                 message = string();
             }
             "msg" => message = string(),
-            "db" => structured.database = string(),
-            "pid" => structured.extra.pid = value.as_i64(),
-            "host" => structured.extra.host = string(),
-            "since" => structured.extra.since = string(),
-            "reason" => structured.extra.reason = string(),
+            "db" => parsed.database = string(),
+            "pid" => parsed.lock.pid = value.as_i64(),
+            "host" => parsed.lock.host = string(),
+            "since" => parsed.lock.since = string(),
+            "reason" => parsed.lock.reason = string(),
             _ => argument(&mut arguments, key, string().unwrap_or_else(|| value.to_string())),
         }
     }
+    let is_agents = parsed.writer == Some(LogWriter::Agent);
     let message = message?;
-    structured.message = if structured.is_agents { message } else { filled(&message, &arguments) };
-    Some(structured)
+    parsed.message = if is_agents { message } else { filled(&message, &arguments) }.into();
+    Some(parsed)
 }
 
-/// What a call gave as bare arguments, slog has paired into keys and values, and what is left over is `!BADKEY`.
+/// slog pairs the bare arguments of a call into keys and values. The key of an odd last argument is `!BADKEY`.
 fn argument(arguments: &mut Vec<String>, key: String, value: String) {
     if key != "!BADKEY" {
         arguments.push(key);
@@ -82,7 +65,7 @@ fn argument(arguments: &mut Vec<String>, key: String, value: String) {
     arguments.push(value);
 }
 
-/// `Skipping %s (locked by %s)` with its arguments: the original daemon hands slog what was meant for printf.
+/// Fills in `Skipping %s (locked by %s)`: the original daemon passes printf formats to slog.
 fn filled(message: &str, arguments: &[String]) -> String {
     let mut arguments = arguments.iter();
     let mut filled = String::with_capacity(message.len());
@@ -106,7 +89,7 @@ fn filled(message: &str, arguments: &[String]) -> String {
     filled
 }
 
-/// A word up to `end`, or a quoted one, and what follows it.
+/// Reads a quoted word, or a plain one up to `end`. Returns the word and the rest.
 fn word(text: &str, end: char) -> Option<(String, &str)> {
     if !text.starts_with('"') {
         let at = text.find(end).unwrap_or(text.len());
@@ -127,7 +110,7 @@ fn word(text: &str, end: char) -> Option<(String, &str)> {
     None
 }
 
-/// One of Go's escapes, its backslash and first character read.
+/// Reads the rest of one of Go's escapes, after its backslash and first character.
 fn unescape(escape: char, rest: &mut impl Iterator<Item = (usize, char)>, word: &mut String) -> Option<()> {
     let mut hex = |digits: usize| {
         let mut value = 0;
@@ -144,7 +127,7 @@ fn unescape(escape: char, rest: &mut impl Iterator<Item = (usize, char)>, word: 
         'b' => '\u{8}',
         'f' => '\u{c}',
         'v' => '\u{b}',
-        // A byte that is no text.
+        // A single byte is not a character.
         'x' => hex(2).map(|_| char::REPLACEMENT_CHARACTER)?,
         'u' => hex(4)?,
         'U' => hex(8)?,
@@ -153,7 +136,7 @@ fn unescape(escape: char, rest: &mut impl Iterator<Item = (usize, char)>, word: 
     Some(())
 }
 
-/// An object's members in their order, the same key as often as it comes.
+/// The members of an object in their order; a key may come several times.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -185,7 +168,7 @@ mod tests {
     use super::*;
 
     fn message(line: &str) -> String {
-        text(line).unwrap().message
+        text(line).unwrap().message.into_owned()
     }
 
     #[test]
@@ -193,7 +176,7 @@ mod tests {
         let line = r#"time=2026-02-01T10:11:12.044+03:00 level=INFO msg="Sync cycle complete""#;
         let read = text(line).unwrap();
         assert_eq!(
-            (read.at.unwrap().to_string().as_str(), read.message.as_str()),
+            (read.at.unwrap().to_string().as_str(), &*read.message),
             ("2026-02-01 07:11:12", "Sync cycle complete")
         );
         assert_eq!(message("time=2026-02-01T10:11:12Z level=WARN msg=boom path=/x"), "boom");
@@ -254,17 +237,17 @@ mod tests {
         let line = r#"{"time":"2026-02-01T10:11:12Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":77,"host":"ci-3","since":"2026-02-01T10:00:00Z","reason":"pid_alive"}"#;
         let read = json(line).unwrap();
         assert_eq!(
-            (read.message.as_str(), read.database.as_deref()),
+            (&*read.message, read.database.as_deref()),
             ("Skipping database (locked by vc)", Some("/r/.beads"))
         );
         assert_eq!(
-            (read.extra.pid, read.extra.host.as_deref(), read.extra.reason.as_deref()),
+            (read.lock.pid, read.lock.host.as_deref(), read.lock.reason.as_deref()),
             (Some(77), Some("ci-3"), Some("pid_alive"))
         );
-        assert!(read.is_agents);
+        assert_eq!(read.writer, Some(LogWriter::Agent));
         let line = r#"{"time":"2026-02-01T10:11:12.5+01:00","level":"INFO","msg":"Starting %s...","!BADKEY":"sync cycle","!BADKEY":"x"}"#;
         let read = json(line).unwrap();
-        assert_eq!((read.message.as_str(), read.is_agents), ("Starting sync cycle...", false));
+        assert_eq!((&*read.message, read.writer), ("Starting sync cycle...", Some(LogWriter::Original)));
         assert_eq!(read.at.unwrap().rfc3339(), "2026-02-01T09:11:12.5Z");
         assert_eq!(json(r#"{"time":7,"message":"x","db":null,"pid":null,"host":[]}"#).unwrap().at, None);
     }

@@ -1,38 +1,39 @@
-//! One line: when, about which database, what. Whatever it is made of, it is never an error.
+//! One line of a log: its time, its database and its message. Any bytes make a line.
 
 use std::borrow::Cow;
 
 use beadlock_checker::internal::log_line::{Event, ORIGINAL_START};
+use serde::Serialize;
 
-use super::slog::{self, Structured};
-use super::time::{At, Clock, Zone};
+use super::slog;
+use super::time::{LogClock, LogTime, LogZone};
 
-/// A line, taken apart.
-#[derive(Debug, PartialEq)]
-pub struct Line<'a> {
-    /// `None`: it has no time of its own.
-    pub at: Option<At>,
-    /// The database that a structured line names; in plain text it is still in front of the message.
+/// A line in its parts.
+#[derive(Debug, Default, PartialEq)]
+pub struct LogLine<'a> {
+    /// `None`: the line has no time of its own.
+    pub at: Option<LogTime>,
+    /// The database that a JSON line names. In plain text the name still stands in front of the message.
     pub database: Option<String>,
-    /// What it says.
     pub message: Cow<'a, str>,
-    /// What a structured line says besides.
-    pub extra: Extra,
-    /// Who writes like this; `None` when it could be either.
-    pub writer: Option<Writer>,
+    /// What a JSON line says about the lock.
+    pub lock: LockDetails,
+    /// The daemon that writes lines of this form; `None` when both do.
+    pub writer: Option<LogWriter>,
 }
 
-/// Who writes a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
+/// The daemon that writes a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogWriter {
     /// `beadlock-agent`.
     Agent,
-    /// The daemon of bd, which this one stands in for.
+    /// The daemon of bd, which the agent replaces.
     Original,
 }
 
-impl Writer {
-    /// Whose the beginning of a log is, by words that only one of them uses.
+impl LogWriter {
+    /// Looks in the beginning of a log for words that only one of the daemons uses.
     pub fn guess(head: &[u8]) -> Option<Self> {
         const ORIGINAL: [&str; 7] = [
             ORIGINAL_START,
@@ -57,9 +58,9 @@ impl Writer {
     }
 }
 
-/// Who holds the lock, as far as a line says it.
+/// The holder of a lock, as far as the log describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extra {
+pub struct LockDetails {
     /// The holder's PID.
     pub pid: Option<i64>,
     /// The holder's host.
@@ -70,66 +71,49 @@ pub struct Extra {
     pub reason: Option<String>,
 }
 
-impl Extra {
-    /// Takes over what is not known yet.
+impl LockDetails {
+    /// Adds what is not known yet.
     pub fn complete(&mut self, other: &Self) {
-        fn fill<T: Clone>(mine: &mut Option<T>, other: &Option<T>) {
+        self.pid = self.pid.or(other.pid);
+        let mine = [&mut self.host, &mut self.since, &mut self.reason];
+        for (mine, other) in mine.into_iter().zip([&other.host, &other.since, &other.reason]) {
             if mine.is_none() {
                 mine.clone_from(other);
             }
         }
-        fill(&mut self.pid, &other.pid);
-        fill(&mut self.host, &other.host);
-        fill(&mut self.since, &other.since);
-        fill(&mut self.reason, &other.reason);
     }
 }
 
-impl<'a> Line<'a> {
-    /// Takes apart a line without its end. A time without a zone is `writer`'s.
-    pub fn parse(raw: &'a [u8], clock: &mut Clock, writer: Option<Writer>) -> Self {
-        // A log that was truncated under its writer begins with zeros.
-        let mut raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-        while let [0, rest @ ..] = raw {
-            raw = rest;
-        }
+impl<'a> LogLine<'a> {
+    /// Splits a line that comes without its end. The zone of a time depends on the `writer`.
+    pub fn parse(raw: &'a [u8], clock: &mut LogClock, writer: Option<LogWriter>) -> Self {
+        let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+        // A log that was truncated while its daemon writes begins with zeros.
+        let raw = &raw[raw.iter().take_while(|byte| **byte == 0).count()..];
         let prefixed = raw.strip_prefix(b"[daemon] ").unwrap_or(raw);
         match prefixed {
             [b'[', b'0'..=b'9', ..] => Self::stamped(prefixed, clock, writer),
-            [b'0'..=b'9', ..] => clock.read(prefixed, b'/', Zone::Local).map(|(at, rest)| {
-                Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest), Some(Writer::Original))
+            [b'0'..=b'9', ..] => clock.read(prefixed, b'/', LogZone::Local).map(|(at, rest)| {
+                let writer = Some(LogWriter::Original);
+                Self { writer, ..Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest)) }
             }),
-            [b'{', ..] => slog::json(&String::from_utf8_lossy(prefixed)).map(Self::structured),
-            [b't', b'i', b'm', b'e', b'=', ..] => {
-                slog::text(&String::from_utf8_lossy(prefixed)).map(Self::structured)
-            }
+            [b'{', ..] => slog::json(&String::from_utf8_lossy(prefixed)),
+            [b't', b'i', b'm', b'e', b'=', ..] => slog::text(&String::from_utf8_lossy(prefixed)),
             _ => None,
         }
-        .unwrap_or_else(|| Self::plain(None, raw, None))
+        .unwrap_or_else(|| Self::plain(None, raw))
     }
 
-    /// `[YYYY-MM-DD HH:MM:SS] message`: the agent's in UTC, the original daemon's in local time.
-    fn stamped(raw: &'a [u8], clock: &mut Clock, writer: Option<Writer>) -> Option<Self> {
-        let zone = if writer == Some(Writer::Original) { Zone::Local } else { Zone::Utc };
+    /// `[YYYY-MM-DD HH:MM:SS] message`: in UTC from the agent, in local time from the original daemon.
+    fn stamped(raw: &'a [u8], clock: &mut LogClock, writer: Option<LogWriter>) -> Option<Self> {
+        let zone = if writer == Some(LogWriter::Original) { LogZone::Local } else { LogZone::Utc };
         let (at, rest) = clock.read(&raw[1..], b'-', zone)?;
         let rest = rest.strip_prefix(b"]")?;
-        Some(Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest), None))
+        Some(Self::plain(Some(at), rest.strip_prefix(b" ").unwrap_or(rest)))
     }
 
-    fn plain(at: Option<At>, message: &'a [u8], writer: Option<Writer>) -> Self {
-        let message = String::from_utf8_lossy(message);
-        Self { at, database: None, message, extra: Extra::default(), writer }
-    }
-
-    fn structured(read: Structured) -> Self {
-        let writer = if read.is_agents { Writer::Agent } else { Writer::Original };
-        Self {
-            at: read.at,
-            database: read.database,
-            message: Cow::Owned(read.message),
-            extra: read.extra,
-            writer: Some(writer),
-        }
+    fn plain(at: Option<LogTime>, message: &'a [u8]) -> Self {
+        Self { at, message: String::from_utf8_lossy(message), ..Self::default() }
     }
 }
 
@@ -138,7 +122,7 @@ mod tests {
     use super::*;
 
     fn parse(raw: &[u8]) -> (String, String) {
-        let line = Line::parse(raw, &mut Clock::new(), Some(Writer::Agent));
+        let line = LogLine::parse(raw, &mut LogClock::default(), Some(LogWriter::Agent));
         (line.at.map(|at| at.to_string()).unwrap_or_default(), line.message.into_owned())
     }
 
@@ -186,18 +170,18 @@ mod tests {
 
     #[test]
     fn knows_the_two_apart_by_their_first_words() {
-        let guess = |text: &str| Writer::guess(text.as_bytes());
+        let guess = |text: &str| LogWriter::guess(text.as_bytes());
         assert_eq!(
             guess("[2026-02-01 10:11:12] beadlock-agent 0.1.0, PID 7, host h, times in UTC\n"),
-            Some(Writer::Agent)
+            Some(LogWriter::Agent)
         );
         assert_eq!(
             guess("[2026-02-01 10:11:12] Starting sync cycle...\n[2026-02-01 10:11:12] Exported to JSONL\n"),
-            Some(Writer::Original)
+            Some(LogWriter::Original)
         );
         assert_eq!(
             guess("[2026-02-01 10:11:12] Using database: x\n[…] beadlock-agent 0.1.0"),
-            Some(Writer::Original)
+            Some(LogWriter::Original)
         );
         assert_eq!(guess("[2026-02-01 10:11:12] Starting sync cycle...\n"), None);
     }

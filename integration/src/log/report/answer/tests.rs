@@ -1,9 +1,11 @@
-//! What each end of a log amounts to.
+//! The answer for each possible end of a log.
 
 use beadlock_checker::internal::escape::is_harmless;
 
-use super::super::stream::{Stream, Window};
 use super::*;
+use crate::log::timeline::LogTimeline;
+use crate::log::window::LogWindow;
+use crate::words::Part;
 
 const START: &str = "[2026-02-01 10:00:00] Agent started: beadlock-agent 0.1.0, PID 7, host ci-3";
 const CYCLES: [&str; 4] = [
@@ -13,32 +15,31 @@ const CYCLES: [&str; 4] = [
     "[2026-02-01 10:00:06] Sync cycle complete",
 ];
 
-fn answer_to(lines: &[&str], end: &str) -> Answer {
-    let mut stream = Stream::new(Window::default(), At(0));
-    stream.begin(lines.join("\n").as_bytes());
+fn answer_to(lines: &[&str], end: &str) -> LogAnswer {
+    let mut log = LogTimeline::new(LogWindow::default(), LogTime(0));
+    log.begin(lines.join("\n").as_bytes());
     for line in lines {
-        stream.hear(line.as_bytes(), false);
+        log.hear(line.as_bytes(), false);
     }
-    let end = At::parse(&format!("2026-02-01T{end}Z")).unwrap();
-    let story = stream.finish(end).remove(0);
-    let around = Around {
+    let end = LogTime::parse(&format!("2026-02-01T{end}Z")).unwrap();
+    log.finish(end);
+    let report = LogReport {
+        path: Some(".beads/daemon.log".into()),
+        files: Vec::new(),
+        compressed: Vec::new(),
+        log,
         end,
-        until: None,
-        all_outside: false,
         target: Some(Part::of_path(".beads".as_ref())),
-        file: Some(".beads/daemon.log".into()),
         host: Some("CI-3".to_owned()),
-        writer: stream.writer,
-        no_times: stream.has_no_times(),
     };
-    answer(&story, &stream.agents, &around)
+    answer(&report, &report.log.databases[0])
 }
 
-fn after_cycles(lines: &[&str], end: &str) -> Answer {
+fn after_cycles(lines: &[&str], end: &str) -> LogAnswer {
     answer_to(&[&[START], &CYCLES[..], lines].concat(), end)
 }
 
-fn commands(answer: &Answer) -> Vec<&str> {
+fn commands(answer: &LogAnswer) -> Vec<&str> {
     answer.next.iter().map(|next| next.command.as_str()).collect()
 }
 
