@@ -183,13 +183,23 @@ impl Seen<'_> {
         }
     }
 
+    /// A database is not served for now.
+    fn not_served(&mut self, at: &Path, why: impl ToString) {
+        self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+    }
+
+    /// The same where it could not be read: what was found there stays.
+    fn stays_unread(&mut self, at: &Path, why: impl ToString) {
+        self.not_served(at, why);
+        self.unread.insert(at.to_owned());
+    }
+
     /// A root or a `.beads` lies on a file system that does not answer, which is said; what was found there stays.
     fn is_silent(&mut self, path: &Path) -> bool {
         let Some(mount) = self.mounts.on_the_way(path) else { return false };
         let is_silent = !beside::answers(&mount.point);
         if is_silent {
-            self.troubles.insert(Trouble::NotServed(path.to_owned(), silence(self.mounts, path)));
-            self.unread.insert(path.to_owned());
+            self.stays_unread(path, silence(self.mounts, path));
         }
         is_silent
     }
@@ -209,12 +219,9 @@ impl Seen<'_> {
             self.unread.insert(at.to_owned());
             return None;
         }
-        if let Err(why) = self.owners.check(&found.database) {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
-            return None;
-        }
-        if let Err(why) = self.refuse_tracked(&found) {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+        let owner = self.owners.check(&found.database).map_err(|why| why.to_string());
+        if let Err(why) = owner.and_then(|()| self.refuse_tracked(&found).map_err(|why| why.to_string())) {
+            self.not_served(at, why);
             return None;
         }
         let is_itself = found.at == found.database.dir && found.database.lead().is_none();
@@ -257,20 +264,15 @@ impl Seen<'_> {
             move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
         // Its redirect may lead to a file system that does not answer.
         let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
-        let Some(answer) = answer else {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), silence(self.mounts, at)));
-            self.unread.insert(at.to_owned());
-            return None;
-        };
         match answer {
-            Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
-            // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
-            Err(error) => {
-                self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));
-                self.unread.insert(at.to_owned());
-                None
+            Some(Ok(database)) => {
+                return Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database }));
             }
+            // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
+            Some(Err(error)) => self.stays_unread(at, error),
+            None => self.stays_unread(at, silence(self.mounts, at)),
         }
+        None
     }
 
     /// What was found before stays where nothing could be read now.
@@ -286,15 +288,11 @@ impl Seen<'_> {
         };
         let staying: Vec<Arc<Found>> = self.before.iter().filter(stays).cloned().collect();
         for found in staying {
-            if self.mounts.on_the_way(&found.at).is_some() {
-                self.found.push(found);
-                continue;
-            }
-            match self.owners.check(&found.database) {
+            let hangs = self.mounts.on_the_way(&found.at).is_some();
+            let owner = if hangs { Ok(()) } else { self.owners.check(&found.database) };
+            match owner {
                 Ok(()) => self.found.push(found),
-                Err(why) => {
-                    self.troubles.insert(Trouble::NotServed(found.at.clone(), why.to_string()));
-                }
+                Err(why) => self.not_served(&found.at, why),
             }
         }
     }
@@ -328,87 +326,4 @@ fn is_absence(error: &io::Error) -> bool {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
-mod tests {
-    use super::*;
-    use nix::unistd::geteuid;
-    use std::os::unix::fs::chown;
-
-    const LATER: Duration = Duration::from_secs(1 << 40);
-
-    /// One look after the other, each with what the last one has read.
-    fn again(ground: &Ground, last: Look) -> Look {
-        look_at(LATER, ground, &last.found, last.walks, &AtomicBool::new(false)).unwrap()
-    }
-
-    /// Runs git in a directory, with nothing of its user's.
-    fn git(dir: &Path, args: &[&str]) {
-        let mut git = std::process::Command::new("git");
-        git.args(args).current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-        assert!(git.status().unwrap().success(), "git {args:?}");
-    }
-
-    #[test]
-    fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        for dir in ["a/.beads", "other/.beads"] {
-            fs::create_dir_all(top.join(dir)).unwrap();
-        }
-        git(&top, &["init", "--quiet"]);
-        let redirect = top.join("a/.beads/redirect");
-        fs::write(&redirect, "../other/.beads").unwrap();
-        let ground =
-            Ground { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
-        let first = again(&ground, Look::default());
-        assert_eq!(first.found[0].database.dir, top.join("other/.beads"));
-        git(&top, &["add", "a/.beads/redirect"]);
-        let second = again(&ground, first);
-        assert_eq!((second.found.len(), second.troubles.len()), (1, 0), "it has not changed");
-        fs::write(&redirect, "# changed\n../other/.beads").unwrap();
-        let third = again(&ground, second);
-        assert!(third.found.is_empty(), "asked again");
-        let Some(Trouble::NotServed(at, why)) = third.troubles.first() else { panic!("{third:?}") };
-        assert!(at.ends_with("a/.beads") && why.contains("/redirect is tracked by git, so "), "{why}");
-        let fourth = again(&ground, third);
-        assert_eq!((fourth.found.len(), fourth.troubles.len()), (0, 1), "said for as long as it is so");
-        git(&top, &["rm", "--quiet", "--force", "--cached", "a/.beads/redirect"]);
-        assert_eq!(again(&ground, fourth).found.len(), 1, "asked again");
-    }
-
-    fn names(look: &Look, top: &Path) -> Vec<String> {
-        let name = |found: &Arc<Found>| found.at.strip_prefix(top).unwrap().display().to_string();
-        look.found.iter().map(name).collect()
-    }
-
-    #[test]
-    fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        for dir in ["a/.beads", "b/.beads", "c/.beads", "other"] {
-            fs::create_dir_all(top.join(dir)).unwrap();
-        }
-        let owners = Owners::of_this_user(false);
-        let ground = Ground { roots: vec![top.clone()], named: Vec::new(), owners };
-        let first = again(&ground, Look::default());
-        assert_eq!(names(&first, &top), ["a/.beads", "b/.beads", "c/.beads"]);
-        let known = first.found.clone();
-        let second = again(&ground, first);
-        assert!(second.found.iter().zip(&known).all(|(one, other)| Arc::ptr_eq(one, other)));
-        fs::write(top.join("a/.beads/redirect"), "other").unwrap();
-        fs::create_dir_all(top.join("a/other")).unwrap();
-        fs::rename(top.join("b"), top.join("d")).unwrap();
-        let third = again(&ground, second);
-        assert_eq!(names(&third, &top), ["a/.beads", "c/.beads", "d/.beads"]);
-        assert_eq!(third.found[0].database.dir, top.join("a/other"), "led there");
-        let fourth = again(&ground, third);
-        assert_eq!(names(&fourth, &top).len(), 3);
-        if !geteuid().is_root() {
-            return;
-        }
-        chown(top.join("c"), Some(54_321), None).unwrap();
-        chown(top.join("d/.beads"), Some(54_321), None).unwrap();
-        let fifth = again(&ground, fourth);
-        assert_eq!(names(&fifth, &top), ["a/.beads"]);
-        assert_eq!(again(&ground, fifth).troubles.len(), 2, "said for as long as it is so");
-    }
-}
+mod tests;

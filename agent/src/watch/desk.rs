@@ -4,6 +4,7 @@
 //! watcher. So a wait for the turn ends: the watcher that does not answer is given up, and another one comes.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ pub(super) struct Desk {
     free: Condvar,
     /// How long a turn may take.
     patience: Duration,
+    /// How many threads wait for the watcher or ask it.
+    asking: AtomicUsize,
 }
 
 struct Turn {
@@ -38,11 +41,17 @@ pub(super) struct Asked<'a> {
 impl Desk {
     pub(super) fn new(patience: Duration) -> Self {
         let turn = Turn { watcher: None, taken: None, given_up: 0 };
-        Self { turn: Mutex::new(turn), free: Condvar::new(), patience }
+        Self { turn: Mutex::new(turn), free: Condvar::new(), patience, asking: AtomicUsize::new(0) }
+    }
+
+    /// A thread waits for the watcher or asks it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asking.load(Ordering::Relaxed) > 0
     }
 
     /// Waits for its turn.
     pub(super) fn ask(&self) -> Asked<'_> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
         let mut turn = lock(&self.turn);
         while let Some(rest) = turn.taken.and_then(|since| self.patience.checked_sub(since.elapsed())) {
             let waited = self.free.wait_timeout(turn, rest);
@@ -68,6 +77,7 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
+        self.desk.asking.fetch_sub(1, Ordering::Relaxed);
         let mut turn = lock(&self.desk.turn);
         if turn.given_up == self.given_up {
             turn.watcher = self.watcher.take();

@@ -10,9 +10,8 @@
 
 use std::fs;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,8 +43,6 @@ pub(super) struct Ears {
     desk: Desk,
     known: Mutex<Known>,
     shared: Arc<Shared>,
-    /// Somebody waits for the watcher's thread: it does not rest.
-    asking: AtomicUsize,
     /// Reports were lost.
     are_deaf: AtomicBool,
     arrivals: Mutex<Arrivals>,
@@ -69,12 +66,11 @@ impl Ears {
             desk: Desk::new(patience),
             known: Mutex::default(),
             shared,
-            asking: AtomicUsize::new(0),
             are_deaf: AtomicBool::new(false),
             arrivals: Mutex::default(),
         });
         let watcher = ears.another()?;
-        **ears.asked() = Some(watcher);
+        *ears.asked() = Some(watcher);
         Ok(ears)
     }
 
@@ -87,7 +83,7 @@ impl Ears {
             let Some(ears) = ears.upgrade() else { return };
             let is_first = quiet_since.elapsed() > TOGETHER;
             ears.hear(number, told);
-            if is_first && ears.asking.load(Ordering::Relaxed) == 0 {
+            if is_first && !ears.desk.is_asked() {
                 thread::sleep(REST);
             }
             quiet_since = Instant::now();
@@ -139,7 +135,7 @@ impl Ears {
         }
         let mut asked = self.asked();
         let number = self.known().watcher;
-        let watcher = match &mut **asked {
+        let watcher = match &mut *asked {
             Some(watcher) => watcher,
             none => none.insert(self.another()?),
         };
@@ -184,7 +180,7 @@ impl Ears {
         };
         if directories.len().saturating_mul(all) > effort {
             self.begin_anew(&mut watcher);
-        } else if let Some(watcher) = &mut **watcher {
+        } else if let Some(watcher) = &mut *watcher {
             directories.iter().for_each(|dir| watcher.unwatch(dir));
         }
     }
@@ -192,7 +188,7 @@ impl Ears {
     /// Everything that has happened so far is marked when it returns. Blocks.
     pub(super) fn drain(&self) {
         let mut watcher = self.asked();
-        if let Some(watcher) = &mut **watcher {
+        if let Some(watcher) = &mut *watcher {
             watcher.catch_up();
         }
         if self.are_deaf.load(Ordering::Relaxed) {
@@ -211,9 +207,8 @@ impl Ears {
     }
 
     /// To ask the watcher something. Its thread does not rest meanwhile.
-    pub(super) fn asked(&self) -> Asking<'_> {
-        self.asking.fetch_add(1, Ordering::Relaxed);
-        let mut asked = Asking { asked: self.desk.ask(), asking: &self.asking };
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let mut asked = self.desk.ask();
         if asked.was_given_up {
             self.begin_anew(&mut asked);
         }
@@ -320,32 +315,6 @@ impl Ears {
                 }
             }
         }
-    }
-}
-
-/// The watcher, which does not rest while this is there.
-pub(super) struct Asking<'a> {
-    asked: Asked<'a>,
-    asking: &'a AtomicUsize,
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        self.asking.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<'a> Deref for Asking<'a> {
-    type Target = Asked<'a>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.asked
-    }
-}
-
-impl DerefMut for Asking<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.asked
     }
 }
 
