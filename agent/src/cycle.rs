@@ -4,7 +4,6 @@
 //! work is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -123,7 +122,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
                 work.trail.blocked(number, database, skip);
             }
             if let Some(took) = told.streak.is_long(now, policy.skip_warn) {
-                work.metrics.skip_warned();
+                work.metrics.skip_warnings.inc();
                 log::line(number, own::still_skipping(&decision, took, &database.dir));
             }
             return Checked::Ended(Outcome::Skipped(decision));
@@ -173,36 +172,29 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
         redirect::refuse_tracked(&again).map_err(|error| error.to_string())?;
         Ok(again)
     });
-    match accepted {
-        Ok(again) => Followed::Elsewhere(Box::new(again)),
-        Err(why) => {
-            not_serving(database, why, told);
-            Followed::Nowhere
-        }
+    match served(accepted, database, told) {
+        Some(again) => Followed::Elsewhere(Box::new(again)),
+        None => Followed::Nowhere,
     }
 }
 
 /// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there
 /// now. All that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
 fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
-    match owners.open(database) {
-        Ok(opened) => {
-            told.not_serving.clear();
-            Some(opened)
-        }
-        Err(refusal) => {
-            not_serving(database, refusal.to_string(), told);
-            None
-        }
-    }
+    let opened = served(owners.open(database).map_err(|refusal| refusal.to_string()), database, told)?;
+    told.not_serving.clear();
+    Some(opened)
 }
 
-/// Another user who changes something back and forth does not fill the logs with it.
-fn not_serving(database: &Database, why: String, told: &mut Told) {
-    if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
-        log::announce(own::not_serving(&database.dir, &why));
-        told.not_serving.push(why);
-    }
+/// Logs why a database is not served. Another user who changes something back and forth cannot fill the logs with it.
+fn served<T>(found: Result<T, String>, database: &Database, told: &mut Told) -> Option<T> {
+    let log = |why: String| {
+        if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
+            log::announce(own::not_serving(&database.dir, &why));
+            told.not_serving.push(why);
+        }
+    };
+    found.map_err(log).ok()
 }
 
 /// Watches a database before its first cycle. Blocks, as [`check`].
@@ -306,18 +298,13 @@ async fn execute(
     cycle: &Cycle,
     on_line: impl FnMut(&str),
 ) -> Worked {
-    let gate = match cycle.gate().map(Gate::share).transpose() {
-        Ok(gate) => gate,
-        Err(error) => return Worked::without_runner(not_started(error)),
-    };
-    let above = match cycle.above().map(|above| above.try_clone_to_owned()) {
-        Some(Ok(above)) => above,
-        Some(Err(error)) => return Worked::without_runner(not_started(system_words(&error))),
-        None => {
-            return Worked::without_runner(not_started("the directory above the database cannot be opened"));
+    let place = match place(subject, cycle) {
+        Ok(place) => place,
+        Err(why) => {
+            let how = runner::Ended::NotStarted(why);
+            return Worked::without_runner(End::Failed { how, took: Duration::ZERO });
         }
     };
-    let place = command::Place { dir: &subject.database.dir, above, gate };
     work.watch.mute(subject.number);
     let (end, runner) = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
     blocking(work, subject, |work, Subject { number, database, .. }| {
@@ -327,9 +314,11 @@ async fn execute(
     Worked { end, runner, is_whole: true }
 }
 
-fn not_started(why: impl Display) -> End {
-    let how = runner::Ended::NotStarted(why.to_string());
-    End::Failed { how, took: Duration::ZERO }
+fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, String> {
+    let gate = cycle.gate().map(Gate::share).transpose().map_err(|error| error.to_string())?;
+    let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
+    let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
+    Ok(command::Place { dir: &subject.database.dir, above, gate })
 }
 
 /// `None`: it panicked; whatever it held is let go.

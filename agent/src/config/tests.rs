@@ -322,7 +322,8 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
     scene.database(&format!("{odd}/.beads"));
     let quoted = toml::Value::String(format!("{odd}/.beads")).to_string();
     let top = "interval = 0.0000015\ndebounce = 0\nexec = '''\nfirst \"x\"\n\\second\n'''\njobs = 3\n\
-               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\nlog-level = 'trace'\naudit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
+               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\nlog-level = 'trace'\n\
+               audit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
     let text = format!(
         "{top}[[database]]\ndir = {quoted}\naction = 'none'\ndebounce = '2h 3m 4s 5ms 6us'\n\
          [[database]]\ndir = 'b/.beads'\nreap-proven-dead = true\nallow-worktree = true\ncycle-timeout = 1\n"

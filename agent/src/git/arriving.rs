@@ -114,8 +114,8 @@ fn dirs_that_change(repository: &Repository, entries: &[Entry]) -> BTreeSet<Path
 /// What makes this directory a repository, with what a commit has of it and what lies there already.
 fn embedded_after(repository: &Repository, dir: &Path, commit: &str) -> Result<Vec<&'static str>, Stop> {
     let below = [dir.as_os_str().as_bytes(), b"/"].concat();
-    let args = ["ls-tree", "-z", "--name-only", commit, "--"].map(OsStr::new);
-    let listed = repository.git.call(args.into_iter().chain([OsStr::from_bytes(&below)])).words()?;
+    let ls_tree = repository.git.call(["ls-tree", "-z", "--name-only", commit, "--"]);
+    let listed = ls_tree.paths([&below]).words()?;
     let listed: Vec<_> = listed.iter().filter_map(|path| path.strip_prefix(below.as_slice())).collect();
     let here = repository.git.dir.join(dir);
     let is_listed = |name: &str| listed.iter().any(|listed| listed.eq_ignore_ascii_case(name.as_bytes()));

@@ -70,10 +70,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
 /// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch
 /// would go into the next commit that somebody makes by hand.
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
-    let inside = repository.inside();
-    let args = ["diff-index", "--cached", "-z", "--no-renames", commit, "--"].map(OsStr::new);
-    let args = args.into_iter().chain([OsStr::from_bytes(&inside)]);
-    let differing = repository.git.call(args).index(index).words()?;
+    let diff_index = repository.git.call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
+    let differing = diff_index.paths([repository.inside()]).index(index).words()?;
     index::set_back(repository, index, &differing)
 }
 
@@ -102,8 +100,8 @@ fn make(
     let file = message.as_os_str();
     hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
     hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
-    let args = ["commit-tree", &tree, "-p", &head.commit, "-F"].map(OsStr::new);
-    let commit = git.call(args.into_iter().chain([file])).text()?;
+    let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
+    let commit = commit_tree.paths([file.as_bytes()]).text()?;
     Ok((tree != before).then_some(commit))
 }
 

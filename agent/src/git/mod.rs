@@ -130,9 +130,8 @@ fn sync(order: &Order) -> Result<(), Stop> {
             Pushed::Rejected { why } if rejected.is_none() => rejected = Some((distance.upstream, why)),
             Pushed::Rejected { .. } => {
                 let name = upstream.name();
-                return Err(Stop::Nothing(
-                    Event::NotPushing.line(format_args!("others were faster at {name}, twice")),
-                ));
+                let why = format_args!("others were faster at {name}, twice");
+                return Err(Stop::nothing(Event::NotPushing, why));
             }
         }
     }

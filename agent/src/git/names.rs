@@ -62,11 +62,8 @@ impl Names {
         looked: Option<&str>,
     ) -> Result<Option<String>, Stop> {
         let index = index_now(repository);
-        let inside = OsStr::from_bytes(&repository.inside()).to_owned();
-        let tracked = repository
-            .git
-            .call(["ls-files", "-z", "--cached", "--"].map(OsStr::new).into_iter().chain([&*inside]));
-        let tracked = tracked.words()?;
+        let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
+        let tracked = ls_files.paths([repository.inside()]).words()?;
         self.refuse_names(repository, &tracked)?;
         if index.is_none() || index.as_deref() != looked {
             let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(OsStr::from_bytes(path)));
@@ -113,7 +110,8 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     let command =
         to_type("git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}", &parts);
     Err(Stop::Refused(format!(
-        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: {command}",
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; \
+         type: {command}",
         is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
     )))
 }

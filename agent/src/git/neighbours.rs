@@ -45,9 +45,8 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<En
             }
             Entered::Skipped(decision) => {
                 let dir = escaped_path(&dir);
-                return Err(Stop::Nothing(
-                    Event::NotPulling.line(format_args!("it would change {dir}: {decision}")),
-                ));
+                let why = format_args!("it would change {dir}: {decision}");
+                return Err(Stop::nothing(Event::NotPulling, why));
             }
         }
     }

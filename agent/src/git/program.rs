@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -144,18 +145,17 @@ impl Git {
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }
-        let (mut name, mut step) = (String::from("git"), None);
+        let (name, stdin) = ("git".to_owned(), Vec::new());
+        let mut call = Call { command, name, step: None, stdin, bound: None, kept: Kept::All };
         for arg in args {
-            let arg = arg.as_ref();
-            let text = arg.to_string_lossy();
+            let text = arg.as_ref().to_string_lossy();
             // A setting (`-c name=value`) is not a command.
-            if step.is_none() && !text.starts_with('-') && !text.contains('=') {
-                step = Some(escaped(&text).to_string());
+            if call.step.is_none() && !text.starts_with('-') && !text.contains('=') {
+                call.step = Some(escaped(&text).to_string());
             }
-            command.arg(arg);
-            name = format!("{name} {}", escaped(&text));
+            call.add(arg.as_ref());
         }
-        Call { command, name, step, stdin: Vec::new(), bound: None, kept: Kept::All }
+        call
     }
 
     /// What a call prints that must succeed, without its last newline.
@@ -165,6 +165,17 @@ impl Git {
 }
 
 impl Call {
+    fn add(&mut self, arg: &OsStr) {
+        self.command.arg(arg);
+        self.name = format!("{} {}", self.name, escaped(&arg.to_string_lossy()));
+    }
+
+    /// With more arguments, which need not be UTF-8.
+    pub(super) fn paths(mut self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        paths.into_iter().for_each(|path| self.add(OsStr::from_bytes(path.as_ref())));
+        self
+    }
+
     /// With another index than the repository's.
     pub(super) fn index(mut self, file: &Path) -> Self {
         self.command.env("GIT_INDEX_FILE", file);

@@ -2,7 +2,6 @@
 //! the branch and the index ([`travel`]).
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 use beadlock_checker::internal::log_line::Event;
 
@@ -56,11 +55,7 @@ pub(super) fn pull(
 /// Changes outside databases that are in no commit.
 fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let Some(outside) = repository.outside() else { return Ok(()) };
-    let options = ["--untracked-files=no", "--ignore-submodules=all", "--no-renames", "--"];
-    let mut args: Vec<&OsStr> = ["status", "--porcelain=v2", "-z"].map(OsStr::new).to_vec();
-    args.extend(options.map(OsStr::new));
-    args.extend(outside.iter().map(|spec| OsStr::from_bytes(spec)));
-    let status = repository.git.call(args).words()?;
+    let status = repository.status(&["--untracked-files=no", "--ignore-submodules=all"], outside)?;
     let path = |entry: &Vec<u8>, fields| {
         entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1).map(<[u8]>::to_vec)
     };
@@ -74,7 +69,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(changed.iter().map(Vec::as_slice));
-    Err(Stop::Nothing(Event::NotPulling.line(format_args!("uncommitted changes outside .beads ({paths})"))))
+    Err(Stop::nothing(Event::NotPulling, format_args!("uncommitted changes outside .beads ({paths})")))
 }
 
 /// The upstream has commits no more that this branch was built on: to put them back would be as wrong as to drop them.

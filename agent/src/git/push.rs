@@ -67,11 +67,8 @@ pub(super) fn push(
         }
         None => {
             answer.show();
-            Err(Stop::Unreachable(Event::CannotPush.line(format_args!(
-                "{}: {}",
-                upstream.remote,
-                answer.last_line()
-            ))))
+            let why = format!("{}: {}", upstream.remote, answer.last_line());
+            Err(Stop::Unreachable(Event::CannotPush.line(why)))
         }
     }
 }

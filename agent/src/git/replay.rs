@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn signatures_and_merges_are_seen() {
-        let object = b"tree 1\nparent 2\nparent 3\nauthor A <> 1 +0000\ncommitter A <> 1 +0000\ngpgsig -----BEGIN\n \n abc\n\nx\n";
+        let object = b"tree 1\nparent 2\nparent 3\nauthor A <> 1 +0000\n\
+            committer A <> 1 +0000\ngpgsig -----BEGIN\n \n abc\n\nx\n";
         let commit = Commit::parse(object);
         assert!(commit.is_signed);
         assert_eq!(commit.parents.len(), 2);

@@ -189,6 +189,22 @@ impl Repository {
         Ok(())
     }
 
+    /// The entries of `git status` with these options for these pathspecs.
+    pub(super) fn status(
+        &self,
+        options: &[&str],
+        specs: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["status", "--porcelain=v2", "-z", "--no-renames"].iter().chain(options).chain(&["--"]);
+        self.git.call(args).paths(specs).words()
+    }
+
+    /// The paths that differ between two commits; with a filter, only those.
+    pub(super) fn differing(&self, from: &str, to: &str, filter: Option<&str>) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+        self.git.call(args.into_iter().chain(filter).chain([from, to])).words()
+    }
+
     /// Paths anywhere are unmerged.
     pub(super) fn unmerged(&self, paths: &[Vec<u8>]) -> Stop {
         let paths = self.shown_all(paths.iter().map(Vec::as_slice));
@@ -210,7 +226,7 @@ impl Repository {
     /// What only a person can do.
     pub(super) fn by_hand(&self, why: &str) -> Stop {
         let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
-        Stop::Nothing(Event::NotPulling.line(format_args!("{why}; type: {command}")))
+        Stop::nothing(Event::NotPulling, format_args!("{why}; type: {command}"))
     }
 
     /// A path from the top is in the database.
@@ -291,9 +307,7 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
-            return Err(Stop::Nothing(
-                Event::NothingToSync.line(format_args!("{dir} is in no git repository")),
-            ));
+            return Err(Stop::nothing(Event::NothingToSync, format_args!("{dir} is in no git repository")));
         }
         if why.starts_with("cannot use bare repository") {
             return Err(embedded::around(order.dir.parent().unwrap_or(&order.dir)));
@@ -302,8 +316,8 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
         return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
     }
     let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        let why = Event::NothingToSync.line(format_args!("{dir} is in no working tree of a git repository"));
-        return Err(Stop::Nothing(why));
+        let why = format_args!("{dir} is in no working tree of a git repository");
+        return Err(Stop::nothing(Event::NothingToSync, why));
     };
     Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use beadlock_checker::internal::log_line::Event;
 
-use super::branch::{Move, move_branch};
+use super::branch::{self, Move, move_branch};
 use super::conversation::Answer;
 use super::index::IndexLock;
 use super::neighbours;
@@ -26,7 +26,7 @@ use super::turn::Turn;
 /// Before anything has changed; or in the middle, then the next sync goes on.
 pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
-    let _others = neighbours::enter(repository, &paths(repository, way)?)?;
+    let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;
     repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
@@ -36,7 +36,7 @@ pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(Stop::Nothing(Event::NotPulling.line(could.last_line())));
+        return Err(Stop::nothing(Event::NotPulling, could.last_line()));
     }
     try_branch(repository, way)?;
     turn.note(way)?;
@@ -47,7 +47,6 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     let repository = turn.repository;
     let moved = read_tree(repository, scratch, &["-u", &way.from, &way.to])?;
     if !moved.status.success() {
-        moved.show();
         return Err(unfinished(&moved));
     }
     lock.replace()?;
@@ -55,7 +54,6 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
         let scratch = lock.copy()?;
         let back = read_tree(repository, &scratch, &["-u", &way.to, &way.from])?;
         if !back.status.success() {
-            back.show();
             return Err(unfinished(&back));
         }
         lock.put_back()?;
@@ -67,6 +65,7 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
 }
 
 fn unfinished(answer: &Answer) -> Stop {
+    answer.show();
     Stop::Refused(format!("a pull has stopped in the middle, the next cycle goes on: {}", answer.last_line()))
 }
 
@@ -80,12 +79,6 @@ fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Ans
     git.call(read_tree.iter().chain(args)).index(index).run()
 }
 
-/// Everything that differs.
-fn paths(repository: &Repository, way: &Move) -> Result<Vec<Vec<u8>>, Stop> {
-    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", &way.from, &way.to];
-    repository.git.call(args).words()
-}
-
 /// Whether the branch could move: its locks, and the hook that has a say.
 fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let words = format!("start\nupdate refs/heads/{} {} {}\nprepare\nabort\n", way.branch, way.to, way.from);
@@ -93,20 +86,16 @@ fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     if tried.status.success() {
         return Ok(());
     }
-    tried.show();
-    Err(Stop::Refused(format!("the branch {} cannot move: {}", way.branch, tried.last_line())))
+    Err(branch::cannot_move(way, &tried))
 }
 
 /// git would overwrite what it was told to ignore, and remove it with a directory that becomes a file.
 fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let git = &repository.git;
-    let added =
-        ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", &way.from, &way.to];
-    let added = git.call(added).words()?;
+    let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
     let lists = |args: &[&str], path: &Path| -> Result<bool, Stop> {
         let spec = [b":(top,literal)", path.as_os_str().as_bytes()].concat();
-        let args = args.iter().map(OsStr::new).chain([OsStr::from_bytes(&spec)]);
-        Ok(!git.call(args).words()?.is_empty())
+        Ok(!git.call(args).paths([spec]).words()?.is_empty())
     };
     let mut hindered = Vec::new();
     for name in &added {

@@ -55,8 +55,10 @@ pub(crate) struct Metrics {
     cycles: By,
     skips: By,
     removals: By,
-    skip_warnings: Counter,
-    resyncs: Counter,
+    /// Databases that were skipped for long.
+    pub(crate) skip_warnings: Counter,
+    /// Times that the watcher has lost events.
+    pub(crate) resyncs: Counter,
     checks: Histogram,
     durations: Histogram,
 }
@@ -131,15 +133,5 @@ impl Metrics {
     /// A stale lock was removed.
     pub(crate) fn removed_stale(&self, reason: Reason) {
         self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
-    }
-
-    /// A database is skipped for long.
-    pub(crate) fn skip_warned(&self) {
-        self.skip_warnings.inc();
-    }
-
-    /// The watcher has lost events, so often.
-    pub(crate) fn resynced(&self, times: u64) {
-        self.resyncs.inc_by(times);
     }
 }

@@ -206,7 +206,7 @@ impl Scheduler {
     }
 
     fn heard(&mut self, news: News) {
-        self.work.metrics.resynced(news.resyncs);
+        self.work.metrics.resyncs.inc_by(news.resyncs);
         if news.resyncs > 0 {
             debug!(times = news.resyncs, "the watcher lost events: every database counts as changed");
         }

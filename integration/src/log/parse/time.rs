@@ -15,7 +15,7 @@ const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 const STAMP: usize = 19;
 
 /// Milliseconds since the Unix epoch. `Display` is `YYYY-MM-DD HH:MM:SS` in UTC; JSON has RFC 3339.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogTime(pub i64);
 
 impl LogTime {

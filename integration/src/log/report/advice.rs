@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_checker::internal::escape::{escaped, is_harmless};
 use beadlock_checker::internal::obstacle::Obstacle;
 
 use super::answer::{AnswerContext, NextCommand};
@@ -106,24 +106,21 @@ fn show_process(pid: i64, why: &'static str) -> NextCommand {
     NextCommand { command: to_type("ps -fp {}", &[Part::Pid(pid)]), why }
 }
 
-/// What a reason of the closed list means.
-pub fn reason_meaning(reason: &str) -> Option<&'static str> {
-    Some(match reason {
-        "pid_alive" => "pid_alive: its process lives; the lock goes when it ends",
-        "pid_not_permitted" => {
-            "pid_not_permitted: its process lives and is another user's; the lock goes when it ends"
-        }
-        "pid_unknown" => {
-            "pid_unknown: the system could not say whether its process lives, so it counts as alive"
-        }
-        "other_host" => {
-            "other_host: only that host can tell whether it lives; no daemon here ever removes it"
-        }
-        "host_unknown" => "host_unknown: this machine has no host name, so no lock is ever removed",
-        "other_machine" => "other_machine: another machine of the same name; no daemon here ever removes it",
-        "other_pid_namespace" => {
-            "other_pid_namespace: its PID is one of another container; no daemon here ever removes it"
-        }
-        _ => return None,
-    })
+/// What the reasons of the closed list mean.
+const REASONS: [(&str, &str); 7] = [
+    ("pid_alive", "its process lives; the lock goes when it ends"),
+    ("pid_not_permitted", "its process lives and is another user's; the lock goes when it ends"),
+    ("pid_unknown", "the system could not say whether its process lives, so it counts as alive"),
+    ("other_host", "only that host can tell whether it lives; no daemon here ever removes it"),
+    ("host_unknown", "this machine has no host name, so no lock is ever removed"),
+    ("other_machine", "another machine of the same name; no daemon here ever removes it"),
+    ("other_pid_namespace", "its PID is one of another container; no daemon here ever removes it"),
+];
+
+/// A reason, with its meaning where it is known.
+pub fn explained(reason: &str) -> String {
+    match REASONS.iter().find(|(known, _)| *known == reason) {
+        Some((_, meaning)) => format!("{reason}: {meaning}"),
+        None => escaped(reason).to_string(),
+    }
 }

@@ -7,7 +7,7 @@ use beadlock_checker::internal::escape::escaped;
 use serde::Serialize;
 
 use super::LogReport;
-use super::advice::reason_meaning;
+use super::advice::explained;
 use crate::log::parse::time::LogTime;
 use crate::log::timeline::agents::AgentRun;
 use crate::log::timeline::database::{DatabaseTimeline, SyncState};
@@ -192,10 +192,7 @@ impl<'a> AnswerContext<'a> {
     }
 
     fn more_about(&self, streak: &SkipStreak) -> Vec<String> {
-        let reason = streak.lock.reason.as_deref().map(|reason| match reason_meaning(reason) {
-            Some(meaning) => meaning.to_owned(),
-            None => escaped(reason).to_string(),
-        });
+        let reason = streak.lock.reason.as_deref().map(explained);
         let claimed = streak.lock.since.as_deref().map(escaped);
         let is_later = self.timeline.outages.current.is_some_and(|outage| outage.since < streak.since);
         let before = is_later

@@ -48,7 +48,7 @@ pub struct LineCounts {
 }
 
 /// One log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LogTimeline {
     pub agents: AgentRuns,
     pub lines: LineCounts,
@@ -71,20 +71,8 @@ pub struct LogTimeline {
 impl LogTimeline {
     /// A log that is read at `now`.
     pub fn new(window: LogWindow, now: LogTime) -> Self {
-        Self {
-            agents: AgentRuns::default(),
-            lines: LineCounts::default(),
-            writer: None,
-            window,
-            databases: vec![DatabaseTimeline::default()],
-            clock: LogClock::default(),
-            is_open: window.since.is_none(),
-            of_one: false,
-            last: None,
-            no_times: None,
-            now,
-            names: HashMap::new(),
-        }
+        let databases = vec![DatabaseTimeline::default()];
+        Self { window, databases, is_open: window.since.is_none(), now, ..Self::default() }
     }
 
     /// A log that lies in its database.
