@@ -173,7 +173,7 @@ fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
 /// A key and its value as an argument.
 fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     let value = match arg.get_action() {
-        ArgAction::SetTrue => boolean(value)?.to_string().into(),
+        ArgAction::SetTrue => value.as_bool().ok_or("must be true or false")?.to_string().into(),
         _ if key == "action" => {
             named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?
         }
@@ -197,33 +197,23 @@ pub(super) fn list<'a>(
     value: &'a Spanned<DeValue<'a>>,
     example: &str,
 ) -> Result<&'a DeArray<'a>, Wrong> {
-    match value.get_ref() {
-        DeValue::Array(list) => Ok(list),
-        _ => Err(Wrong { at: value.span(), what: format!("{key} must be a list; write {example}") }),
-    }
-}
-
-/// true or false.
-fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
-    match value {
-        DeValue::Boolean(value) => Ok(*value),
-        _ => Err("must be true or false".to_owned()),
-    }
+    let wrong = || Wrong { at: value.span(), what: format!("{key} must be a list; write {example}") };
+    value.get_ref().as_array().ok_or_else(wrong)
 }
 
 /// A path, made absolute.
 pub(super) fn path(value: &DeValue<'_>, base: &Path) -> Result<PathBuf, String> {
-    match value {
-        DeValue::String(text) if text.contains('\0') => Err("no path has a NUL in it".to_owned()),
-        DeValue::String(text) if !text.is_empty() => Ok(base.join(text.as_ref())),
+    match value.as_str() {
+        Some(text) if text.contains('\0') => Err("no path has a NUL in it".to_owned()),
+        Some(text) if !text.is_empty() => Ok(base.join(text)),
         _ => Err("must be a path, in quotes".to_owned()),
     }
 }
 
 /// An address to listen at; a path in it made absolute.
 fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
-    let DeValue::String(text) = value else { return Err("must be an address, in quotes".to_owned()) };
-    Ok(match Address::parse(OsStr::new(text.as_ref()))?.below(base)? {
+    let text = value.as_str().ok_or("must be an address, in quotes")?;
+    Ok(match Address::parse(OsStr::new(text))?.below(base)? {
         Address::Tcp(address) => address.to_string().into(),
         Address::Unix(path) => [OsStr::new("unix:"), path.as_os_str()].into_iter().collect(),
     })
@@ -233,23 +223,18 @@ fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
 fn named(arg: &Arg, value: &DeValue<'_>) -> Result<OsString, String> {
     let possible = arg.get_possible_values();
     let is_named = |text: &str| possible.iter().any(|value| value.get_name() == text);
-    match value {
-        DeValue::String(text) if is_named(text) => Ok(text.as_ref().into()),
-        _ => {
-            let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
-            Err(format!("must be {}", names.collect::<Vec<_>>().join(" or ")))
-        }
-    }
+    value.as_str().filter(|text| is_named(text)).map(OsString::from).ok_or_else(|| {
+        let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
+        format!("must be {}", names.collect::<Vec<_>>().join(" or "))
+    })
 }
 
 fn exec(value: &DeValue<'_>) -> Result<OsString, String> {
-    match value {
-        DeValue::String(command) if command.contains('\0') => Err("no command has a NUL in it".to_owned()),
-        DeValue::String(command) if command.is_empty() => {
-            Err("has no command; write exec = './sync.sh'".to_owned())
-        }
-        DeValue::String(command) => Ok(command.as_ref().into()),
-        _ => Err("must be a command, in quotes".to_owned()),
+    match value.as_str() {
+        Some(command) if command.contains('\0') => Err("no command has a NUL in it".to_owned()),
+        Some("") => Err("has no command; write exec = './sync.sh'".to_owned()),
+        Some(command) => Ok(command.into()),
+        None => Err("must be a command, in quotes".to_owned()),
     }
 }
 

@@ -41,28 +41,22 @@ const LONGEST: usize = 1000;
 /// Says it: long output in pieces, other long words cut, the secrets in URLs masked. An agent that is gone does not
 /// hear it; the sync comes to its end all the same.
 pub(super) fn say(word: &Word) {
-    let cut = |text: &str| {
-        let text = masked(text);
-        match text.char_indices().nth(LONGEST) {
-            Some((at, _)) => format!("{}…", &text[..at]),
-            None => text.into_owned(),
-        }
-    };
-    match word {
-        Word::Output(text) => {
-            let characters: Vec<char> = masked(text).chars().collect();
-            for piece in characters.chunks(LONGEST) {
-                put(&Word::Output(piece.iter().collect()));
-            }
-        }
-        Word::Committed(text) => put(&Word::Committed(cut(text))),
-        Word::Pulled(text) => put(&Word::Pulled(cut(text))),
-        Word::Pushed(text) => put(&Word::Pushed(cut(text))),
-        Word::Notice(text) => put(&Word::Notice(cut(text))),
-        Word::Unreachable(text) => put(&Word::Unreachable(cut(text))),
-        Word::Refused(text) => put(&Word::Refused(cut(text))),
-        Word::Looked(_) | Word::Reached | Word::Step { .. } | Word::Done => put(word),
+    use Word::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
+    if let Word::Output(text) = word {
+        let characters: Vec<char> = masked(text).chars().collect();
+        let pieces = characters.chunks(LONGEST).map(|piece| Word::Output(piece.iter().collect()));
+        return pieces.for_each(|piece| put(&piece));
     }
+    let mut word = word.clone();
+    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
+        &mut word
+    {
+        *text = masked(text).into_owned();
+        if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+            text.replace_range(at.., "…");
+        }
+    }
+    put(&word);
 }
 
 fn put(word: &Word) {
