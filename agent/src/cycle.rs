@@ -20,9 +20,9 @@ use tokio::time::Instant;
 use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::config::{Action, Policy, Settings};
-use crate::database::Told;
+use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::{self, Word};
+use crate::git::{self, SyncMessage};
 use crate::log::{self, Line, own};
 use crate::outcome::Outcome;
 use crate::outside::Metrics;
@@ -86,7 +86,7 @@ pub(crate) enum Checked {
 
 /// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in
 /// a file system that does not answer for ever. `told` is what the log of the database knows already.
-pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
+pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;
     match follow(common.owners, database, told) {
@@ -164,7 +164,7 @@ enum Followed {
 }
 
 /// Claims follow a redirect as it is now, and so does each cycle: it would run beside them on the old directory.
-fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
+fn follow(owners: Owners, database: &Database, told: &mut LoggedState) -> Followed {
     let Some(again) = database.led_elsewhere() else { return Followed::AsBefore };
     let accepted = again.map_err(|error| error.to_string()).and_then(|again| {
         owners.check(&again).map_err(|refusal| refusal.to_string())?;
@@ -180,14 +180,14 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
 
 /// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there
 /// now. All that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
-fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
+fn open(owners: Owners, database: &Database, told: &mut LoggedState) -> Option<Opened> {
     let opened = served(owners.open(database).map_err(|refusal| refusal.to_string()), database, told)?;
     told.not_serving.clear();
     Some(opened)
 }
 
 /// Logs why a database is not served. Another user who changes something back and forth cannot fill the logs with it.
-fn served<T>(found: Result<T, String>, database: &Database, told: &mut Told) -> Option<T> {
+fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedState) -> Option<T> {
     let log = |why: String| {
         if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
             log::announce(own::not_serving(&database.dir, &why));
@@ -204,12 +204,17 @@ pub(crate) fn watch(work: &Work, Subject { number, database, common, .. }: &Subj
     }
 }
 
-fn begin(told: &mut Told) -> Vec<Line> {
+fn begin(told: &mut LoggedState) -> Vec<Line> {
     told.streak.resumed(Instant::now()).into_iter().chain([own::begun()]).collect()
 }
 
 /// The second half: the work, under the gate that the check has taken.
-pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
+pub(crate) async fn run(
+    work: &Arc<Work>,
+    subject: &Subject,
+    told: &mut LoggedState,
+    cycle: Cycle,
+) -> Outcome {
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
@@ -249,7 +254,12 @@ impl Worked {
 }
 
 /// One sync through git.
-async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, cycle: &Cycle) -> Worked {
+async fn sync(
+    work: &Arc<Work>,
+    subject: &Subject,
+    told: &mut git::history::SyncHistory,
+    cycle: &Cycle,
+) -> Worked {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");
         return Worked::without_runner(End::Refused(why));
@@ -257,18 +267,18 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
     let (dir, timeout) = (database.dir.clone(), policy.cycle_timeout);
-    let mut order = git::Order::new(dir, policy.allow_worktree, common.owners, network, timeout);
+    let mut order = git::SyncRequest::new(dir, policy.allow_worktree, common.owners, network, timeout);
     order.own_files.clone_from(&common.own_files);
     order.looked = told.looked();
     order.steps =
-        if tracing::enabled!(tracing::Level::DEBUG) { git::Steps::Told } else { git::Steps::Untold };
+        if tracing::enabled!(tracing::Level::DEBUG) { git::StepReports::Sent } else { git::StepReports::Off };
     let mut words = Vec::new();
-    let on_line = |line: &str| match Word::parse(line) {
-        Word::Output(text) => log::output(*number, &text),
-        Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
+    let on_line = |line: &str| match SyncMessage::parse(line) {
+        SyncMessage::Output(text) => log::output(*number, &text),
+        SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
             log::line(*number, own::worded(text));
         }
-        Word::Step { name, millis } => {
+        SyncMessage::Step { name, millis } => {
             tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
         }
         word => words.push(word),
@@ -278,16 +288,16 @@ async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, c
         log::line(*number, own::worded(line));
     }
     let refused = words.iter().find_map(|word| match word {
-        Word::Refused(why) => Some(End::Refused(why.clone())),
+        SyncMessage::Refused(why) => Some(End::Refused(why.clone())),
         _ => None,
     });
     let end = match end {
-        End::Complete if !words.contains(&Word::Done) => {
+        End::Complete if !words.contains(&SyncMessage::Done) => {
             End::Refused("it ended without a last word; what it said is above".to_owned())
         }
         end => refused.filter(|_| end == End::Complete).unwrap_or(end),
     };
-    let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
+    let is_out = words.iter().any(|word| matches!(word, SyncMessage::Unreachable(_)));
     Worked { end, runner, is_whole: !is_out }
 }
 

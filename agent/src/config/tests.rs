@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::cli::grammar;
 use super::cli::tests::typed_of;
 use super::file::File;
+use super::given::names;
 use super::options::Agent;
 use super::page::Page;
-use super::said::names;
 use super::*;
 use crate::roots::Look;
 
@@ -38,7 +38,7 @@ impl Scene {
     }
 
     /// What is typed here, with a file of this text.
-    fn typed(&self, args: &[&str], text: &str) -> Typed {
+    fn typed(&self, args: &[&str], text: &str) -> CommandLine {
         fs::write(self.dir.join("conf.toml"), text).unwrap();
         let mut typed = typed_of(&[args, &["--config", "conf.toml"]].concat()).unwrap();
         typed.environment.cwd.clone_from(&self.dir);

@@ -10,7 +10,7 @@ use beadlock_checker::internal::database::REDIRECT;
 use beadlock_checker::internal::shell::to_type;
 
 use super::branch::Move;
-use super::entries::{self, Entry};
+use super::entries::{self, TreeEntry};
 use super::names::Names;
 use super::repository::Repository;
 use super::stop::{Stop, typed_all};
@@ -74,7 +74,7 @@ pub(super) fn refuse(
 /// The SQLite databases among these files.
 pub(super) fn databases<'a>(
     repository: &Repository,
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = &'a TreeEntry>,
 ) -> Result<Vec<&'a [u8]>, Stop> {
     let files: Vec<_> = entries.filter(|entry| entry.is_file()).collect();
     let beginnings = blobs::beginnings(&repository.git, files.iter().map(|entry| entry.id.as_str()))?;
@@ -83,8 +83,8 @@ pub(super) fn databases<'a>(
 }
 
 /// What would be a database, or what it lies in, and is none of the tree's own directories; and repositories inside.
-fn in_the_place<'a>(repository: &Repository, entries: &'a [Entry]) -> Vec<&'a [u8]> {
-    let is_in_the_place = |entry: &&Entry| {
+fn in_the_place<'a>(repository: &Repository, entries: &'a [TreeEntry]) -> Vec<&'a [u8]> {
+    let is_in_the_place = |entry: &&TreeEntry| {
         let path = entry.path();
         let is_database =
             path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
@@ -96,8 +96,8 @@ fn in_the_place<'a>(repository: &Repository, entries: &'a [Entry]) -> Vec<&'a [u
 
 /// The databases, and the directories between this one and the top, in which something changes that git knows a
 /// repository by.
-fn dirs_that_change(repository: &Repository, entries: &[Entry]) -> BTreeSet<PathBuf> {
-    let dir_of_part = |entry: &Entry| {
+fn dirs_that_change(repository: &Repository, entries: &[TreeEntry]) -> BTreeSet<PathBuf> {
+    let dir_of_part = |entry: &TreeEntry| {
         let path = entry.path().to_owned();
         let is_part = |part: &OsStr| embedded::NAMES.iter().any(|name| part.eq_ignore_ascii_case(name));
         let dirs =

@@ -1,6 +1,6 @@
 //! A branch that moves from one commit to another.
 
-use super::conversation::Answer;
+use super::conversation::GitOutput;
 use super::repository::Repository;
 use super::stop::Stop;
 
@@ -26,7 +26,7 @@ pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Res
 }
 
 /// git does not move the branch; its words go to the log.
-pub(super) fn cannot_move(way: &Move, answer: &Answer) -> Stop {
+pub(super) fn cannot_move(way: &Move, answer: &GitOutput) -> Stop {
     answer.show();
     Stop::Refused(format!("the branch {} cannot move: {}", way.branch, answer.last_line()))
 }

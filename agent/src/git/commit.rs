@@ -17,13 +17,13 @@ use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::hooks;
 use super::index::{self, IndexLock};
+use super::message::{SyncMessage, say};
 use super::names::Names;
 use super::replay;
 use super::repository::{Head, Repository};
 use super::resume::begin;
 use super::stop::{Stop, counted};
 use super::turn;
-use super::word::{Word, say};
 use super::{arriving, entries};
 
 /// Commits what changed. Returns where the branch is then.
@@ -31,7 +31,9 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let mut changes = Changes::of(repository, names)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(changes.repositories.iter().map(Vec::as_slice));
-        say(&Word::Notice(Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"))));
+        say(&SyncMessage::Notice(
+            Event::NotCommitting.line(format_args!("{paths}, a git repository of its own")),
+        ));
     }
     if changes.is_empty() {
         return Ok(head);
@@ -58,7 +60,7 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
         return Err(stop);
     }
     drop(lock);
-    say(&Word::Committed(Event::Committed.line(format_args!(
+    say(&SyncMessage::Committed(Event::Committed.line(format_args!(
         "{} ({})",
         counted(changes.count(), "file"),
         short(&commit)

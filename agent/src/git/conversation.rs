@@ -14,8 +14,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use super::descendants::Descendants;
+use super::message::{SyncMessage, say};
 use super::shortened::Shortened;
-use super::word::{Word, say};
 
 /// How long what is still coming is read after the end of a program: what it left behind may have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ pub(super) enum Kept {
 }
 
 /// What one call has come to.
-pub(super) struct Answer {
+pub(super) struct GitOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct Answer {
     pub(super) timed_out: bool,
 }
 
-impl Answer {
+impl GitOutput {
     /// The first line of stdout, when it succeeded and there is one.
     pub(super) fn ok_text(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stdout);
@@ -54,7 +54,7 @@ impl Answer {
     pub(super) fn show(&self) {
         for line in String::from_utf8_lossy(&self.stderr).split(['\n', '\r']) {
             if !line.trim().is_empty() {
-                say(&Word::Output(line.trim_end().to_owned()));
+                say(&SyncMessage::Output(line.trim_end().to_owned()));
             }
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn converse(
     stdin: Vec<u8>,
     bound: Option<Duration>,
     kept: Kept,
-) -> io::Result<Answer> {
+) -> io::Result<GitOutput> {
     if let Some(mut pipe) = child.stdin.take() {
         // Beside: what is longer than the pipe would wait for a child that waits for us to read.
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
@@ -142,7 +142,7 @@ pub(super) fn converse(
         all.signal(Signal::SIGKILL);
     }
     let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
-    Ok(Answer { status, stdout, stderr, timed_out: told.is_some() })
+    Ok(GitOutput { status, stdout, stderr, timed_out: told.is_some() })
 }
 
 struct Stream {

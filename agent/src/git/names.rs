@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::{REDIRECT, is_own_name};
 use beadlock_checker::internal::shell::{Part, to_type};
 
-use super::order::Order;
 use super::repository::Repository;
+use super::request::SyncRequest;
 use super::sqlite;
 use super::stop::{Stop, typed_all};
 use crate::watch::is_own_file;
@@ -27,9 +27,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(repository: &Repository, order: &Order) -> Self {
+    pub(super) fn of(repository: &Repository, request: &SyncRequest) -> Self {
         let from_top = |path: &PathBuf| path.strip_prefix(&repository.git.dir).ok().map(Path::to_owned);
-        Self { prefix: repository.prefix.clone(), own: order.own_files.iter().filter_map(from_top).collect() }
+        Self {
+            prefix: repository.prefix.clone(),
+            own: request.own_files.iter().filter_map(from_top).collect(),
+        }
     }
 
     #[cfg(test)]

@@ -19,10 +19,10 @@ use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
-use super::conversation::{Answer, Kept, converse};
-use super::order::Steps;
+use super::conversation::{GitOutput, Kept, converse};
+use super::message::{SyncMessage, say};
+use super::request::StepReports;
 use super::stop::Stop;
-use super::word::{Word, say};
 
 /// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -35,10 +35,10 @@ pub(super) fn end_in_order() {
 }
 
 /// Each call of git is told with its duration.
-static STEPS: OnceLock<Steps> = OnceLock::new();
+static STEPS: OnceLock<StepReports> = OnceLock::new();
 
 /// Says before the first call whether calls are told.
-pub(super) fn tell_steps(steps: Steps) {
+pub(super) fn tell_steps(steps: StepReports) {
     let _ = STEPS.set(steps);
 }
 
@@ -209,7 +209,7 @@ impl Call {
     ///
     /// # Errors
     /// When it could not be run.
-    pub(super) fn run(mut self) -> Result<Answer, Stop> {
+    pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
         if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
             return Err(Stop::Refused("it was told to end".to_owned()));
         }
@@ -230,15 +230,15 @@ impl Call {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if STEPS.get() == Some(&Steps::Told) {
+        if STEPS.get() == Some(&StepReports::Sent) {
             let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            say(&Word::Step { name: self.step.take().unwrap_or_default(), millis });
+            say(&SyncMessage::Step { name: self.step.take().unwrap_or_default(), millis });
         }
         answer
     }
 
     /// Its answer, when it succeeds; else what it printed goes to the log.
-    pub(super) fn done(self) -> Result<Answer, Stop> {
+    pub(super) fn done(self) -> Result<GitOutput, Stop> {
         let name = self.name.clone();
         let answer = self.run()?;
         if answer.status.success() {

@@ -7,14 +7,14 @@ use beadlock_checker::internal::log_line::Event;
 
 use super::branch::{Move, short};
 use super::hooks;
+use super::message::{SyncMessage, say};
 use super::names::Names;
-use super::order::Order;
 use super::replay::replay;
 use super::repository::{Head, Repository};
+use super::request::SyncRequest;
 use super::stop::{Stop, counted};
 use super::turn::Turn;
 use super::upstream::{Distance, Upstream};
-use super::word::{Word, say};
 use super::{arriving, travel};
 
 /// Puts the branch on top of what the upstream has: `commit`. Returns where it is then.
@@ -22,7 +22,7 @@ use super::{arriving, travel};
 /// # Errors
 /// [`Stop::Nothing`] when it cannot be done while things are as they are.
 pub(super) fn pull(
-    order: &Order,
+    request: &SyncRequest,
     turn: &mut Turn<'_>,
     names: &Names,
     upstream: &Upstream,
@@ -39,10 +39,10 @@ pub(super) fn pull(
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
-    order.time_for_a_move()?;
+    request.time_for_a_move()?;
     travel::travel(turn, &way)?;
     let (name, from, to) = (upstream.name(), short(&way.from), short(&way.to));
-    say(&Word::Pulled(
+    say(&SyncMessage::Pulled(
         Event::Pulled.line(format_args!("{} from {name} ({from}..{to})", counted(distance.behind, "commit"))),
     ));
     match distance.ahead {

@@ -17,8 +17,8 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::embedded;
-use super::order::Order;
 use super::program::Git;
+use super::request::SyncRequest;
 use super::stop::Stop;
 
 /// A repository with a branch that can be committed to.
@@ -63,14 +63,14 @@ const IN_PROGRESS: [(&str, &str); 7] = [
 impl Repository {
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
     /// database, which is where a cycle's command is started: never from inside.
-    pub(super) fn find(order: &Order) -> Result<Self, Stop> {
-        embedded::refuse(&order.dir)?;
-        let dir = escaped_path(&order.dir);
-        let top = top(order)?;
+    pub(super) fn find(request: &SyncRequest) -> Result<Self, Stop> {
+        embedded::refuse(&request.dir)?;
+        let dir = escaped_path(&request.dir);
+        let top = top(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
         // Before anything that could start a program of the repository's, or one that its configuration names.
-        let open = owned(order, &top, &path)?;
-        let Ok(prefix) = order.dir.strip_prefix(&path) else {
+        let open = owned(request, &top, &path)?;
+        let Ok(prefix) = request.dir.strip_prefix(&path) else {
             return Err(Stop::Refused(format!(
                 "{dir} is not below {}, where git sees it",
                 escaped_path(&path)
@@ -94,16 +94,16 @@ impl Repository {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (git_dir, common_dir) = (real(git_dir), real(common_dir));
         for dir in [&git_dir, &common_dir] {
-            owned(order, dir, dir)?;
+            owned(request, dir, dir)?;
         }
-        if git_dir != common_dir && !order.allow_worktree {
+        if git_dir != common_dir && !request.allow_worktree {
             return Err(Stop::Refused(format!(
                 "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
                  worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
                 escaped_path(&path)
             )));
         }
-        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: order.dir.clone() })
+        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: request.dir.clone() })
     }
 
     /// Refuses while somebody else is in the middle of something.
@@ -298,8 +298,8 @@ pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
 
 /// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for
 /// each step. To find it git starts nothing.
-fn top(order: &Order) -> Result<PathBuf, Stop> {
-    let dir = escaped_path(&order.dir);
+fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
+    let dir = escaped_path(&request.dir);
     let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];
     // What merely looks like a repository does not count as one.
     let explicit = ["-c", "safe.bareRepository=explicit", "rev-parse"];
@@ -310,7 +310,7 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
             return Err(Stop::nothing(Event::NothingToSync, format_args!("{dir} is in no git repository")));
         }
         if why.starts_with("cannot use bare repository") {
-            return Err(embedded::around(order.dir.parent().unwrap_or(&order.dir)));
+            return Err(embedded::around(request.dir.parent().unwrap_or(&request.dir)));
         }
         answer.show();
         return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
@@ -323,10 +323,10 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
 }
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
-fn owned(order: &Order, dir: &Path, path: &Path) -> Result<File, Stop> {
+fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
     let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
     let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
-    order.owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    request.owners.check_open(&opened, path).map_err(Stop::Refused)?;
     Ok(opened)
 }
 

@@ -17,11 +17,11 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::index::{self, IndexLock};
+use super::message::{SyncMessage, say};
 use super::neighbours;
 use super::repository::Repository;
 use super::stop::{Stop, typed_all};
 use super::turn::{Turn, remove};
-use super::word::{Word, say};
 
 /// git writes a file in pieces of whole pages: it is cut off at the end of one.
 const PAGE: usize = 4096;
@@ -98,7 +98,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     drop(lock);
     turn.forget();
     let (from, to) = (short(&way.from), short(&way.to));
-    say(&Word::Pulled(
+    say(&SyncMessage::Pulled(
         Event::Pulled.line(format_args!("what a sync that was killed had begun to ({from}..{to})")),
     ));
     Ok(())

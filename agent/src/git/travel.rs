@@ -13,7 +13,7 @@ use std::path::Path;
 use beadlock_checker::internal::log_line::Event;
 
 use super::branch::{self, Move, move_branch};
-use super::conversation::Answer;
+use super::conversation::GitOutput;
 use super::index::IndexLock;
 use super::neighbours;
 use super::repository::Repository;
@@ -64,7 +64,7 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     Ok(())
 }
 
-fn unfinished(answer: &Answer) -> Stop {
+fn unfinished(answer: &GitOutput) -> Stop {
     answer.show();
     Stop::Refused(format!("a pull has stopped in the middle, the next cycle goes on: {}", answer.last_line()))
 }
@@ -72,7 +72,7 @@ fn unfinished(answer: &Answer) -> Stop {
 /// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it
 /// was started in (from 2.35 on). The gate is on the database's: claims would take the new one's, and not wait for
 /// this sync.
-fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Answer, Stop> {
+fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<GitOutput, Stop> {
     let git = repository.git.started_in(&repository.prefix);
     // Started there, git must not take files of the database for a repository.
     let read_tree = ["-c", "safe.bareRepository=explicit", "read-tree", "-m"];

@@ -8,10 +8,10 @@ use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::{Part, to_type};
 
+use super::message::{SyncMessage, say};
 use super::program::{Call, Git};
 use super::repository::{Head, Repository};
 use super::stop::Stop;
-use super::word::{Word, say};
 
 /// What `git branch --set-upstream-to` has set.
 pub(super) struct Upstream {
@@ -79,7 +79,7 @@ impl Upstream {
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
         let answer = git.call(args).within(bound).run()?;
         if answer.status.success() {
-            say(&Word::Reached);
+            say(&SyncMessage::Reached);
             let commit = format!("{}^{{commit}}", self.tracking);
             return Ok(Some(git.text(["rev-parse", "--verify", &commit])?));
         }
@@ -87,7 +87,7 @@ impl Upstream {
             let there =
                 git.call(["ls-remote", "--exit-code", &self.remote, &self.branch]).within(bound).run()?;
             if there.status.code() == Some(2) {
-                say(&Word::Reached);
+                say(&SyncMessage::Reached);
                 return Ok(None);
             }
         }

@@ -26,7 +26,7 @@ use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
 use self::pages::Pages;
 pub(crate) use self::questions::{Question, Questions};
-pub(crate) use self::snapshot::{Last, Seen, Snapshot};
+pub(crate) use self::snapshot::{DatabaseStatus, Last, Snapshot};
 
 /// A door that is open until this is dropped.
 #[must_use = "dropped, its socket is removed"]

@@ -1,10 +1,10 @@
-//! One look below the roots. It walks through one file system below each, follows no link, ignores nothing, and enters
-//! neither `.git` nor `.beads`; a `.beads` that is itself a link to a directory counts. A redirect is followed once.
+//! One look below the roots. It stays in the file system of each root, follows no links, and does not enter `.git` or
+//! `.beads`. A `.beads` that is a link to a directory counts. A redirect is followed once.
 //!
-//! The same directory, by device and inode, is one database, however many ways lead to it: one that is named is not
-//! found, and what was found before keeps its path.
+//! One directory, by device and inode, is one database. The look leaves out named databases, and a database keeps the
+//! path that it was found by first.
 //!
-//! What cannot be read says nothing: a database that was found there before, stays. It is gone when its `.beads` is.
+//! A database stays while its directory cannot be read. It is gone when its `.beads` is gone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -21,21 +21,21 @@ use beadlock_checker::internal::redirect::{self, Lead};
 use beadlock_checker::internal::{facts, system_words};
 
 use super::Ground;
-use super::walk::{Told, Walk};
+use super::walk::{Walk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
 use crate::owner::Owners;
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundDatabase {
     root: PathBuf,
     /// The `.beads`, which may be a link, or have a redirect in it.
     at: PathBuf,
     pub(crate) database: Database,
 }
 
-impl Found {
+impl FoundDatabase {
     /// It lies below a root there, and is none of those that are named.
     pub(super) fn is_on(&self, ground: &Ground) -> bool {
         ground.roots.contains(&self.root) && !ground.named.contains(&self.database.dir)
@@ -46,7 +46,7 @@ impl Found {
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     /// By path; each database once.
-    pub(crate) found: Vec<Arc<Found>>,
+    pub(crate) found: Vec<Arc<FoundDatabase>>,
     pub(crate) troubles: BTreeSet<Trouble>,
     /// What it has read, for the next one.
     pub(crate) walks: Vec<Walk>,
@@ -75,7 +75,7 @@ impl Trouble {
 /// to stop.
 pub(crate) fn look(
     ground: &Ground,
-    before: &[Arc<Found>],
+    before: &[Arc<FoundDatabase>],
     walks: Vec<Walk>,
     stop: &AtomicBool,
 ) -> Option<Look> {
@@ -86,15 +86,23 @@ pub(crate) fn look(
 fn look_at(
     now: Duration,
     ground: &Ground,
-    before: &[Arc<Found>],
+    before: &[Arc<FoundDatabase>],
     mut walks: Vec<Walk>,
     stop: &AtomicBool,
 ) -> Option<Look> {
     let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let (asked, accepted) = (HashMap::new(), HashMap::new());
     let mounts = Mounts::now();
-    let mut seen =
-        Seen { owners: ground.owners, mounts: &mounts, before, found, unread, troubles, asked, accepted };
+    let mut seen = LookState {
+        owners: ground.owners,
+        mounts: &mounts,
+        before,
+        found,
+        unread,
+        troubles,
+        asked,
+        accepted,
+    };
     let mut walked = Vec::new();
     for root in &ground.roots {
         if seen.is_silent(root) {
@@ -111,7 +119,7 @@ fn look_at(
         }
     }
     seen.stay();
-    let Seen { mut found, troubles, .. } = seen;
+    let LookState { mut found, troubles, .. } = seen;
     let are_the_same =
         found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !ground.named.is_empty() {
@@ -121,7 +129,12 @@ fn look_at(
 }
 
 /// Each directory once, by its path.
-fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, mounts: &Mounts, before: &[Arc<Found>]) {
+fn each_once(
+    found: &mut Vec<Arc<FoundDatabase>>,
+    ground: &Ground,
+    mounts: &Mounts,
+    before: &[Arc<FoundDatabase>],
+) {
     found.sort_by(|one, other| one.at.cmp(&other.at));
     let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
@@ -135,13 +148,13 @@ fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, mounts: &Mounts, befo
 
 /// What is seen in one look; `'a` is the memory of the last one.
 #[derive(Debug)]
-struct Seen<'a> {
+struct LookState<'a> {
     owners: Owners,
     mounts: &'a Mounts,
     /// What was found before, by the path of the database.
-    before: &'a [Arc<Found>],
+    before: &'a [Arc<FoundDatabase>],
     /// Those that may be served, as they came.
-    found: Vec<Arc<Found>>,
+    found: Vec<Arc<FoundDatabase>>,
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
     troubles: BTreeSet<Trouble>,
@@ -150,18 +163,18 @@ struct Seen<'a> {
     accepted: HashMap<PathBuf, Lead>,
 }
 
-impl Seen<'_> {
+impl LookState<'_> {
     /// Everything below one root. `None` when it was told to stop.
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top().to_owned();
         self.asked = std::mem::take(&mut walk.accepted);
         let whole = walk.go(now, stop, self.mounts, |told| match told {
-            Told::Beads(_, Some(known)) if known.root == root => {
+            WalkEvent::Beads(_, Some(known)) if known.root == root => {
                 self.found.push(Arc::clone(known));
                 None
             }
-            Told::Beads(at, _) => self.open(root, at),
-            Told::Unread(path, error) => {
+            WalkEvent::Beads(at, _) => self.open(root, at),
+            WalkEvent::Unread(path, error) => {
                 // What has vanished meanwhile is no trouble, but the root itself.
                 if path == top {
                     self.failed(root, error);
@@ -206,7 +219,7 @@ impl Seen<'_> {
 
     /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says
     /// otherwise.
-    fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+    fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         if self.is_silent(at) {
             return None;
         }
@@ -231,7 +244,7 @@ impl Seen<'_> {
     }
 
     /// Git is asked about a redirect or a link once, and again when it has changed or was refused.
-    fn refuse_tracked(&mut self, found: &Found) -> Result<(), NoDatabase> {
+    fn refuse_tracked(&mut self, found: &FoundDatabase) -> Result<(), NoDatabase> {
         if found.database.lead().is_none() {
             return Ok(());
         }
@@ -243,12 +256,12 @@ impl Seen<'_> {
         Ok(())
     }
 
-    fn known(&self, root: &Path, at: &Path) -> Option<&Arc<Found>> {
+    fn known(&self, root: &Path, at: &Path) -> Option<&Arc<FoundDatabase>> {
         let known = self.before.binary_search_by(|found| found.database.dir.as_path().cmp(at)).ok()?;
         self.before.get(known).filter(|found| found.root == root && found.is_as_it_was())
     }
 
-    fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+    fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         match fs::metadata(at) {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => return None,
@@ -266,7 +279,7 @@ impl Seen<'_> {
         let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
         match answer {
             Some(Ok(database)) => {
-                return Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database }));
+                return Some(Arc::new(FoundDatabase { root: root.to_owned(), at: at.to_owned(), database }));
             }
             // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
             Some(Err(error)) => self.stays_unread(at, error),
@@ -282,11 +295,11 @@ impl Seen<'_> {
         }
         let seen: HashSet<PathBuf> = self.found.iter().map(|found| found.at.clone()).collect();
         // One that hangs has been asked already.
-        let may_hang = |found: &Found| self.mounts.on_the_way(&found.at).is_some();
-        let stays = |found: &&Arc<Found>| {
+        let may_hang = |found: &FoundDatabase| self.mounts.on_the_way(&found.at).is_some();
+        let stays = |found: &&Arc<FoundDatabase>| {
             self.is_unread(found) && !seen.contains(&found.at) && (may_hang(found) || found.is_there())
         };
-        let staying: Vec<Arc<Found>> = self.before.iter().filter(stays).cloned().collect();
+        let staying: Vec<Arc<FoundDatabase>> = self.before.iter().filter(stays).cloned().collect();
         for found in staying {
             let hangs = self.mounts.on_the_way(&found.at).is_some();
             let owner = if hangs { Ok(()) } else { self.owners.check(&found.database) };
@@ -298,13 +311,13 @@ impl Seen<'_> {
     }
 
     /// It lies where something could not be read.
-    fn is_unread(&self, found: &Found) -> bool {
+    fn is_unread(&self, found: &FoundDatabase) -> bool {
         let is_unread = |dir: &Path| self.unread.contains(dir);
         is_unread(&found.root) || found.at.ancestors().any(is_unread)
     }
 }
 
-impl Found {
+impl FoundDatabase {
     /// It is still the same directory, no link, and no redirect leads from it.
     fn is_as_it_was(&self) -> bool {
         let is_the_same =

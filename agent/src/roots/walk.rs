@@ -21,7 +21,7 @@ use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::Lead;
 use beadlock_checker::internal::{FileSystem, Reach};
 
-use super::look::Found;
+use super::look::FoundDatabase;
 
 /// What holds a database.
 const BEADS: &str = ".beads";
@@ -57,7 +57,7 @@ struct Node {
 
 /// What was found at a `.beads`, and as it was then; nothing where that is to be seen again in every look.
 #[derive(Debug, Default)]
-struct Beads(Option<(Stamp, Arc<Found>)>);
+struct Beads(Option<(Stamp, Arc<FoundDatabase>)>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stamp {
@@ -80,10 +80,10 @@ impl Stamp {
 }
 
 /// What a walk tells.
-pub(super) enum Told<'a> {
+pub(super) enum WalkEvent<'a> {
     /// Something is called `.beads` here, and was found to be this, when neither it nor the directory that it lies in
     /// has changed since. The answer is what it is, where that will hold for as long as they do not.
-    Beads(&'a Path, Option<&'a Arc<Found>>),
+    Beads(&'a Path, Option<&'a Arc<FoundDatabase>>),
     /// This directory could not be read, or not all of it.
     Unread(&'a Path, &'a io::Error),
 }
@@ -106,11 +106,11 @@ impl Walk {
         now: Duration,
         stop: &AtomicBool,
         mounts: &Mounts,
-        tell: impl FnMut(Told<'_>) -> Option<Arc<Found>>,
+        tell: impl FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>,
     ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
-        let mut steps = Steps { device: None, settled, mounts, entered: 0, tell };
+        let mut steps = WalkSteps { device: None, settled, mounts, entered: 0, tell };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());
@@ -147,7 +147,7 @@ impl Walk {
 }
 
 /// What is the same for every directory of one walk.
-struct Steps<'a, T> {
+struct WalkSteps<'a, T> {
     /// The file system of the top, once that is entered.
     device: Option<u64>,
     /// A directory that was not changed after this time is remembered; `None`: change times cannot be trusted.
@@ -158,7 +158,7 @@ struct Steps<'a, T> {
     tell: T,
 }
 
-impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
+impl<T: FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>> WalkSteps<'_, T> {
     /// Reads a directory unless it is as it was, and tells what is in it. False when there is none, or on another file
     /// system.
     fn enter(&mut self, node: &mut Node, path: &mut PathBuf) -> bool {
@@ -169,7 +169,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         let meta = match fs::symlink_metadata(&*path) {
             Ok(meta) => meta,
             Err(error) => {
-                (self.tell)(Told::Unread(path, &error));
+                (self.tell)(WalkEvent::Unread(path, &error));
                 return false;
             }
         };
@@ -182,7 +182,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         if !is_as_it_was {
             let read = node.read(path);
             if let Err(error) = &read {
-                (self.tell)(Told::Unread(path, error));
+                (self.tell)(WalkEvent::Unread(path, error));
             }
             node.stamp = Some(stamp).filter(|stamp| read.is_ok() && self.is_settled(stamp));
         }
@@ -197,7 +197,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
     fn see(&mut self, beads: &mut Beads, is_above_as_it_was: bool, path: &Path) {
         if self.mounts.is_remote_point(path) {
             // It is asked whether it answers first, in every look.
-            (self.tell)(Told::Beads(path, None));
+            (self.tell)(WalkEvent::Beads(path, None));
             return;
         }
         // A link to a directory has no time of its own that would tell of changes there.
@@ -206,10 +206,10 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         if let (Some((known, found)), true) = (&beads.0, is_above_as_it_was)
             && stamp == Some(*known)
         {
-            (self.tell)(Told::Beads(path, Some(found)));
+            (self.tell)(WalkEvent::Beads(path, Some(found)));
             return;
         }
-        let found = (self.tell)(Told::Beads(path, None));
+        let found = (self.tell)(WalkEvent::Beads(path, None));
         beads.0 = stamp.filter(|stamp| self.is_settled(stamp)).zip(found);
     }
 

@@ -47,7 +47,7 @@ fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refus
 }
 
 fn names(look: &Look, top: &Path) -> Vec<String> {
-    let name = |found: &Arc<Found>| found.at.strip_prefix(top).unwrap().display().to_string();
+    let name = |found: &Arc<FoundDatabase>| found.at.strip_prefix(top).unwrap().display().to_string();
     look.found.iter().map(name).collect()
 }
 

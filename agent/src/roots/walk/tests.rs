@@ -12,8 +12,8 @@ fn go(walk: &mut Walk, now: Duration) -> Vec<String> {
     let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
     let done = walk.go(now, &AtomicBool::new(false), &Mounts::default(), |what| {
         told.push(match what {
-            Told::Beads(path, _) => shown(path),
-            Told::Unread(path, error) => format!("{}: {:?}", shown(path), error.kind()),
+            WalkEvent::Beads(path, _) => shown(path),
+            WalkEvent::Unread(path, error) => format!("{}: {:?}", shown(path), error.kind()),
         });
         None
     });

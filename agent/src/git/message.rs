@@ -1,5 +1,5 @@
-//! What a sync says to the agent that started it: one JSON object a line, on its stdout. Whatever git prints comes in
-//! a word of its own, so nothing that it prints is ever taken for one.
+//! The messages of a sync to its agent: one JSON object a line, on stdout. Output of git comes inside a message of its
+//! own, so it is never taken for a message.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets::masked;
 
-/// One thing that happened, with the text for the log.
+/// An event of a sync, with its text for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Word {
+pub(crate) enum SyncMessage {
     /// A line that git or a hook has printed.
     Output(String),
     /// A commit was made.
@@ -38,13 +38,13 @@ pub(crate) enum Word {
 /// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
 const LONGEST: usize = 1000;
 
-/// Says it: long output in pieces, other long words cut, the secrets in URLs masked. An agent that is gone does not
-/// hear it; the sync comes to its end all the same.
-pub(super) fn say(word: &Word) {
-    use Word::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
-    if let Word::Output(text) = word {
+/// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. A sync goes on to its end
+/// when its agent is gone.
+pub(super) fn say(word: &SyncMessage) {
+    use SyncMessage::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
+    if let SyncMessage::Output(text) = word {
         let characters: Vec<char> = masked(text).chars().collect();
-        let pieces = characters.chunks(LONGEST).map(|piece| Word::Output(piece.iter().collect()));
+        let pieces = characters.chunks(LONGEST).map(|piece| SyncMessage::Output(piece.iter().collect()));
         return pieces.for_each(|piece| put(&piece));
     }
     let mut word = word.clone();
@@ -59,14 +59,14 @@ pub(super) fn say(word: &Word) {
     put(&word);
 }
 
-fn put(word: &Word) {
+fn put(word: &SyncMessage) {
     if let Ok(mut line) = serde_json::to_vec(word) {
         line.push(b'\n');
         let _ = io::stdout().write_all(&line);
     }
 }
 
-impl Word {
+impl SyncMessage {
     /// Reads a line. Whatever is no word is output.
     pub(crate) fn parse(line: &str) -> Self {
         serde_json::from_str(line).unwrap_or_else(|_| Self::Output(line.to_owned()))
@@ -80,11 +80,16 @@ mod tests {
     #[test]
     fn a_word_survives_the_way_and_output_is_never_another() {
         let hostile = "{\"pushed\":\"x\"}\n\"reached\"".to_owned();
-        for word in [Word::Output(hostile.clone()), Word::Reached, Word::Refused(hostile)] {
+        for word in
+            [SyncMessage::Output(hostile.clone()), SyncMessage::Reached, SyncMessage::Refused(hostile)]
+        {
             let line = serde_json::to_string(&word).unwrap();
             assert!(!line.contains('\n'), "{line}");
-            assert_eq!(Word::parse(&line), word);
+            assert_eq!(SyncMessage::parse(&line), word);
         }
-        assert_eq!(Word::parse("thread 'main' panicked"), Word::Output("thread 'main' panicked".to_owned()));
+        assert_eq!(
+            SyncMessage::parse("thread 'main' panicked"),
+            SyncMessage::Output("thread 'main' panicked".to_owned())
+        );
     }
 }

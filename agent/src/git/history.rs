@@ -1,5 +1,4 @@
-//! What the agent remembers of the syncs of a database: what it has said, and when the remote's turn comes again. Pure:
-//! the time comes in from outside.
+//! The syncs of a database: which notices the log has, and when the remote is asked again. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,31 +7,31 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::log_line::Event;
 use tokio::time::Instant;
 
-use super::order::Network;
-use super::word::Word;
+use super::message::SyncMessage;
+use super::request::Network;
 
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
 /// Of one database.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SyncHistory {
     /// What was said in the last cycle, and not because it was new.
     notices: BTreeSet<String>,
-    outage: Option<Outage>,
+    outage: Option<RemoteOutage>,
     /// The index in which every file was looked at.
     looked: Option<String>,
 }
 
 #[derive(Debug)]
-struct Outage {
+struct RemoteOutage {
     why: String,
     since: Instant,
     again: Instant,
     tries: u32,
 }
 
-impl Told {
+impl SyncHistory {
     /// What the next sync may do about the remote.
     pub(crate) fn network(&self, now: Instant) -> Network {
         match &self.outage {
@@ -48,24 +47,24 @@ impl Told {
     }
 
     /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.
-    pub(crate) fn hear(&mut self, network: Network, words: &[Word], now: Instant) -> Vec<String> {
+    pub(crate) fn hear(&mut self, network: Network, words: &[SyncMessage], now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         let mut notices = BTreeSet::new();
         for word in words {
             match word {
-                Word::Notice(text) => {
+                SyncMessage::Notice(text) => {
                     if !self.notices.contains(text) {
                         lines.push(text.clone());
                     }
                     notices.insert(text.clone());
                 }
-                Word::Looked(index) => self.looked = Some(index.clone()),
-                Word::Unreachable(why) => lines.extend(self.unreachable(why, now)),
+                SyncMessage::Looked(index) => self.looked = Some(index.clone()),
+                SyncMessage::Unreachable(why) => lines.extend(self.unreachable(why, now)),
                 _ => {}
             }
         }
-        let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
-        if words.contains(&Word::Reached)
+        let is_out = words.iter().any(|word| matches!(word, SyncMessage::Unreachable(_)));
+        if words.contains(&SyncMessage::Reached)
             && !is_out
             && let Some(outage) = self.outage.take()
         {
@@ -86,7 +85,7 @@ impl Told {
         let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
         let is_news = self.outage.as_ref().is_none_or(|outage| outage.why != why);
         let since = self.outage.as_ref().map_or(now, |outage| outage.since);
-        self.outage = Some(Outage { why: why.to_owned(), since, again: now + pause, tries: tries + 1 });
+        self.outage = Some(RemoteOutage { why: why.to_owned(), since, again: now + pause, tries: tries + 1 });
         is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
     }
 }
@@ -101,34 +100,41 @@ mod tests {
 
     #[test]
     fn a_notice_is_said_once_for_as_long_as_it_stays() {
-        let (mut told, now) = (Told::default(), Instant::now());
-        let notice = |text: &str| Word::Notice(text.to_owned());
-        assert_eq!(told.hear(Network::Use, &[notice("a")], now), ["a"]);
-        assert!(told.hear(Network::Use, &[notice("a")], now).is_empty());
-        assert!(told.hear(Network::Leave, &[], now).is_empty(), "it could not come up");
-        assert!(told.hear(Network::Use, &[notice("a")], now).is_empty());
-        assert_eq!(told.hear(Network::Use, &[notice("b")], now), ["b"]);
-        assert!(told.hear(Network::Use, &[], now).is_empty());
-        assert_eq!(told.hear(Network::Use, &[notice("b")], now), ["b"], "it had gone");
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let notice = |text: &str| SyncMessage::Notice(text.to_owned());
+        assert_eq!(history.hear(Network::Use, &[notice("a")], now), ["a"]);
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert!(history.hear(Network::Leave, &[], now).is_empty(), "it could not come up");
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"]);
+        assert!(history.hear(Network::Use, &[], now).is_empty());
+        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"], "it had gone");
     }
 
     #[test]
     fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
-        let (mut told, begun) = (Told::default(), Instant::now());
-        let out = [Word::Unreachable("Cannot reach origin: no route".to_owned())];
+        let (mut history, begun) = (SyncHistory::default(), Instant::now());
+        let out = [SyncMessage::Unreachable("Cannot reach origin: no route".to_owned())];
         let line = "Cannot reach origin: no route; committing only, next try in 10s";
         let mut now = begun;
-        assert_eq!(told.network(now), Network::Use);
-        assert_eq!(told.hear(Network::Use, &out, now), [line]);
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(history.hear(Network::Use, &out, now), [line]);
         for pause in [10, 20, 40, 80, 160, 300, 300] {
-            assert_eq!(told.network(now + seconds(pause - 1)), Network::Leave);
+            assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
             now += seconds(pause);
-            assert_eq!(told.network(now), Network::UseQuietly);
-            assert!(told.hear(Network::UseQuietly, &out, now).is_empty());
+            assert_eq!(history.network(now), Network::UseQuietly);
+            assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
         }
-        assert_eq!(told.hear(Network::UseQuietly, &[Word::Reached], now), ["Reached it again after 15m 10s"]);
-        assert_eq!(told.network(now), Network::Use);
-        assert_eq!(told.hear(Network::Use, &[Word::Reached, out[0].clone()], now), [line], "a refused push");
-        assert_eq!(told.network(now), Network::Leave);
+        assert_eq!(
+            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
+            ["Reached it again after 15m 10s"]
+        );
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(
+            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
+            [line],
+            "a refused push"
+        );
+        assert_eq!(history.network(now), Network::Leave);
     }
 }

@@ -1,5 +1,5 @@
-//! What one place says: the command line with the environment, the top of the file, a `[[database]]`. Where it says
-//! nothing, the place below it holds, and last the built-in values.
+//! The options that one place gives: the command line with the environment, a `[[database]]`, or the top of the file.
+//! They override the places after it, and the built-in values come last.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -8,9 +8,9 @@ use super::options::{Agent, BuiltIn, Policy};
 
 /// The options that were given there.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said(Option<ArgMatches>);
+pub(super) struct GivenOptions(Option<ArgMatches>);
 
-impl Said {
+impl GivenOptions {
     /// Without the built-in values, and without the roots: those of all places add up.
     pub(super) fn of(mut matches: ArgMatches) -> Self {
         let names: Vec<String> = matches.ids().map(|id| id.as_str().to_owned()).collect();
@@ -36,7 +36,7 @@ impl Said {
 
 impl Policy {
     /// What holds when each of these places beats the ones before it.
-    pub(super) fn of<'a>(mut self, places: impl IntoIterator<Item = &'a Said>) -> Self {
+    pub(super) fn of<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
         for said in places {
             // They are one setting: each beats the other of a place below.
             if said.says("exec") || said.says("action") {
@@ -50,7 +50,7 @@ impl Policy {
 
 impl Agent {
     /// What holds when each of these places beats the ones before it.
-    pub(super) fn of<'a>(mut self, places: impl IntoIterator<Item = &'a Said>) -> Self {
+    pub(super) fn of<'a>(mut self, places: impl IntoIterator<Item = &'a GivenOptions>) -> Self {
         for said in places {
             said.tell(&mut self);
         }

@@ -4,13 +4,13 @@ use std::io;
 
 /// Said once, by the scheduler.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wrong {
+pub(crate) struct WatchProblem {
     /// Whose it is; `None`: everyone's.
     pub(crate) database: Option<usize>,
     pub(crate) why: String,
 }
 
-impl Wrong {
+impl WatchProblem {
     /// From an error that came up with a database, or with none. A limit that is reached is everyone's.
     pub(crate) fn new(database: Option<usize>, error: &io::Error) -> Self {
         let is_limit = matches!(error.raw_os_error(), Some(nix::libc::ENOSPC | nix::libc::EMFILE));

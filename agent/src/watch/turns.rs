@@ -1,7 +1,7 @@
-//! Where the watcher is asked, by one at a time.
+//! One thread at a time calls the watcher.
 //!
-//! A call to the watcher can hang, in a file system that stops to answer at that very moment, and with it everybody's
-//! watcher. So a wait for the turn ends: the watcher that does not answer is given up, and another one comes.
+//! A call hangs when its file system stops answering, and all other calls would wait for it. So the wait for a turn is
+//! bounded: a watcher that does not answer is given up, and another one replaces it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::state::lock;
 use super::watcher::Watcher;
 
-pub(super) struct Desk {
-    turn: Mutex<Turn>,
+pub(super) struct WatcherTurns {
+    turn: Mutex<TurnState>,
     free: Condvar,
     /// How long a turn may take.
     patience: Duration,
@@ -20,7 +20,7 @@ pub(super) struct Desk {
     asking: AtomicUsize,
 }
 
-struct Turn {
+struct TurnState {
     /// Nobody's, where somebody has the turn.
     watcher: Option<Watcher>,
     /// Since when somebody has it.
@@ -30,17 +30,17 @@ struct Turn {
 }
 
 /// The watcher, for as long as this is there. `None`: there is none yet.
-pub(super) struct Asked<'a> {
+pub(super) struct WatcherTurn<'a> {
     watcher: Option<Watcher>,
     /// The one before did not come back.
     pub(super) was_given_up: bool,
     given_up: u64,
-    desk: &'a Desk,
+    turns: &'a WatcherTurns,
 }
 
-impl Desk {
+impl WatcherTurns {
     pub(super) fn new(patience: Duration) -> Self {
-        let turn = Turn { watcher: None, taken: None, given_up: 0 };
+        let turn = TurnState { watcher: None, taken: None, given_up: 0 };
         Self { turn: Mutex::new(turn), free: Condvar::new(), patience, asking: AtomicUsize::new(0) }
     }
 
@@ -50,7 +50,7 @@ impl Desk {
     }
 
     /// Waits for its turn.
-    pub(super) fn ask(&self) -> Asked<'_> {
+    pub(super) fn ask(&self) -> WatcherTurn<'_> {
         self.asking.fetch_add(1, Ordering::Relaxed);
         let mut turn = lock(&self.turn);
         while let Some(rest) = turn.taken.and_then(|since| self.patience.checked_sub(since.elapsed())) {
@@ -59,14 +59,14 @@ impl Desk {
         }
         let was_given_up = turn.taken.replace(Instant::now()).is_some();
         turn.given_up += u64::from(was_given_up);
-        Asked { watcher: turn.watcher.take(), was_given_up, given_up: turn.given_up, desk: self }
+        WatcherTurn { watcher: turn.watcher.take(), was_given_up, given_up: turn.given_up, turns: self }
     }
 }
 
-impl Asked<'_> {
+impl WatcherTurn<'_> {
     /// Does something unless this one was given up meanwhile, which it is not before that is done. False: it was.
     pub(super) fn unless_given_up(&self, act: impl FnOnce()) -> bool {
-        let turn = lock(&self.desk.turn);
+        let turn = lock(&self.turns.turn);
         let is_ours = turn.given_up == self.given_up;
         if is_ours {
             act();
@@ -75,20 +75,20 @@ impl Asked<'_> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for WatcherTurn<'_> {
     fn drop(&mut self) {
-        self.desk.asking.fetch_sub(1, Ordering::Relaxed);
-        let mut turn = lock(&self.desk.turn);
+        self.turns.asking.fetch_sub(1, Ordering::Relaxed);
+        let mut turn = lock(&self.turns.turn);
         if turn.given_up == self.given_up {
             turn.watcher = self.watcher.take();
             turn.taken = None;
-            self.desk.free.notify_one();
+            self.turns.free.notify_one();
         }
         // Else it was given up meanwhile: another one is there.
     }
 }
 
-impl Deref for Asked<'_> {
+impl Deref for WatcherTurn<'_> {
     type Target = Option<Watcher>;
 
     fn deref(&self) -> &Self::Target {
@@ -96,7 +96,7 @@ impl Deref for Asked<'_> {
     }
 }
 
-impl DerefMut for Asked<'_> {
+impl DerefMut for WatcherTurn<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.watcher
     }

@@ -1,12 +1,12 @@
-//! What hears: the watcher, what it watches, and what is done about what it tells.
+//! The directories that are watched, and what happens on each report of the watcher.
 //!
-//! Two things end a watcher and bring a new one: lost reports, and many databases that are watched no longer at once,
-//! since to take back one watch costs a look at all others. What happens between the two is heard by neither, so it
-//! counts as a change of every database, and each is watched anew before its next cycle.
+//! A watcher is replaced after lost reports, and when many databases leave at once: removing one watch costs a look at
+//! all others. Neither watcher reports what happens in between. So every database counts as changed, and is watched
+//! anew before its next cycle.
 //!
-//! # What waits for what
-//! A question has the turn at the desk, and waits for the watcher's thread. That thread locks `known` and the marks
-//! alone, and leaves to others what must be asked. So `known` is never locked during a question.
+//! # Lock order
+//! A call waits for its turn, and then for the watcher's thread. That thread locks only `known` and the marks, and
+//! never calls the watcher. So `known` is never locked during a call.
 
 use std::fs;
 use std::io;
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::database::is_own_name;
 use nix::errno::Errno;
 
-use super::desk::{Asked, Desk};
-use super::heard::{Fate, Heard, heard};
-use super::known::{Entered, Known, Owner};
-use super::state::{Shared, lock};
+use super::known::{Entered, Owner, WatchedPaths};
+use super::problem::WatchProblem;
+use super::report::{Fate, WatchReport, heard};
+use super::state::{SharedWatchState, lock};
+use super::turns::{WatcherTurn, WatcherTurns};
 use super::watcher::Watcher;
-use super::wrong::Wrong;
 
 /// What happens within this time after something has happened is heard together: the agent's own logs, for one, which
 /// are written in all databases that are due.
@@ -39,10 +39,10 @@ const HANGS: Duration = Duration::from_secs(1);
 const TRIES: usize = 5;
 
 /// Every directory that is watched, and who has to know now.
-pub(super) struct Ears {
-    desk: Desk,
-    known: Mutex<Known>,
-    shared: Arc<Shared>,
+pub(super) struct WatchedDirectories {
+    turns: WatcherTurns,
+    known: Mutex<WatchedPaths>,
+    shared: Arc<SharedWatchState>,
     /// Reports were lost.
     are_deaf: AtomicBool,
     arrivals: Mutex<Arrivals>,
@@ -56,34 +56,34 @@ struct Arrivals {
     helped_since: Option<Instant>,
 }
 
-impl Ears {
+impl WatchedDirectories {
     /// Nothing is watched yet.
     ///
     /// # Errors
     /// EMFILE at `fs.inotify.max_user_instances`.
-    pub(super) fn new(shared: Arc<Shared>, patience: Duration) -> io::Result<Arc<Self>> {
-        let ears = Arc::new(Self {
-            desk: Desk::new(patience),
+    pub(super) fn new(shared: Arc<SharedWatchState>, patience: Duration) -> io::Result<Arc<Self>> {
+        let directories = Arc::new(Self {
+            turns: WatcherTurns::new(patience),
             known: Mutex::default(),
             shared,
             are_deaf: AtomicBool::new(false),
             arrivals: Mutex::default(),
         });
-        let watcher = ears.another()?;
-        *ears.asked() = Some(watcher);
-        Ok(ears)
+        let watcher = directories.another()?;
+        *directories.asked() = Some(watcher);
+        Ok(directories)
     }
 
     /// A watcher that tells us.
     fn another(self: &Arc<Self>) -> io::Result<Watcher> {
         let number = self.known().watcher;
-        let ears = Arc::downgrade(self);
+        let directories = Arc::downgrade(self);
         let mut quiet_since = Instant::now();
         Watcher::new(move |told| {
-            let Some(ears) = ears.upgrade() else { return };
+            let Some(directories) = directories.upgrade() else { return };
             let is_first = quiet_since.elapsed() > TOGETHER;
-            ears.hear(number, told);
-            if is_first && !ears.desk.is_asked() {
+            directories.hear(number, told);
+            if is_first && !directories.turns.is_asked() {
                 thread::sleep(REST);
             }
             quiet_since = Instant::now();
@@ -197,7 +197,7 @@ impl Ears {
     }
 
     /// The end of the watcher; the next one comes with the next directory.
-    fn begin_anew(&self, asked: &mut Asked<'_>) {
+    fn begin_anew(&self, asked: &mut WatcherTurn<'_>) {
         if !asked.unless_given_up(|| self.known().begin_anew()) {
             return;
         }
@@ -207,20 +207,20 @@ impl Ears {
     }
 
     /// To ask the watcher something. Its thread does not rest meanwhile.
-    pub(super) fn asked(&self) -> Asked<'_> {
-        let mut asked = self.desk.ask();
+    pub(super) fn asked(&self) -> WatcherTurn<'_> {
+        let mut asked = self.turns.ask();
         if asked.was_given_up {
             self.begin_anew(&mut asked);
         }
         asked
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, WatchedPaths> {
         lock(&self.known)
     }
 
     /// The same, unless this watcher was given up.
-    fn known_to(&self, number: u64) -> Option<MutexGuard<'_, Known>> {
+    fn known_to(&self, number: u64) -> Option<MutexGuard<'_, WatchedPaths>> {
         Some(self.known()).filter(|known| known.watcher == number)
     }
 
@@ -229,16 +229,16 @@ impl Ears {
         let told = match told {
             Ok(event) => heard(event),
             Err(error) => {
-                self.shared.is_wrong(Wrong::new(None, &super::watcher::system(error)));
-                Some(Heard::Lost)
+                self.shared.is_wrong(WatchProblem::new(None, &super::watcher::system(error)));
+                Some(WatchReport::Lost)
             }
         };
         match told {
-            Some(Heard::Lost) => {
+            Some(WatchReport::Lost) => {
                 self.are_deaf.store(true, Ordering::Relaxed);
                 self.help(None);
             }
-            Some(Heard::At(path, fate)) => self.happened(number, path, fate),
+            Some(WatchReport::At(path, fate)) => self.happened(number, path, fate),
             None => {}
         }
     }
@@ -282,8 +282,8 @@ impl Ears {
         if arrivals.helped_since.is_some_and(|since| since.elapsed() < HANGS) {
             return;
         }
-        let ears = Arc::clone(self);
-        if thread::Builder::new().name("watch".to_owned()).spawn(move || ears.attend()).is_ok() {
+        let directories = Arc::clone(self);
+        if thread::Builder::new().name("watch".to_owned()).spawn(move || directories.attend()).is_ok() {
             arrivals.helped_since = Some(Instant::now());
         }
     }
@@ -311,7 +311,7 @@ impl Ears {
                 match self.add(&dir, &owner) {
                     Ok(()) => {}
                     Err(error) if has_gone(&error) => {}
-                    Err(error) => self.shared.is_wrong(Wrong::new(None, &error)),
+                    Err(error) => self.shared.is_wrong(WatchProblem::new(None, &error)),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What a sync is told to do, on its command line: it is a process of its own.
+//! The request for a sync: the command line of its process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,14 +33,14 @@ pub(crate) enum Network {
 
 /// Whether a sync says how long each call of git has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Steps {
-    Told,
-    Untold,
+pub(crate) enum StepReports {
+    Sent,
+    Off,
 }
 
 /// One sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct SyncRequest {
     /// The database's directory.
     pub(crate) dir: PathBuf,
     pub(crate) allow_worktree: bool,
@@ -53,11 +53,11 @@ pub(crate) struct Order {
     pub(crate) own_files: Vec<PathBuf>,
     /// The index in which every tracked file was looked at.
     pub(crate) looked: Option<String>,
-    pub(crate) steps: Steps,
+    pub(crate) steps: StepReports,
     begun: Option<Instant>,
 }
 
-impl Order {
+impl SyncRequest {
     pub(crate) fn new(
         dir: PathBuf,
         allow_worktree: bool,
@@ -65,7 +65,7 @@ impl Order {
         network: Network,
         timeout: Duration,
     ) -> Self {
-        let (own_files, steps) = (Vec::new(), Steps::Untold);
+        let (own_files, steps) = (Vec::new(), StepReports::Off);
         Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, steps, begun: None }
     }
 
@@ -82,7 +82,7 @@ impl Order {
         let millis = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).to_string();
         let mut command =
             vec![runner::THIS.into(), ARGUMENT.into(), network.into(), worktree.into(), owners.into()];
-        let steps = if self.steps == Steps::Told { STEPS } else { "quiet" };
+        let steps = if self.steps == StepReports::Sent { STEPS } else { "quiet" };
         command.extend([looked.into(), millis.into(), steps.into()]);
         command.push(self.dir.clone().into());
         command.extend(self.own_files.iter().map(OsString::from));
@@ -101,7 +101,7 @@ impl Order {
         let owners = Owners::of_this_user(args.next()? == ANY_OWNER);
         let looked = args.next()?.into_string().ok().filter(|looked| !looked.is_empty());
         let timeout = Duration::from_millis(args.next()?.to_str()?.parse().ok()?);
-        let steps = if args.next()? == STEPS { Steps::Told } else { Steps::Untold };
+        let steps = if args.next()? == STEPS { StepReports::Sent } else { StepReports::Off };
         let dir = args.next()?.into();
         let own_files = args.map(PathBuf::from).collect();
         let begun = Some(Instant::now());
@@ -135,16 +135,16 @@ mod tests {
         for network in [Network::Use, Network::UseQuietly, Network::Leave] {
             let owners = Owners::of_this_user(network == Network::Use);
             let (dir, timeout) = ("/x y/.beads".into(), Duration::from_secs(7));
-            let mut order = Order::new(dir, network == Network::Use, owners, network, timeout);
-            order.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
-            order.steps = if network == Network::Use { Steps::Told } else { Steps::Untold };
-            order.own_files = vec!["/x y/.beads/sync.log".into()];
-            let command = order.command();
+            let mut request = SyncRequest::new(dir, network == Network::Use, owners, network, timeout);
+            request.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
+            request.steps = if network == Network::Use { StepReports::Sent } else { StepReports::Off };
+            request.own_files = vec!["/x y/.beads/sync.log".into()];
+            let command = request.command();
             assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);
-            let read = Order::parse(command[2..].to_vec()).unwrap();
+            let read = SyncRequest::parse(command[2..].to_vec()).unwrap();
             assert!(read.begun.is_some());
-            assert_eq!(Order { begun: None, ..read }, order);
+            assert_eq!(SyncRequest { begun: None, ..read }, request);
         }
-        assert_eq!(Order::parse(["use".into()]), None);
+        assert_eq!(SyncRequest::parse(["use".into()]), None);
     }
 }

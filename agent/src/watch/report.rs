@@ -22,7 +22,7 @@ pub(super) enum Fate {
 
 /// What has happened.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum WatchReport {
     /// Nobody knows: reports were lost.
     Lost,
     /// Something at this path.
@@ -30,9 +30,9 @@ pub(super) enum Heard {
 }
 
 /// `None`: nothing that is not told otherwise as well.
-pub(super) fn heard(mut event: Event) -> Option<Heard> {
+pub(super) fn heard(mut event: Event) -> Option<WatchReport> {
     if event.need_rescan() {
-        return Some(Heard::Lost);
+        return Some(WatchReport::Lost);
     }
     let fate = match event.kind {
         EventKind::Create(CreateKind::Folder) => Fate::NewDirectory,
@@ -47,7 +47,7 @@ pub(super) fn heard(mut event: Event) -> Option<Heard> {
         // Both halves of a move were told one by one.
         _ => return None,
     };
-    Some(Heard::At(event.paths.pop()?, fate))
+    Some(WatchReport::At(event.paths.pop()?, fate))
 }
 
 #[cfg(test)]
@@ -79,9 +79,13 @@ mod tests {
             if let Some(tracker) = tracker {
                 event = event.set_tracker(tracker);
             }
-            assert_eq!(heard(event), expected.map(|fate| Heard::At(path, fate)), "{kind:?} {tracker:?}");
+            assert_eq!(
+                heard(event),
+                expected.map(|fate| WatchReport::At(path, fate)),
+                "{kind:?} {tracker:?}"
+            );
         }
-        assert_eq!(heard(Event::new(EventKind::Other).set_flag(Flag::Rescan)), Some(Heard::Lost));
+        assert_eq!(heard(Event::new(EventKind::Other).set_flag(Flag::Rescan)), Some(WatchReport::Lost));
         assert_eq!(heard(Event::new(EventKind::Create(CreateKind::File))), None, "nowhere");
     }
 }
