@@ -266,12 +266,18 @@ async fn sync(
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
-    let (dir, timeout) = (database.dir.clone(), policy.cycle_timeout);
-    let mut order = git::SyncRequest::new(dir, policy.allow_worktree, common.owners, network, timeout);
-    order.own_files.clone_from(&common.own_files);
-    order.looked = told.looked();
-    order.steps =
-        if tracing::enabled!(tracing::Level::DEBUG) { git::StepReports::Sent } else { git::StepReports::Off };
+    let is_debug = tracing::enabled!(tracing::Level::DEBUG);
+    let request = git::SyncRequest {
+        dir: database.dir.clone(),
+        allow_worktree: policy.allow_worktree,
+        owners: common.owners,
+        network,
+        timeout: policy.cycle_timeout,
+        own_files: common.own_files.clone(),
+        looked: told.looked.clone(),
+        steps: if is_debug { git::StepReports::Sent } else { git::StepReports::Off },
+        begun: None,
+    };
     let mut words = Vec::new();
     let on_line = |line: &str| match SyncMessage::parse(line) {
         SyncMessage::Output(text) => log::output(*number, &text),
@@ -283,7 +289,7 @@ async fn sync(
         }
         word => words.push(word),
     };
-    let Worked { end, runner, .. } = execute(work, subject, order.command(), cycle, on_line).await;
+    let Worked { end, runner, .. } = execute(work, subject, request.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
         log::line(*number, own::worded(line));
     }

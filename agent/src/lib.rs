@@ -147,7 +147,7 @@ fn serve(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
     let code = runtime.block_on(async {
         let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);
         if let Some(door) = &door {
-            log::line_to_all(log::own::listening(door.address()));
+            log::line_to_all(log::own::listening(&door.address));
         }
         scheduler.run(signals, questions.unwrap_or_default()).await
     });

@@ -53,7 +53,7 @@ impl File {
     }
 
     pub(super) fn parse(page: Page, base: &Path) -> Result<Self, Failure> {
-        let tree = match DeTable::parse(page.text()) {
+        let tree = match DeTable::parse(&page.text) {
             Ok(tree) => tree,
             Err(error) => {
                 let at = error.span().unwrap_or(0..0);

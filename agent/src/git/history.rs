@@ -19,8 +19,8 @@ pub(crate) struct SyncHistory {
     /// What was said in the last cycle, and not because it was new.
     notices: BTreeSet<String>,
     outage: Option<RemoteOutage>,
-    /// The index in which every file was looked at.
-    looked: Option<String>,
+    /// The index whose files were all checked: the next sync need not check it again.
+    pub(crate) looked: Option<String>,
 }
 
 #[derive(Debug)]
@@ -39,11 +39,6 @@ impl SyncHistory {
             Some(outage) if outage.again <= now => Network::UseQuietly,
             Some(_) => Network::Leave,
         }
-    }
-
-    /// The index that the next sync need not look at again.
-    pub(crate) fn looked(&self) -> Option<String> {
-        self.looked.clone()
     }
 
     /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.

@@ -54,21 +54,11 @@ pub(crate) struct SyncRequest {
     /// The index in which every tracked file was looked at.
     pub(crate) looked: Option<String>,
     pub(crate) steps: StepReports,
-    begun: Option<Instant>,
+    /// When the sync began; `None` in the agent.
+    pub(crate) begun: Option<Instant>,
 }
 
 impl SyncRequest {
-    pub(crate) fn new(
-        dir: PathBuf,
-        allow_worktree: bool,
-        owners: Owners,
-        network: Network,
-        timeout: Duration,
-    ) -> Self {
-        let (own_files, steps) = (Vec::new(), StepReports::Off);
-        Self { dir, allow_worktree, owners, network, timeout, own_files, looked: None, steps, begun: None }
-    }
-
     /// The command of a cycle that does it.
     pub(crate) fn command(&self) -> Vec<OsString> {
         let network = match self.network {
@@ -133,12 +123,18 @@ mod tests {
     #[test]
     fn an_order_survives_the_command_line() {
         for network in [Network::Use, Network::UseQuietly, Network::Leave] {
-            let owners = Owners::of_this_user(network == Network::Use);
-            let (dir, timeout) = ("/x y/.beads".into(), Duration::from_secs(7));
-            let mut request = SyncRequest::new(dir, network == Network::Use, owners, network, timeout);
-            request.looked = (network == Network::Use).then(|| "1.2.3".to_owned());
-            request.steps = if network == Network::Use { StepReports::Sent } else { StepReports::Off };
-            request.own_files = vec!["/x y/.beads/sync.log".into()];
+            let is_first = network == Network::Use;
+            let request = SyncRequest {
+                dir: "/x y/.beads".into(),
+                allow_worktree: is_first,
+                owners: Owners::of_this_user(is_first),
+                network,
+                timeout: Duration::from_secs(7),
+                own_files: vec!["/x y/.beads/sync.log".into()],
+                looked: is_first.then(|| "1.2.3".to_owned()),
+                steps: if is_first { StepReports::Sent } else { StepReports::Off },
+                begun: None,
+            };
             let command = request.command();
             assert_eq!(command[..2], [OsString::from(runner::THIS), ARGUMENT.into()]);
             let read = SyncRequest::parse(command[2..].to_vec()).unwrap();

@@ -51,7 +51,7 @@ type By = Family<[(&'static str, &'static str); 1], Counter>;
 /// The counters of this agent.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Registry,
+    pub(super) registry: Registry,
     cycles: By,
     skips: By,
     removals: By,
@@ -106,10 +106,6 @@ impl Metrics {
         registry.register_with_unit("check_duration", help, Unit::Seconds, self.checks.clone());
         let help = "How long cycles took that were not skipped";
         registry.register_with_unit("cycle_duration", help, Unit::Seconds, self.durations.clone());
-    }
-
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
     }
 
     /// Makes a check, and counts how long it took.

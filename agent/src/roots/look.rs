@@ -111,7 +111,7 @@ fn look_at(
         match fs::canonicalize(root) {
             Err(error) => seen.failed(root, &error),
             Ok(top) => {
-                let at = walks.iter().position(|walk| walk.top() == top);
+                let at = walks.iter().position(|walk| walk.top == top);
                 let mut walk = at.map_or_else(|| Walk::new(top), |at| walks.swap_remove(at));
                 seen.below(root, &mut walk, now, stop)?;
                 walked.push(walk);
@@ -166,7 +166,7 @@ struct LookState<'a> {
 impl LookState<'_> {
     /// Everything below one root. `None` when it was told to stop.
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
-        let top = walk.top().to_owned();
+        let top = walk.top.clone();
         self.asked = std::mem::take(&mut walk.accepted);
         let whole = walk.go(now, stop, self.mounts, |told| match told {
             WalkEvent::Beads(_, Some(known)) if known.root == root => {

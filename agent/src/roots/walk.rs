@@ -37,8 +37,8 @@ const REMEMBERED: usize = 100_000;
 /// What has been read below a root.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Without links.
-    top: PathBuf,
+    /// Where it begins, without links.
+    pub(super) top: PathBuf,
     tree: Node,
     /// What leads elsewhere, by its `.beads`, and was found not to be tracked by git.
     pub(super) accepted: HashMap<PathBuf, Lead>,
@@ -92,11 +92,6 @@ impl Walk {
     /// Nothing has been read yet. `top` is a path without links.
     pub(super) fn new(top: PathBuf) -> Self {
         Self { top, tree: Node::default(), accepted: HashMap::new() }
-    }
-
-    /// Where it begins.
-    pub(super) fn top(&self) -> &Path {
-        &self.top
     }
 
     /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at

@@ -70,7 +70,7 @@ impl WatchedDirectories {
             arrivals: Mutex::default(),
         });
         let watcher = directories.another()?;
-        *directories.asked() = Some(watcher);
+        directories.asked().watcher = Some(watcher);
         Ok(directories)
     }
 
@@ -135,7 +135,7 @@ impl WatchedDirectories {
         }
         let mut asked = self.asked();
         let number = self.known().watcher;
-        let watcher = match &mut *asked {
+        let watcher = match &mut asked.watcher {
             Some(watcher) => watcher,
             none => none.insert(self.another()?),
         };
@@ -172,27 +172,27 @@ impl WatchedDirectories {
 
     /// Takes watches back one by one, where that is no more than this effort.
     pub(super) fn take_back(&self, numbers: &[usize], effort: usize) {
-        let mut watcher = self.asked();
+        let mut turn = self.asked();
         let (directories, all) = {
             let mut known = self.known();
             let all = known.count();
             (numbers.iter().flat_map(|number| known.end(*number)).collect::<Vec<_>>(), all)
         };
         if directories.len().saturating_mul(all) > effort {
-            self.begin_anew(&mut watcher);
-        } else if let Some(watcher) = &mut *watcher {
+            self.begin_anew(&mut turn);
+        } else if let Some(watcher) = &mut turn.watcher {
             directories.iter().for_each(|dir| watcher.unwatch(dir));
         }
     }
 
     /// Everything that has happened so far is marked when it returns. Blocks.
     pub(super) fn drain(&self) {
-        let mut watcher = self.asked();
-        if let Some(watcher) = &mut *watcher {
+        let mut turn = self.asked();
+        if let Some(watcher) = &mut turn.watcher {
             watcher.catch_up();
         }
         if self.are_deaf.load(Ordering::Relaxed) {
-            self.begin_anew(&mut watcher);
+            self.begin_anew(&mut turn);
         }
     }
 
@@ -201,7 +201,7 @@ impl WatchedDirectories {
         if !asked.unless_given_up(|| self.known().begin_anew()) {
             return;
         }
-        **asked = None;
+        asked.watcher = None;
         self.are_deaf.store(false, Ordering::Relaxed);
         self.shared.resync();
     }
@@ -302,9 +302,9 @@ impl WatchedDirectories {
                 waiting
             };
             if self.are_deaf.load(Ordering::Relaxed) {
-                let mut watcher = self.asked();
+                let mut turn = self.asked();
                 if self.are_deaf.load(Ordering::Relaxed) {
-                    self.begin_anew(&mut watcher);
+                    self.begin_anew(&mut turn);
                 }
             }
             for (dir, owner) in waiting {

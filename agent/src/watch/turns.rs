@@ -3,7 +3,6 @@
 //! A call hangs when its file system stops answering, and all other calls would wait for it. So the wait for a turn is
 //! bounded: a watcher that does not answer is given up, and another one replaces it.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,7 +30,7 @@ struct TurnState {
 
 /// The watcher, for as long as this is there. `None`: there is none yet.
 pub(super) struct WatcherTurn<'a> {
-    watcher: Option<Watcher>,
+    pub(super) watcher: Option<Watcher>,
     /// The one before did not come back.
     pub(super) was_given_up: bool,
     given_up: u64,
@@ -85,19 +84,5 @@ impl Drop for WatcherTurn<'_> {
             self.turns.free.notify_one();
         }
         // Else it was given up meanwhile: another one is there.
-    }
-}
-
-impl Deref for WatcherTurn<'_> {
-    type Target = Option<Watcher>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.watcher
-    }
-}
-
-impl DerefMut for WatcherTurn<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.watcher
     }
 }
