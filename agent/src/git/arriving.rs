@@ -55,10 +55,8 @@ pub(super) fn refuse(
         let paths: Vec<_> = parts.iter().map(|part| dir.join(part)).collect();
         let paths: Vec<_> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
         if !paths.is_empty() {
-            let what = format!(
-                ", and git would take {} for a repository",
-                repository.shown(dir.as_os_str().as_bytes())
-            );
+            let dir = repository.shown(dir.as_os_str().as_bytes());
+            let what = format!(", and git would take {dir} for a repository");
             return refused(&paths, &what, "git rm --cached -r -- {}");
         }
     }

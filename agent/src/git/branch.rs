@@ -27,8 +27,7 @@ pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Res
 
 /// git does not move the branch; its words go to the log.
 pub(super) fn cannot_move(way: &Move, answer: &GitOutput) -> Stop {
-    answer.show();
-    Stop::Refused(format!("the branch {} cannot move: {}", way.branch, answer.last_line()))
+    answer.refused(&format!("the branch {} cannot move", way.branch))
 }
 
 /// The first seven digits.

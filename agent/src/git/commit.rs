@@ -60,11 +60,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
         return Err(stop);
     }
     drop(lock);
-    say(&SyncMessage::Committed(Event::Committed.line(format_args!(
-        "{} ({})",
-        counted(changes.count(), "file"),
-        short(&commit)
-    ))));
+    let files = counted(changes.count(), "file");
+    say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })
 }
@@ -114,19 +111,17 @@ fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &s
     let strange: Vec<_> =
         entries.iter().map(|entry| entry.path.as_slice()).filter(|path| !is_ours(path)).collect();
     if !strange.is_empty() {
+        let paths = repository.shown_all(strange);
         return Err(Stop::Refused(format!(
-            "the hook pre-commit has added {}, which is not the agent's to commit; commit that by hand",
-            repository.shown_all(strange)
+            "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
         )));
     }
     let databases = arriving::databases(repository, entries.iter())?;
-    if databases.is_empty() {
-        return Ok(());
-    }
-    let has =
-        if databases.len() == 1 { "has become an SQLite database" } else { "have become SQLite databases" };
-    Err(Stop::Refused(format!(
-        "{} {has} meanwhile; the next cycle leaves that out",
-        repository.shown_all(databases)
-    )))
+    let have = match databases.len() {
+        0 => return Ok(()),
+        1 => "has become an SQLite database",
+        _ => "have become SQLite databases",
+    };
+    let paths = repository.shown_all(databases);
+    Err(Stop::Refused(format!("{paths} {have} meanwhile; the next cycle leaves that out")))
 }

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use super::descendants::Descendants;
 use super::message::{SyncMessage, say};
 use super::shortened::Shortened;
+use super::stop::Stop;
 
 /// How long what is still coming is read after the end of a program: what it left behind may have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -57,6 +58,12 @@ impl GitOutput {
                 say(&SyncMessage::Output(line.trim_end().to_owned()));
             }
         }
+    }
+
+    /// The end of a sync that cannot do without this call. What git printed goes to the log.
+    pub(super) fn refused(&self, what: &str) -> Stop {
+        self.show();
+        Stop::Refused(format!("{what}: {}", self.last_line()))
     }
 
     /// Why it failed, in one line.

@@ -241,11 +241,7 @@ impl Call {
     pub(super) fn done(self) -> Result<GitOutput, Stop> {
         let name = self.name.clone();
         let answer = self.run()?;
-        if answer.status.success() {
-            return Ok(answer);
-        }
-        answer.show();
-        Err(Stop::Refused(format!("{name} failed: {}", answer.last_line())))
+        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("{name} failed"))) }
     }
 
     /// What it prints, without its last newline, when it succeeds.

@@ -89,10 +89,7 @@ fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Merged, St
     match answer.status.code() {
         Some(0) => Ok(Merged::Tree(tree)),
         Some(1) => Ok(Merged::Conflict(words.filter(|path| !path.is_empty()).collect())),
-        _ => {
-            answer.show();
-            Err(Stop::Refused(format!("git merge-tree failed: {}", answer.last_line())))
-        }
+        _ => Err(answer.refused("git merge-tree failed")),
     }
 }
 

@@ -68,20 +68,15 @@ impl Repository {
         let dir = escaped_path(&request.dir);
         let top = top(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+        let shown = escaped_path(&path);
         // Before anything that could start a program of the repository's, or one that its configuration names.
         let open = owned(request, &top, &path)?;
         let Ok(prefix) = request.dir.strip_prefix(&path) else {
-            return Err(Stop::Refused(format!(
-                "{dir} is not below {}, where git sees it",
-                escaped_path(&path)
-            )));
+            return Err(Stop::Refused(format!("{dir} is not below {shown}, where git sees it")));
         };
         // With core.worktree it may be any directory, and git started in there finds another repository, or none.
         if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::Refused(format!(
-                "{} is a working tree without .git (core.worktree)",
-                escaped_path(&path)
-            )));
+            return Err(Stop::Refused(format!("{shown} is a working tree without .git (core.worktree)")));
         }
         let git = Git::in_open(open, path.clone());
         let where_ = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
@@ -98,9 +93,8 @@ impl Repository {
         }
         if git_dir != common_dir && !request.allow_worktree {
             return Err(Stop::Refused(format!(
-                "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
-                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
-                escaped_path(&path)
+                "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
+                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }
         Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: request.dir.clone() })
@@ -170,13 +164,9 @@ impl Repository {
     pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
         let now = self.head()?;
         if now.branch != branch {
-            let why = format!(
-                "somebody has switched from {} to {} meanwhile",
-                escaped(branch),
-                escaped(&now.branch)
-            );
-            // Who does so is in the middle of something: the other branch has its turn in the next cycle.
-            return Err(Stop::Refused(why));
+            let (from, to) = (escaped(branch), escaped(&now.branch));
+            // That person is in the middle of something: the other branch has its turn in the next cycle.
+            return Err(Stop::Refused(format!("somebody has switched from {from} to {to} meanwhile")));
         }
         Ok(now)
     }
@@ -214,13 +204,11 @@ impl Repository {
     /// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
     pub(super) fn check_unclaimed(&self) -> Result<(), Stop> {
         let lock = Place::beads(self.database.as_path()).path();
-        match fs::symlink_metadata(&lock) {
-            Err(_) => Ok(()),
-            Ok(_) => Err(Stop::Refused(format!(
-                "{} has come meanwhile; the next cycle looks at it",
-                escaped_path(&lock)
-            ))),
+        if fs::symlink_metadata(&lock).is_err() {
+            return Ok(());
         }
+        let lock = escaped_path(&lock);
+        Err(Stop::Refused(format!("{lock} has come meanwhile; the next cycle looks at it")))
     }
 
     /// What only a person can do.
@@ -312,8 +300,7 @@ fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
         if why.starts_with("cannot use bare repository") {
             return Err(embedded::around(request.dir.parent().unwrap_or(&request.dir)));
         }
-        answer.show();
-        return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
+        return Err(answer.refused(&format!("git does not work in {dir}")));
     }
     let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
         let why = format_args!("{dir} is in no working tree of a git repository");

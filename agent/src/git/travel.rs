@@ -20,6 +20,9 @@ use super::repository::Repository;
 use super::stop::Stop;
 use super::turn::Turn;
 
+/// Why a sync ends while the working tree moves.
+const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
+
 /// Moves everything.
 ///
 /// # Errors
@@ -47,14 +50,14 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     let repository = turn.repository;
     let moved = read_tree(repository, scratch, &["-u", &way.from, &way.to])?;
     if !moved.status.success() {
-        return Err(unfinished(&moved));
+        return Err(moved.refused(UNFINISHED));
     }
     lock.replace()?;
     if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
         let scratch = lock.copy()?;
         let back = read_tree(repository, &scratch, &["-u", &way.to, &way.from])?;
         if !back.status.success() {
-            return Err(unfinished(&back));
+            return Err(back.refused(UNFINISHED));
         }
         lock.put_back()?;
         turn.forget();
@@ -62,11 +65,6 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     }
     turn.forget();
     Ok(())
-}
-
-fn unfinished(answer: &GitOutput) -> Stop {
-    answer.show();
-    Stop::Refused(format!("a pull has stopped in the middle, the next cycle goes on: {}", answer.last_line()))
 }
 
 /// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it
@@ -83,10 +81,7 @@ fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Git
 fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let words = format!("start\nupdate refs/heads/{} {} {}\nprepare\nabort\n", way.branch, way.to, way.from);
     let tried = repository.git.call(["update-ref", "--stdin"]).stdin(words).run()?;
-    if tried.status.success() {
-        return Ok(());
-    }
-    Err(branch::cannot_move(way, &tried))
+    if tried.status.success() { Ok(()) } else { Err(branch::cannot_move(way, &tried)) }
 }
 
 /// git would overwrite what it was told to ignore, and remove it with a directory that becomes a file.
