@@ -333,6 +333,7 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         (&["--db", "a/.beads", "--interval", "1h30m", "--exec", "x"], &text),
         (&["--db", "a/.beads"], ""),
         (&["--root", "a"], ""),
+        (&["--db", "a/.beads", "--jobs", "18446744073709551615"], ""),
     ] {
         let first = scene.printed(args, text).unwrap();
         let settings = scene.settings(args, text).unwrap();
