@@ -143,7 +143,7 @@ fn summed_up(
     }
     let read = source.read(|bytes| match bytes {
         LogBytes::Head(head) => log.begin(head),
-        LogBytes::Line { bytes, is_cut } => log.hear(bytes, is_cut),
+        LogBytes::Line { bytes, is_cut } => log.add_line(bytes, is_cut),
     });
     let error = match read {
         Ok(()) => None,

@@ -120,14 +120,14 @@ impl LogSource {
     ///
     /// # Errors
     /// The first file that cannot be read to its end. The lines before that point have been handed over.
-    pub fn read(self, mut hear: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
+    pub fn read(self, mut take: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
         if self.path.is_none() {
             let stdin = io::stdin().lock();
-            return lines(stdin, None, &mut hear)
+            return lines(stdin, None, &mut take)
                 .map_err(|error| failed(Path::new("standard input"), &error));
         }
         for OpenedLog { path, file, .. } in self.files {
-            lines(file, Some(&path), &mut hear).map_err(|error| failed(&path, &error))?;
+            lines(file, Some(&path), &mut take).map_err(|error| failed(&path, &error))?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::io(message, error.kind())
 }
 
-fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(LogBytes<'_>)) -> io::Result<()> {
+fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'_>)) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(CHUNK, input);
     let head = loop {
         match reader.fill_buf() {
@@ -154,7 +154,7 @@ fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(LogBytes<'
         };
         return Err(io::Error::other(format!("it is compressed; type: {command}")));
     }
-    hear(LogBytes::Head(&head));
+    take(LogBytes::Head(&head));
     let mut line = Vec::with_capacity(256);
     loop {
         line.clear();
@@ -169,7 +169,7 @@ fn lines(input: impl Read, path: Option<&Path>, hear: &mut impl FnMut(LogBytes<'
         }
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
         let is_cut = !is_whole && line.len() == LONGEST_LINE && reader.skip_until(b'\n')? > 1;
-        hear(LogBytes::Line { bytes: &line, is_cut });
+        take(LogBytes::Line { bytes: &line, is_cut });
     }
 }
 

@@ -105,7 +105,7 @@ impl DatabaseTimeline {
     }
 
     /// Adds the event of one line about this database.
-    pub fn hear(
+    pub fn add(
         &mut self,
         at: LogTime,
         event: &DaemonEvent<'_>,

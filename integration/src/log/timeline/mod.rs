@@ -103,7 +103,7 @@ impl LogTimeline {
     }
 
     /// Adds one line without its end.
-    pub fn hear(&mut self, raw: &[u8], is_cut: bool) {
+    pub fn add_line(&mut self, raw: &[u8], is_cut: bool) {
         let line = LogLine::parse(raw, &mut self.clock, self.writer);
         self.writer = line.writer.filter(|_| line.at.is_some()).or(self.writer);
         if raw.is_empty() {
@@ -129,16 +129,16 @@ impl LogTimeline {
         self.lines.all += 1;
         self.lines.cut += u64::from(is_cut);
         self.lines.other += u64::from(event == DaemonEvent::Other);
-        self.hear_agent(&event, at);
+        self.add_to_agents(&event, at);
         let is_for_all = database.is_none() && !event.is_of_a_cycle() && event != DaemonEvent::Other;
         let first = database.unwrap_or(0);
-        let heard_by = if is_for_all { 0..self.databases.len() } else { first..first + 1 };
-        for timeline in &mut self.databases[heard_by] {
-            timeline.hear(at, &event, message, &line.lock, self.writer);
+        let whose = if is_for_all { 0..self.databases.len() } else { first..first + 1 };
+        for timeline in &mut self.databases[whose] {
+            timeline.add(at, &event, message, &line.lock, self.writer);
         }
     }
 
-    fn hear_agent(&mut self, event: &DaemonEvent<'_>, at: LogTime) {
+    fn add_to_agents(&mut self, event: &DaemonEvent<'_>, at: LogTime) {
         match event {
             DaemonEvent::Header(id) => {
                 self.writer = Some(LogWriter::Agent);

@@ -8,15 +8,15 @@ use super::rhythm::GapKind;
 use super::streak::SkipCause;
 use super::*;
 
-fn hear(lines: &[&str]) -> LogTimeline {
-    hear_in(LogWindow::default(), lines)
+fn read(lines: &[&str]) -> LogTimeline {
+    read_in(LogWindow::default(), lines)
 }
 
-fn hear_in(window: LogWindow, lines: &[&str]) -> LogTimeline {
+fn read_in(window: LogWindow, lines: &[&str]) -> LogTimeline {
     let mut log = LogTimeline::new(window, at("23:00:00"));
     log.begin(lines.join("\n").as_bytes());
     for line in lines {
-        log.hear(line.as_bytes(), false);
+        log.add_line(line.as_bytes(), false);
     }
     log
 }
@@ -26,7 +26,7 @@ fn at(text: &str) -> LogTime {
 }
 
 fn only(lines: &[&str], end: &str) -> DatabaseTimeline {
-    let mut databases = finished(&mut hear(lines), end);
+    let mut databases = finished(&mut read(lines), end);
     assert_eq!(databases.len(), 1);
     databases.remove(0)
 }
@@ -197,7 +197,7 @@ fn the_original_daemon_says_first_that_it_starts() {
 
 #[test]
 fn a_log_of_several_databases_has_a_timeline_for_each() {
-    let mut log = hear(&[
+    let mut log = read(&[
         HEADER,
         START,
         r"[2026-02-01 10:00:00] /r/a:\u{20}Resumed after 3 skips in 1s/.beads: Starting sync cycle...",
@@ -224,7 +224,7 @@ fn a_log_of_several_databases_has_a_timeline_for_each() {
 
 #[test]
 fn structured_lines_name_their_database_and_holder() {
-    let mut log = hear(&[
+    let mut log = read(&[
         r#"{"time":"2026-02-01T10:00:00Z","level":"info","db":null,"event":"agent_started","message":"Agent started: beadlock-agent 0.1.0, PID 7, host ci-3"}"#,
         r#"{"time":"2026-02-01T10:00:00Z","level":"info","db":"/r/.beads","event":"skip","message":"Skipping database (locked by vc)","holder":"vc","pid":99,"host":"ci-4","since":"2026-02-01T09:00:00Z","reason":"other_host"}"#,
     ]);
@@ -253,7 +253,7 @@ fn gaps_are_told_from_stops_and_from_kills() {
     lines.push("[2026-02-01 10:50:00] Agent started: beadlock-agent 0.1.0, PID 9, host ci-3".to_owned());
     cycle(&mut lines, 50);
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let mut log = hear(&lines);
+    let mut log = read(&lines);
     let timeline = finished(&mut log, "10:51:00").remove(0);
     assert_eq!(timeline.rhythm.limit(), Duration::from_secs(300));
     let gaps: Vec<_> = timeline.rhythm.gaps().iter().map(|gap| (gap.from, gap.kind)).collect();
@@ -274,7 +274,7 @@ fn of_the_time_that_is_not_asked_for_only_what_goes_on_is_told() {
         "[2026-02-01 10:00:16] Sync cycle failed: exit code 1 after 1s",
     ];
     let window = LogWindow { since: Some(at("10:00:08")), until: Some(at("10:00:12")) };
-    let mut log = hear_in(window, &lines);
+    let mut log = read_in(window, &lines);
     let timeline = finished(&mut log, "10:00:12").remove(0);
     assert_eq!(rows(&timeline), ["make 1 2 7s 7s [0, 0, 0, 0, 1]"], "a hold that reaches in counts whole");
     assert_eq!(timeline.counts, CycleCounts { skips: 1, ..CycleCounts::default() });
@@ -284,7 +284,7 @@ fn of_the_time_that_is_not_asked_for_only_what_goes_on_is_told() {
         (at("10:00:05"), Some(at("10:00:01")))
     );
     assert_eq!(log.lines, LineCounts { all: 1, outside: 7, ..LineCounts::default() });
-    let mut late = hear_in(LogWindow { since: Some(at("12:00:00")), until: None }, &lines);
+    let mut late = read_in(LogWindow { since: Some(at("12:00:00")), until: None }, &lines);
     let timeline = finished(&mut late, "12:00:00").remove(0);
     assert!(matches!(timeline.state, SyncState::Failing { .. }), "what came before is still the answer");
     assert_eq!((timeline.counts, late.lines.all), (CycleCounts::default(), 0));
@@ -308,7 +308,7 @@ fn a_clock_that_goes_back_is_said_and_breaks_nothing() {
 }
 
 #[test]
-fn whatever_is_in_a_line_it_is_heard() {
+fn any_bytes_make_a_line() {
     let mut log = LogTimeline::new(LogWindow::default(), at("23:00:00"));
     for number in 0..=255u8 {
         for line in [
@@ -320,7 +320,7 @@ fn whatever_is_in_a_line_it_is_heard() {
             [b"time=2026-02-01T10:00:00Z msg=\"", &[number][..]].concat(),
         ] {
             log.begin(&line);
-            log.hear(&line, number % 2 == 0);
+            log.add_line(&line, number % 2 == 0);
         }
     }
     let databases = finished(&mut log, "10:00:01");

@@ -19,7 +19,7 @@ fn answer_to(lines: &[&str], end: &str) -> LogAnswer {
     let mut log = LogTimeline::new(LogWindow::default(), LogTime(0));
     log.begin(lines.join("\n").as_bytes());
     for line in lines {
-        log.hear(line.as_bytes(), false);
+        log.add_line(line.as_bytes(), false);
     }
     let end = LogTime::parse(&format!("2026-02-01T{end}Z")).unwrap();
     log.finish(end);
