@@ -4,7 +4,6 @@
 //! work is long; so many at once as there are jobs.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -21,9 +20,9 @@ use tokio::time::Instant;
 use crate::audit::Trail;
 use crate::command::{self, End};
 use crate::config::{Action, Policy, Settings};
-use crate::database::Told;
+use crate::database::LoggedState;
 use crate::diagnostics::events;
-use crate::git::{self, Word};
+use crate::git::{self, SyncMessage};
 use crate::log::{self, Line, own};
 use crate::outcome::Outcome;
 use crate::outside::Metrics;
@@ -87,7 +86,7 @@ pub(crate) enum Checked {
 
 /// The first half of a cycle: takes the gate and checks. Where there is nothing to do that is all of it. Blocks, and in
 /// a file system that does not answer for ever. `told` is what the log of the database knows already.
-pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked {
+pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;
     match follow(common.owners, database, told) {
@@ -123,7 +122,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut Told) -> Checked 
                 work.trail.blocked(number, database, skip);
             }
             if let Some(took) = told.streak.is_long(now, policy.skip_warn) {
-                work.metrics.skip_warned();
+                work.metrics.skip_warnings.inc();
                 log::line(number, own::still_skipping(&decision, took, &database.dir));
             }
             return Checked::Ended(Outcome::Skipped(decision));
@@ -165,7 +164,7 @@ enum Followed {
 }
 
 /// Claims follow a redirect as it is now, and so does each cycle: it would run beside them on the old directory.
-fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
+fn follow(owners: Owners, database: &Database, told: &mut LoggedState) -> Followed {
     let Some(again) = database.led_elsewhere() else { return Followed::AsBefore };
     let accepted = again.map_err(|error| error.to_string()).and_then(|again| {
         owners.check(&again).map_err(|refusal| refusal.to_string())?;
@@ -173,36 +172,29 @@ fn follow(owners: Owners, database: &Database, told: &mut Told) -> Followed {
         redirect::refuse_tracked(&again).map_err(|error| error.to_string())?;
         Ok(again)
     });
-    match accepted {
-        Ok(again) => Followed::Elsewhere(Box::new(again)),
-        Err(why) => {
-            not_serving(database, why, told);
-            Followed::Nowhere
-        }
+    match served(accepted, database, told) {
+        Some(again) => Followed::Elsewhere(Box::new(again)),
+        None => Followed::Nowhere,
     }
 }
 
 /// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there
 /// now. All that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
-fn open(owners: Owners, database: &Database, told: &mut Told) -> Option<Opened> {
-    match owners.open(database) {
-        Ok(opened) => {
-            told.not_serving.clear();
-            Some(opened)
-        }
-        Err(refusal) => {
-            not_serving(database, refusal.to_string(), told);
-            None
-        }
-    }
+fn open(owners: Owners, database: &Database, told: &mut LoggedState) -> Option<Opened> {
+    let opened = served(owners.open(database).map_err(|refusal| refusal.to_string()), database, told)?;
+    told.not_serving.clear();
+    Some(opened)
 }
 
-/// Another user who changes something back and forth does not fill the logs with it.
-fn not_serving(database: &Database, why: String, told: &mut Told) {
-    if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
-        log::announce(own::not_serving(&database.dir, &why));
-        told.not_serving.push(why);
-    }
+/// Logs why a database is not served. Another user who changes something back and forth cannot fill the logs with it.
+fn served<T>(found: Result<T, String>, database: &Database, told: &mut LoggedState) -> Option<T> {
+    let log = |why: String| {
+        if told.not_serving.len() < REASONS_SAID && !told.not_serving.contains(&why) {
+            log::announce(own::not_serving(&database.dir, &why));
+            told.not_serving.push(why);
+        }
+    };
+    found.map_err(log).ok()
 }
 
 /// Watches a database before its first cycle. Blocks, as [`check`].
@@ -212,12 +204,17 @@ pub(crate) fn watch(work: &Work, Subject { number, database, common, .. }: &Subj
     }
 }
 
-fn begin(told: &mut Told) -> Vec<Line> {
+fn begin(told: &mut LoggedState) -> Vec<Line> {
     told.streak.resumed(Instant::now()).into_iter().chain([own::begun()]).collect()
 }
 
 /// The second half: the work, under the gate that the check has taken.
-pub(crate) async fn run(work: &Arc<Work>, subject: &Subject, told: &mut Told, cycle: Cycle) -> Outcome {
+pub(crate) async fn run(
+    work: &Arc<Work>,
+    subject: &Subject,
+    told: &mut LoggedState,
+    cycle: Cycle,
+) -> Outcome {
     let number = subject.number;
     log::lines(number, begin(told));
     let begun = Instant::now();
@@ -257,45 +254,56 @@ impl Worked {
 }
 
 /// One sync through git.
-async fn sync(work: &Arc<Work>, subject: &Subject, told: &mut git::told::Told, cycle: &Cycle) -> Worked {
+async fn sync(
+    work: &Arc<Work>,
+    subject: &Subject,
+    told: &mut git::history::SyncHistory,
+    cycle: &Cycle,
+) -> Worked {
     if let Some(error) = cycle.no_gate() {
         let why = format!("without a gate two syncs could meet in one repository: {error}");
         return Worked::without_runner(End::Refused(why));
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
-    let (dir, timeout) = (database.dir.clone(), policy.cycle_timeout);
-    let mut order = git::Order::new(dir, policy.allow_worktree, common.owners, network, timeout);
-    order.own_files.clone_from(&common.own_files);
-    order.looked = told.looked();
-    order.steps =
-        if tracing::enabled!(tracing::Level::DEBUG) { git::Steps::Told } else { git::Steps::Untold };
+    let is_debug = tracing::enabled!(tracing::Level::DEBUG);
+    let request = git::SyncRequest {
+        dir: database.dir.clone(),
+        allow_worktree: policy.allow_worktree,
+        owners: common.owners,
+        network,
+        timeout: policy.cycle_timeout,
+        own_files: common.own_files.clone(),
+        looked: told.looked.clone(),
+        steps: if is_debug { git::StepReports::Sent } else { git::StepReports::Off },
+        begun: None,
+    };
     let mut words = Vec::new();
-    let on_line = |line: &str| match Word::parse(line) {
-        Word::Output(text) => log::output(*number, &text),
-        Word::Committed(text) | Word::Pulled(text) | Word::Pushed(text) => {
+    let on_line = |line: &str| match SyncMessage::parse(line) {
+        SyncMessage::Output(text) => log::output(*number, &text),
+        SyncMessage::Committed(text) | SyncMessage::Pulled(text) | SyncMessage::Pushed(text) => {
             log::line(*number, own::worded(text));
         }
-        Word::Step { name, millis } => {
+        SyncMessage::Step { name, millis } => {
             tracing::debug!(step = name, took = ?Duration::from_millis(millis), "git")
         }
         word => words.push(word),
     };
-    let Worked { end, runner, .. } = execute(work, subject, order.command(), cycle, on_line).await;
+    let Worked { end, runner, .. } = execute(work, subject, request.command(), cycle, on_line).await;
     for line in told.hear(network, &words, Instant::now()) {
         log::line(*number, own::worded(line));
     }
     let refused = words.iter().find_map(|word| match word {
-        Word::Refused(why) => Some(End::Refused(why.clone())),
+        SyncMessage::Refused(why) => Some(End::Refused(why.clone())),
         _ => None,
     });
     let end = match end {
-        End::Complete if !words.contains(&Word::Done) => {
+        End::Complete if !words.contains(&SyncMessage::Done) => {
             End::Refused("it ended without a last word; what it said is above".to_owned())
         }
         end => refused.filter(|_| end == End::Complete).unwrap_or(end),
     };
-    let is_out = words.iter().any(|word| matches!(word, Word::Unreachable(_)));
+    let is_out = words.iter().any(|word| matches!(word, SyncMessage::Unreachable(_)));
     Worked { end, runner, is_whole: !is_out }
 }
 
@@ -306,18 +314,13 @@ async fn execute(
     cycle: &Cycle,
     on_line: impl FnMut(&str),
 ) -> Worked {
-    let gate = match cycle.gate().map(Gate::share).transpose() {
-        Ok(gate) => gate,
-        Err(error) => return Worked::without_runner(not_started(error)),
-    };
-    let above = match cycle.above().map(|above| above.try_clone_to_owned()) {
-        Some(Ok(above)) => above,
-        Some(Err(error)) => return Worked::without_runner(not_started(system_words(&error))),
-        None => {
-            return Worked::without_runner(not_started("the directory above the database cannot be opened"));
+    let place = match place(subject, cycle) {
+        Ok(place) => place,
+        Err(why) => {
+            let how = runner::Ended::NotStarted(why);
+            return Worked::without_runner(End::Failed { how, took: Duration::ZERO });
         }
     };
-    let place = command::Place { dir: &subject.database.dir, above, gate };
     work.watch.mute(subject.number);
     let (end, runner) = command::run(place, command, subject.policy.cycle_timeout, on_line).await;
     blocking(work, subject, |work, Subject { number, database, .. }| {
@@ -327,9 +330,11 @@ async fn execute(
     Worked { end, runner, is_whole: true }
 }
 
-fn not_started(why: impl Display) -> End {
-    let how = runner::Ended::NotStarted(why.to_string());
-    End::Failed { how, took: Duration::ZERO }
+fn place<'a>(subject: &'a Subject, cycle: &Cycle) -> Result<command::Place<'a>, String> {
+    let gate = cycle.gate().map(Gate::share).transpose().map_err(|error| error.to_string())?;
+    let above = cycle.above().ok_or("the directory above the database cannot be opened")?;
+    let above = above.try_clone_to_owned().map_err(|error| system_words(&error))?;
+    Ok(command::Place { dir: &subject.database.dir, above, gate })
 }
 
 /// `None`: it panicked; whatever it held is let go.

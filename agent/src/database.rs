@@ -123,9 +123,9 @@ fn next_tick(last: Instant, now: Instant, interval: Duration) -> Instant {
 
 /// What the log of a database has been told, so that it is not told again.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LoggedState {
     pub(crate) streak: Streak,
-    pub(crate) git: git::told::Told,
+    pub(crate) git: git::history::SyncHistory,
     /// Why there is no gate.
     pub(crate) no_gate: bool,
     /// Why it is not served for the moment; each reason that there was since it was served.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use beadlock_checker::Decision;
 
-use crate::config::{Settings, Typed};
+use crate::config::{CommandLine, Settings};
 use crate::log::{Format, Line, Whose, named, own};
 use crate::roots::Look;
 use crate::{command, config};
@@ -17,7 +17,7 @@ use crate::{command, config};
 /// As the agent ends with them.
 pub fn print_config(cwd: &Path, path: &Path) -> Result<String, (u8, String)> {
     let args = [OsString::from("beadlock-agent"), "--config".into(), path.into()];
-    let mut typed = Typed::read(args).map_err(|_| (2, "the command line".to_owned()))?;
+    let mut typed = CommandLine::read(args).map_err(|_| (2, "the command line".to_owned()))?;
     typed.environment.cwd = cwd.to_owned();
     typed.environment.beads_dir = None;
     let print = || config::print(&Settings::read(&typed, &[])?, cwd, &Look::default());

@@ -53,7 +53,7 @@ use std::sync::atomic::AtomicBool;
 use nix::sys::signal::Signal;
 
 use crate::audit::Trail;
-use crate::config::{Failure, Mode, Settings, Typed};
+use crate::config::{CommandLine, Failure, Mode, Settings};
 use crate::diagnostics::Diagnostics;
 use crate::limits::no_events;
 use crate::outside::{Door, Metrics, Questions};
@@ -66,7 +66,7 @@ use crate::scheduler::{Scheduler, Signals};
 /// is wrong; 4 and 5 with `--once` as `beadlock check` (docs/design.md#exit-codes).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     beadlock_checker::internal::sys::ignore_size_limit();
-    let typed = match Typed::read(args) {
+    let typed = match CommandLine::read(args) {
         Ok(typed) => typed,
         Err(code) => return code,
     };
@@ -79,7 +79,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn start(typed: Typed) -> Result<u8, Failure> {
+fn start(typed: CommandLine) -> Result<u8, Failure> {
     // It can be ignored, so this cannot fail. It is heard as soon as there is something to reload.
     let _ = beadlock_checker::internal::sys::ignore(Signal::SIGHUP);
     let settings = Settings::read(&typed, &[])?;
@@ -89,7 +89,7 @@ fn start(typed: Typed) -> Result<u8, Failure> {
     run(typed, settings).map_err(|error| Failure::new(1, format!("cannot start: {error}")))
 }
 
-fn print(typed: &Typed, settings: &Settings) -> Result<(), Failure> {
+fn print(typed: &CommandLine, settings: &Settings) -> Result<(), Failure> {
     let below = roots::look(&settings.ground(), &[], Vec::new(), &AtomicBool::new(false)).unwrap_or_default();
     let text = config::print(settings, &typed.environment.cwd, &below)?;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -112,7 +112,7 @@ fn door(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Option<(
 }
 
 /// The agent's own diagnostics are on their way until the end, also of a start that fails.
-fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
+fn run(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
     let _diagnostics = Diagnostics::open(settings.agent.log_level)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -130,7 +130,7 @@ fn run(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     ended
 }
 
-fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
+fn serve(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.agent.audit {
         Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
         None => (Trail::default(), None),
@@ -149,7 +149,7 @@ fn serve(typed: Typed, settings: Settings) -> std::io::Result<u8> {
     let code = runtime.block_on(async {
         let scheduler = Scheduler::new(Arc::new(typed), settings, trail, metrics);
         if let Some(door) = &door {
-            log::line_to_all(log::own::listening(door.address()));
+            log::line_to_all(log::own::listening(&door.address));
         }
         scheduler.run(signals, questions.unwrap_or_default()).await
     });

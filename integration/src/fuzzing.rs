@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::log::{self, Log};
+use crate::log::{self, LogArgs};
 use crate::output::talk::Talk;
 use crate::settings::environment::Environment;
 
@@ -12,6 +12,6 @@ use crate::settings::environment::Environment;
 pub fn log(path: &Path) -> (String, Vec<Value>, Vec<String>) {
     let environment = Environment::default();
     let talk = Talk::silent();
-    let answers = log::run(&Log::of(path), &environment, &talk);
+    let answers = log::run(&LogArgs::of(path), &environment, &talk);
     (answers.text, answers.data, answers.errors.iter().map(ToString::to_string).collect())
 }

@@ -10,8 +10,8 @@ use clap::builder::{BoolishValueParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
+use super::given::GivenOptions;
 use super::options::{Agent, Policy};
-use super::said::Said;
 use crate::log::complain;
 
 const NAME: &str = "beadlock-agent";
@@ -59,7 +59,7 @@ pub(crate) enum Mode {
 
 /// What the command line and the environment say.
 #[derive(Debug)]
-pub(crate) struct Typed {
+pub(crate) struct CommandLine {
     pub(crate) databases: Vec<PathBuf>,
     pub(crate) roots: Vec<PathBuf>,
     /// The file, and whether what would hold is to be printed only.
@@ -72,13 +72,13 @@ pub(crate) struct Typed {
     pub(super) agent: Agent,
     pub(super) policy: Policy,
     /// What was given.
-    pub(super) said: Said,
+    pub(super) said: GivenOptions,
     /// The audit file of the tools beside us, for where ours is named nowhere.
     pub(crate) audit_of_all: Option<PathBuf>,
     pub(crate) environment: Environment,
 }
 
-impl Typed {
+impl CommandLine {
     /// Reads them. What is wrong has been said when it returns the exit code.
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
         let say = |error: clap::Error| {
@@ -93,14 +93,14 @@ impl Typed {
     }
 }
 
-fn typed(mut matches: ArgMatches) -> Result<Result<Typed, String>, clap::Error> {
+fn typed(mut matches: ArgMatches) -> Result<Result<CommandLine, String>, clap::Error> {
     let Cli { policy, agent, .. } = Cli::from_arg_matches(&grammar().try_get_matches_from([NAME])?)?;
     let cli = Cli::from_arg_matches(&matches)?;
     if let Err(message) = choose_action(&mut matches, &cli.policy) {
         return Ok(Err(message));
     }
     let (audit_of_all, environment) = surroundings();
-    Ok(Ok(Typed {
+    Ok(Ok(CommandLine {
         databases: cli.db,
         roots: cli.agent.root,
         config: cli.config,
@@ -113,7 +113,7 @@ fn typed(mut matches: ArgMatches) -> Result<Result<Typed, String>, clap::Error> 
         spreads: !(cli.once || cli.no_spread),
         agent,
         policy,
-        said: Said::of(matches),
+        said: GivenOptions::of(matches),
         audit_of_all,
         environment,
     }))
@@ -175,13 +175,13 @@ pub(crate) mod tests {
     use crate::config::options::Action;
 
     /// What is typed says, in an empty environment.
-    pub(crate) fn typed_of(args: &[&str]) -> Result<Typed, String> {
+    pub(crate) fn typed_of(args: &[&str]) -> Result<CommandLine, String> {
         let args = [NAME].iter().chain(args);
         let matches = grammar().try_get_matches_from(args).map_err(|error| error.to_string())?;
         typed(matches).unwrap()
     }
 
-    impl Typed {
+    impl CommandLine {
         /// What holds without a file.
         pub(crate) fn alone(&self) -> (Policy, Agent) {
             (self.policy.clone().of([&self.said]), self.agent.clone().of([&self.said]))

@@ -9,17 +9,17 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::failure::Failure;
-use super::keys::{self, Keys, Reader, Wrong};
+use super::given::{GivenOptions, options};
+use super::keys::{self, ConfigMistake, Reader, TableKeys};
 use super::options::{Agent, Policy};
 use super::page::Page;
-use super::said::{Said, options};
 
 /// What the file says. Its paths are absolute.
 #[derive(Debug, Default)]
 pub(crate) struct File {
     /// At its top: of the agent, and the defaults of every database.
-    pub(super) agent: Said,
-    pub(super) policy: Said,
+    pub(super) agent: GivenOptions,
+    pub(super) policy: GivenOptions,
     pub(crate) roots: Vec<Root>,
     pub(crate) databases: Vec<Section>,
     page: Page,
@@ -36,7 +36,7 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) dir: PathBuf,
-    pub(super) policy: Said,
+    pub(super) policy: GivenOptions,
     at: Range<usize>,
 }
 
@@ -53,7 +53,7 @@ impl File {
     }
 
     pub(super) fn parse(page: Page, base: &Path) -> Result<Self, Failure> {
-        let tree = match DeTable::parse(page.text()) {
+        let tree = match DeTable::parse(&page.text) {
             Ok(tree) => tree,
             Err(error) => {
                 let at = error.span().unwrap_or(0..0);
@@ -87,9 +87,9 @@ impl File {
     }
 }
 
-fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
+fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, ConfigMistake> {
     let mut file = File::default();
-    let mut keys = Keys::of(tree);
+    let mut keys = TableKeys::of(tree);
     let (of_database, mut reader) = (options::<Policy>(), Reader::new());
     file.policy = keys.said(&of_database, &mut reader, base)?;
     file.agent = keys.said(&options::<Agent>(), &mut reader, base)?;
@@ -103,7 +103,7 @@ fn parse(tree: &DeTable<'_>, base: &Path) -> Result<File, Wrong> {
         }
         None => Ok(Vec::new()),
     }
-    .map_err(|(at, what)| Wrong { at, what: format!("root: {what}") })?;
+    .map_err(|(at, what)| ConfigMistake { at, what: format!("root: {what}") })?;
     if let Some(list) = keys.take_spanned("database") {
         let tables = keys::list("database", list, "[[database]] above the keys of each")?;
         file.databases = tables
@@ -120,21 +120,21 @@ fn section(
     options: &[Arg],
     reader: &mut Reader,
     base: &Path,
-) -> Result<Section, Wrong> {
+) -> Result<Section, ConfigMistake> {
     let DeValue::Table(keys) = table.get_ref() else {
-        return Err(Wrong {
+        return Err(ConfigMistake {
             at: table.span(),
             what: "database is a list of tables; write [[database]]".to_owned(),
         });
     };
-    let mut keys = Keys::of(keys);
+    let mut keys = TableKeys::of(keys);
     let policy = keys.said(options, reader, base)?;
     let at = keys.span("dir");
     let dir = keys.take("dir", |value| keys::path(value, base))?;
     keys.end(keys::Table::Database)?;
     match (dir, at) {
         (Some(dir), Some(at)) => Ok(Section { dir, policy, at }),
-        _ => Err(Wrong {
+        _ => Err(ConfigMistake {
             at: table.span(),
             what: "a [[database]] without dir; write dir = \"path/.beads\"".to_owned(),
         }),

@@ -14,15 +14,15 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::cli::grammar;
+use super::given::{GivenOptions, names};
 use super::options::{Agent, Policy};
-use super::said::{Said, names};
 
 /// A name that is nearer to the one that is written is meant (as the command line has it).
 const NEAR: f64 = 0.7;
 
 /// A mistake, and where.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct ConfigMistake {
     pub(super) at: Range<usize>,
     pub(super) what: String,
 }
@@ -35,11 +35,11 @@ pub(super) enum Table {
 }
 
 /// The keys of a table that were not taken yet.
-pub(super) struct Keys<'a> {
+pub(super) struct TableKeys<'a> {
     left: BTreeMap<&'a str, (Range<usize>, &'a Spanned<DeValue<'a>>)>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> TableKeys<'a> {
     pub(super) fn of(table: &'a DeTable<'_>) -> Self {
         let left = table.iter().map(|(key, value)| (key.get_ref().as_ref(), (key.span(), value))).collect();
         Self { left }
@@ -63,9 +63,9 @@ impl<'a> Keys<'a> {
         &mut self,
         key: &str,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
-    ) -> Result<Option<T>, Wrong> {
+    ) -> Result<Option<T>, ConfigMistake> {
         let Some(value) = self.take_spanned(key) else { return Ok(None) };
-        let wrong = |what| Wrong { at: value.span(), what: format!("{key}: {what}") };
+        let wrong = |what| ConfigMistake { at: value.span(), what: format!("{key}: {what}") };
         read(value.get_ref()).map(Some).map_err(wrong)
     }
 
@@ -73,10 +73,18 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When one has a wrong value, or two exclude each other.
-    pub(super) fn said(&mut self, options: &[Arg], reader: &mut Reader, base: &Path) -> Result<Said, Wrong> {
+    pub(super) fn said(
+        &mut self,
+        options: &[Arg],
+        reader: &mut Reader,
+        base: &Path,
+    ) -> Result<GivenOptions, ConfigMistake> {
         if let (Some(exec), Some(action)) = (self.span("exec"), self.span("action")) {
             let at = if exec.start > action.start { exec } else { action };
-            return Err(Wrong { at, what: "exec and action exclude each other; leave one out".to_owned() });
+            return Err(ConfigMistake {
+                at,
+                what: "exec and action exclude each other; leave one out".to_owned(),
+            });
         }
         let (mut given, mut places) = (Vec::new(), Vec::new());
         for arg in options {
@@ -86,15 +94,15 @@ impl<'a> Keys<'a> {
             places.extend(at.map(|at| (key.to_owned(), at)));
         }
         if given.is_empty() {
-            return Ok(Said::default());
+            return Ok(GivenOptions::default());
         }
-        reader.read(&given).map(Said::of).map_err(|error| {
+        reader.read(&given).map(GivenOptions::of).map_err(|error| {
             // Which of them it is.
             let wrong = given.iter().zip(places).find_map(|(given, (key, at))| {
                 let what = in_words(&key, given, &reader.read([given]).err()?);
-                Some(Wrong { at, what: format!("{key}: {what}") })
+                Some(ConfigMistake { at, what: format!("{key}: {what}") })
             });
-            wrong.unwrap_or(Wrong { at: 0..0, what: error.to_string() })
+            wrong.unwrap_or(ConfigMistake { at: 0..0, what: error.to_string() })
         })
     }
 
@@ -102,11 +110,11 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// The first key that is, and what may be meant.
-    pub(super) fn end(self, table: Table) -> Result<(), Wrong> {
+    pub(super) fn end(self, table: Table) -> Result<(), ConfigMistake> {
         let Some((key, (at, _))) = self.left.into_iter().min_by_key(|(_, (at, _))| at.start) else {
             return Ok(());
         };
-        Err(Wrong { at, what: unknown(key, table) })
+        Err(ConfigMistake { at, what: unknown(key, table) })
     }
 }
 
@@ -173,7 +181,7 @@ fn in_words(key: &str, given: &OsStr, error: &clap::Error) -> String {
 /// A key and its value as an argument.
 fn argument(key: &str, arg: &Arg, value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
     let value = match arg.get_action() {
-        ArgAction::SetTrue => boolean(value)?.to_string().into(),
+        ArgAction::SetTrue => value.as_bool().ok_or("must be true or false")?.to_string().into(),
         _ if key == "action" => {
             named(arg, value).map_err(|what| format!("{what}; a command goes into exec"))?
         }
@@ -196,34 +204,24 @@ pub(super) fn list<'a>(
     key: &str,
     value: &'a Spanned<DeValue<'a>>,
     example: &str,
-) -> Result<&'a DeArray<'a>, Wrong> {
-    match value.get_ref() {
-        DeValue::Array(list) => Ok(list),
-        _ => Err(Wrong { at: value.span(), what: format!("{key} must be a list; write {example}") }),
-    }
-}
-
-/// true or false.
-fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
-    match value {
-        DeValue::Boolean(value) => Ok(*value),
-        _ => Err("must be true or false".to_owned()),
-    }
+) -> Result<&'a DeArray<'a>, ConfigMistake> {
+    let wrong = || ConfigMistake { at: value.span(), what: format!("{key} must be a list; write {example}") };
+    value.get_ref().as_array().ok_or_else(wrong)
 }
 
 /// A path, made absolute.
 pub(super) fn path(value: &DeValue<'_>, base: &Path) -> Result<PathBuf, String> {
-    match value {
-        DeValue::String(text) if text.contains('\0') => Err("no path has a NUL in it".to_owned()),
-        DeValue::String(text) if !text.is_empty() => Ok(base.join(text.as_ref())),
+    match value.as_str() {
+        Some(text) if text.contains('\0') => Err("no path has a NUL in it".to_owned()),
+        Some(text) if !text.is_empty() => Ok(base.join(text)),
         _ => Err("must be a path, in quotes".to_owned()),
     }
 }
 
 /// An address to listen at; a path in it made absolute.
 fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
-    let DeValue::String(text) = value else { return Err("must be an address, in quotes".to_owned()) };
-    Ok(match Address::parse(OsStr::new(text.as_ref()))?.below(base)? {
+    let text = value.as_str().ok_or("must be an address, in quotes")?;
+    Ok(match Address::parse(OsStr::new(text))?.below(base)? {
         Address::Tcp(address) => address.to_string().into(),
         Address::Unix(path) => [OsStr::new("unix:"), path.as_os_str()].into_iter().collect(),
     })
@@ -233,23 +231,18 @@ fn address(value: &DeValue<'_>, base: &Path) -> Result<OsString, String> {
 fn named(arg: &Arg, value: &DeValue<'_>) -> Result<OsString, String> {
     let possible = arg.get_possible_values();
     let is_named = |text: &str| possible.iter().any(|value| value.get_name() == text);
-    match value {
-        DeValue::String(text) if is_named(text) => Ok(text.as_ref().into()),
-        _ => {
-            let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
-            Err(format!("must be {}", names.collect::<Vec<_>>().join(" or ")))
-        }
-    }
+    value.as_str().filter(|text| is_named(text)).map(OsString::from).ok_or_else(|| {
+        let names = possible.iter().map(|value| format!("{:?}", value.get_name()));
+        format!("must be {}", names.collect::<Vec<_>>().join(" or "))
+    })
 }
 
 fn exec(value: &DeValue<'_>) -> Result<OsString, String> {
-    match value {
-        DeValue::String(command) if command.contains('\0') => Err("no command has a NUL in it".to_owned()),
-        DeValue::String(command) if command.is_empty() => {
-            Err("has no command; write exec = './sync.sh'".to_owned())
-        }
-        DeValue::String(command) => Ok(command.as_ref().into()),
-        _ => Err("must be a command, in quotes".to_owned()),
+    match value.as_str() {
+        Some(command) if command.contains('\0') => Err("no command has a NUL in it".to_owned()),
+        Some("") => Err("has no command; write exec = './sync.sh'".to_owned()),
+        Some(command) => Ok(command.into()),
+        None => Err("must be a command, in quotes".to_owned()),
     }
 }
 

@@ -7,7 +7,7 @@
 //! file.rs       the file of `--config` and its tables
 //! keys.rs       its keys, read as the command line reads them
 //! cli.rs        the command line and its environment variables
-//! said.rs       what one place says, and which place beats which
+//! given.rs      what one place says, and which place beats which
 //! options.rs    the options: each once
 //! text.rs       values as they are typed
 //! page.rs       the text of a file: read without ever waiting, and where in it a mistake is
@@ -17,16 +17,16 @@
 mod cli;
 mod failure;
 mod file;
+mod given;
 mod keys;
 mod named;
 mod options;
 mod page;
 mod print;
-mod said;
 mod settings;
 mod text;
 
-pub(crate) use self::cli::{Mode, Typed};
+pub(crate) use self::cli::{CommandLine, Mode};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::named::Arrived;
 pub(crate) use self::options::{Action, Policy};

@@ -14,7 +14,7 @@ use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::cli::Typed;
+use super::cli::CommandLine;
 use super::failure::Failure;
 use super::file::{File, Section};
 use super::options::Policy;
@@ -63,7 +63,7 @@ enum Name<'a> {
 }
 
 /// What was found, and why each of its cycles is refused for now.
-struct Found {
+struct LookedUp {
     database: Database,
     replaceable: Option<Refusal>,
 }
@@ -74,7 +74,7 @@ enum Objection {
     Foreign(Refusal),
 }
 
-type Answer = Result<Found, Objection>;
+type LookUpAnswer = Result<LookedUp, Objection>;
 
 impl Databases {
     /// The databases of the file with their own policies, then those of the command line that the file does not name;
@@ -87,7 +87,7 @@ impl Databases {
     /// # Errors
     /// When one is not there, or is not to be served.
     pub(crate) fn of(
-        typed: &Typed,
+        typed: &CommandLine,
         file: &File,
         accepted: (Owners, Directories),
         have_roots: bool,
@@ -121,7 +121,7 @@ impl Databases {
                 all.awaited.push(awaited);
                 continue;
             };
-            let Found { database, replaceable } =
+            let LookedUp { database, replaceable } =
                 answer.map_err(|objection| objection.failure(name, file))?;
             match name {
                 Name::Section(section) => {
@@ -151,7 +151,7 @@ impl Databases {
 
 /// Hands on late answers, for as long as the receiver is there.
 fn arrivals(
-    late: std::sync::mpsc::Receiver<(usize, Answer)>,
+    late: std::sync::mpsc::Receiver<(usize, LookUpAnswer)>,
     mut missing: HashMap<usize, Awaited>,
 ) -> UnboundedReceiver<Arrived> {
     let (sender, receiver) = unbounded_channel();
@@ -160,7 +160,7 @@ fn arrivals(
         for (number, answer) in late {
             let Some(Awaited { dir, policy, .. }) = missing.remove(&number) else { continue };
             let found = match answer {
-                Ok(Found { database, .. }) => Ok(Named { database, policy }),
+                Ok(LookedUp { database, .. }) => Ok(Named { database, policy }),
                 Err(objection) => Err(objection.to_string()),
             };
             if sender.send(Arrived { dir, found }).is_err() {
@@ -177,7 +177,7 @@ impl Name<'_> {
         &self,
         environment: &Environment,
         (owners, directories): (Owners, Directories),
-    ) -> Box<dyn FnOnce() -> Answer + Send> {
+    ) -> Box<dyn FnOnce() -> LookUpAnswer + Send> {
         let environment = environment.clone();
         let dir = match self {
             Self::Section(section) => Some(section.dir.clone()),
@@ -198,7 +198,7 @@ impl Name<'_> {
             };
             // After the owners: git is asked.
             redirect::refuse_tracked(&database).map_err(Objection::NoDatabase)?;
-            Ok(Found { database, replaceable })
+            Ok(LookedUp { database, replaceable })
         })
     }
 }

@@ -5,7 +5,7 @@
 //! the order of the printed configuration; `display_order` is their place in `--help`.
 
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub(crate) struct Policy {
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Agent {
     /// How many cycles may be at work at once; no check waits for them [default: the number of processors]
-    #[arg(long, value_name = "N", env = "BEADLOCK_AGENT_JOBS")]
+    #[arg(long, value_name = "N", value_parser = jobs, env = "BEADLOCK_AGENT_JOBS")]
     #[arg(default_value_t = processors(), display_order = 8)]
     pub(crate) jobs: NonZeroUsize,
     /// One log for all databases, instead of a daemon.log in each
@@ -209,6 +209,12 @@ fn at_most_a_year(text: &str) -> Result<Duration, String> {
 
 fn address() -> impl TypedValueParser<Value = Address> {
     OsStringValueParser::new().try_map(|text| Address::parse(&text))
+}
+
+/// TOML has no number above 2^63 - 1, and `--print-config` prints the jobs as a number.
+fn jobs(text: &str) -> Result<NonZeroUsize, ParseIntError> {
+    let most = NonZeroUsize::new(isize::MAX.unsigned_abs()).unwrap_or(NonZeroUsize::MIN);
+    text.parse().map(|jobs: NonZeroUsize| jobs.min(most))
 }
 
 fn processors() -> NonZeroUsize {

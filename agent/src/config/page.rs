@@ -20,7 +20,7 @@ const LARGEST: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Page {
     name: String,
-    text: String,
+    pub(super) text: String,
 }
 
 impl Page {
@@ -46,10 +46,6 @@ impl Page {
                 Err(Self { name, text }.wrong(2, &(valid..valid), "not UTF-8; save it as UTF-8"))
             }
         }
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
     }
 
     /// The line of a place in the text, counted from 1.

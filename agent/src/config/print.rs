@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use toml::{Table, Value};
 
 use super::failure::Failure;
+use super::given::names;
 use super::options::{Agent, Policy};
-use super::said::names;
 use super::settings::Settings;
 use super::text;
 use crate::log::own;
@@ -18,9 +18,9 @@ use crate::roots::{Look, Trouble};
 #[derive(Serialize)]
 struct Printed {
     #[serde(flatten)]
-    policy: Keys,
+    policy: PrintedKeys,
     #[serde(flatten)]
-    agent: Keys,
+    agent: PrintedKeys,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     database: Vec<PrintedDatabase>,
 }
@@ -29,14 +29,14 @@ struct Printed {
 struct PrintedDatabase {
     dir: String,
     #[serde(flatten)]
-    policy: Keys,
+    policy: PrintedKeys,
 }
 
 /// Options with their values, in the order of the options.
 #[derive(Clone, PartialEq)]
-struct Keys(Vec<(String, Value)>);
+struct PrintedKeys(Vec<(String, Value)>);
 
-impl Serialize for Keys {
+impl Serialize for PrintedKeys {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
@@ -73,14 +73,14 @@ fn file(settings: &Settings, cwd: &Path) -> Result<String, toml::ser::Error> {
 }
 
 /// A command stands for the action, which says nothing beside it.
-fn of_policy(policy: &Policy, names: &[String]) -> Result<Keys, toml::ser::Error> {
+fn of_policy(policy: &Policy, names: &[String]) -> Result<PrintedKeys, toml::ser::Error> {
     let mut keys = keys(policy, names)?;
     keys.0.retain(|(key, _)| key != "action" || policy.exec.is_none());
     Ok(keys)
 }
 
-fn keys(options: &impl Serialize, names: &[String]) -> Result<Keys, toml::ser::Error> {
+fn keys(options: &impl Serialize, names: &[String]) -> Result<PrintedKeys, toml::ser::Error> {
     let mut table = Table::try_from(options)?;
     let take = |key: &String| Some((key.clone(), table.remove(key)?));
-    Ok(Keys(names.iter().filter_map(take).collect()))
+    Ok(PrintedKeys(names.iter().filter_map(take).collect()))
 }

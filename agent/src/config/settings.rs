@@ -11,7 +11,7 @@ use beadlock_checker::internal::outputs::Taken;
 use beadlock_checker::internal::system_words;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::cli::{Mode, Typed};
+use super::cli::{CommandLine, Mode};
 use super::failure::Failure;
 use super::file::File;
 use super::named::{Arrived, Awaited, Databases, Named};
@@ -50,7 +50,7 @@ impl Settings {
     ///
     /// # Errors
     /// When the file is wrong, a database or a root cannot be served, or none is found.
-    pub(crate) fn read(typed: &Typed, known: &[PathBuf]) -> Result<Self, Failure> {
+    pub(crate) fn read(typed: &CommandLine, known: &[PathBuf]) -> Result<Self, Failure> {
         let cwd = &typed.environment.cwd;
         let file = match &typed.config {
             Some(path) => File::read(cwd, path)?,

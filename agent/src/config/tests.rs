@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::cli::grammar;
 use super::cli::tests::typed_of;
 use super::file::File;
+use super::given::names;
 use super::options::Agent;
 use super::page::Page;
-use super::said::names;
 use super::*;
 use crate::roots::Look;
 
@@ -38,7 +38,7 @@ impl Scene {
     }
 
     /// What is typed here, with a file of this text.
-    fn typed(&self, args: &[&str], text: &str) -> Typed {
+    fn typed(&self, args: &[&str], text: &str) -> CommandLine {
         fs::write(self.dir.join("conf.toml"), text).unwrap();
         let mut typed = typed_of(&[args, &["--config", "conf.toml"]].concat()).unwrap();
         typed.environment.cwd.clone_from(&self.dir);
@@ -322,7 +322,8 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
     scene.database(&format!("{odd}/.beads"));
     let quoted = toml::Value::String(format!("{odd}/.beads")).to_string();
     let top = "interval = 0.0000015\ndebounce = 0\nexec = '''\nfirst \"x\"\n\\second\n'''\njobs = 3\n\
-               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\nlog-level = 'trace'\naudit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
+               cycle-timeout = '30000h'\nroot = ['a', 'b']\nlog-file = 'x y.log'\nlog-level = 'trace'\n\
+               audit = '../audit'\nlisten = 'unix:a b'\nskip-warn = '1h'\n";
     let text = format!(
         "{top}[[database]]\ndir = {quoted}\naction = 'none'\ndebounce = '2h 3m 4s 5ms 6us'\n\
          [[database]]\ndir = 'b/.beads'\nreap-proven-dead = true\nallow-worktree = true\ncycle-timeout = 1\n"
@@ -332,6 +333,7 @@ fn what_is_printed_says_the_same_and_prints_the_same() {
         (&["--db", "a/.beads", "--interval", "1h30m", "--exec", "x"], &text),
         (&["--db", "a/.beads"], ""),
         (&["--root", "a"], ""),
+        (&["--db", "a/.beads", "--jobs", "18446744073709551615"], ""),
     ] {
         let first = scene.printed(args, text).unwrap();
         let settings = scene.settings(args, text).unwrap();

@@ -47,14 +47,7 @@ pub(crate) enum LogLevel {
 
 impl From<LogLevel> for LevelFilter {
     fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Off => Self::OFF,
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
-        }
+        [Self::OFF, Self::ERROR, Self::WARN, Self::INFO, Self::DEBUG, Self::TRACE][level as usize]
     }
 }
 

@@ -10,7 +10,7 @@ use beadlock_checker::internal::database::REDIRECT;
 use beadlock_checker::internal::shell::to_type;
 
 use super::branch::Move;
-use super::entries::{self, Entry};
+use super::entries::{self, TreeEntry};
 use super::names::Names;
 use super::repository::Repository;
 use super::stop::{Stop, typed_all};
@@ -55,10 +55,8 @@ pub(super) fn refuse(
         let paths: Vec<_> = parts.iter().map(|part| dir.join(part)).collect();
         let paths: Vec<_> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
         if !paths.is_empty() {
-            let what = format!(
-                ", and git would take {} for a repository",
-                repository.shown(dir.as_os_str().as_bytes())
-            );
+            let dir = repository.shown(dir.as_os_str().as_bytes());
+            let what = format!(", and git would take {dir} for a repository");
             return refused(&paths, &what, "git rm --cached -r -- {}");
         }
     }
@@ -74,7 +72,7 @@ pub(super) fn refuse(
 /// The SQLite databases among these files.
 pub(super) fn databases<'a>(
     repository: &Repository,
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = &'a TreeEntry>,
 ) -> Result<Vec<&'a [u8]>, Stop> {
     let files: Vec<_> = entries.filter(|entry| entry.is_file()).collect();
     let beginnings = blobs::beginnings(&repository.git, files.iter().map(|entry| entry.id.as_str()))?;
@@ -83,8 +81,8 @@ pub(super) fn databases<'a>(
 }
 
 /// What would be a database, or what it lies in, and is none of the tree's own directories; and repositories inside.
-fn in_the_place<'a>(repository: &Repository, entries: &'a [Entry]) -> Vec<&'a [u8]> {
-    let is_in_the_place = |entry: &&Entry| {
+fn in_the_place<'a>(repository: &Repository, entries: &'a [TreeEntry]) -> Vec<&'a [u8]> {
+    let is_in_the_place = |entry: &&TreeEntry| {
         let path = entry.path();
         let is_database =
             path.file_name() == Some(OsStr::new(".beads")) || repository.prefix.starts_with(path);
@@ -96,8 +94,8 @@ fn in_the_place<'a>(repository: &Repository, entries: &'a [Entry]) -> Vec<&'a [u
 
 /// The databases, and the directories between this one and the top, in which something changes that git knows a
 /// repository by.
-fn dirs_that_change(repository: &Repository, entries: &[Entry]) -> BTreeSet<PathBuf> {
-    let dir_of_part = |entry: &Entry| {
+fn dirs_that_change(repository: &Repository, entries: &[TreeEntry]) -> BTreeSet<PathBuf> {
+    let dir_of_part = |entry: &TreeEntry| {
         let path = entry.path().to_owned();
         let is_part = |part: &OsStr| embedded::NAMES.iter().any(|name| part.eq_ignore_ascii_case(name));
         let dirs =
@@ -114,8 +112,8 @@ fn dirs_that_change(repository: &Repository, entries: &[Entry]) -> BTreeSet<Path
 /// What makes this directory a repository, with what a commit has of it and what lies there already.
 fn embedded_after(repository: &Repository, dir: &Path, commit: &str) -> Result<Vec<&'static str>, Stop> {
     let below = [dir.as_os_str().as_bytes(), b"/"].concat();
-    let args = ["ls-tree", "-z", "--name-only", commit, "--"].map(OsStr::new);
-    let listed = repository.git.call(args.into_iter().chain([OsStr::from_bytes(&below)])).words()?;
+    let ls_tree = repository.git.call(["ls-tree", "-z", "--name-only", commit, "--"]);
+    let listed = ls_tree.paths([&below]).words()?;
     let listed: Vec<_> = listed.iter().filter_map(|path| path.strip_prefix(below.as_slice())).collect();
     let here = repository.git.dir.join(dir);
     let is_listed = |name: &str| listed.iter().any(|listed| listed.eq_ignore_ascii_case(name.as_bytes()));

@@ -1,5 +1,6 @@
 //! A branch that moves from one commit to another.
 
+use super::conversation::GitOutput;
 use super::repository::Repository;
 use super::stop::Stop;
 
@@ -19,9 +20,14 @@ pub(super) fn move_branch(repository: &Repository, way: &Move, why: &str) -> Res
     if moved.status.success() {
         return Ok(());
     }
-    moved.show();
+    let stop = cannot_move(way, &moved);
     repository.check_at(&way.branch, &way.from)?;
-    Err(Stop::Refused(format!("the branch {} cannot move: {}", way.branch, moved.last_line())))
+    Err(stop)
+}
+
+/// git does not move the branch; its words go to the log.
+pub(super) fn cannot_move(way: &Move, answer: &GitOutput) -> Stop {
+    answer.refused(&format!("the branch {} cannot move", way.branch))
 }
 
 /// The first seven digits.

@@ -28,12 +28,8 @@ impl Changes {
     /// # Errors
     /// When a merge has left its conflicts, whatever made it; when what git tracks has become an SQLite database.
     pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
-        let options = ["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"];
-        let mut args: Vec<&OsStr> = ["status", "--porcelain=v2", "-z"].map(OsStr::new).to_vec();
-        args.extend(options.map(OsStr::new));
-        let inside = repository.inside();
-        args.push(OsStr::from_bytes(&inside));
-        let status = repository.git.call(args).words()?;
+        let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
+        let status = repository.status(&options, [repository.inside()])?;
         let mut changes = Self::parse(&status, names).map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(OsStr::from_bytes(path));
         let present = changes.present.iter().map(Vec::as_slice);

@@ -17,13 +17,13 @@ use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::hooks;
 use super::index::{self, IndexLock};
+use super::message::{SyncMessage, say};
 use super::names::Names;
 use super::replay;
 use super::repository::{Head, Repository};
 use super::resume::begin;
 use super::stop::{Stop, counted};
 use super::turn;
-use super::word::{Word, say};
 use super::{arriving, entries};
 
 /// Commits what changed. Returns where the branch is then.
@@ -31,7 +31,9 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let mut changes = Changes::of(repository, names)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(changes.repositories.iter().map(Vec::as_slice));
-        say(&Word::Notice(Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"))));
+        say(&SyncMessage::Notice(
+            Event::NotCommitting.line(format_args!("{paths}, a git repository of its own")),
+        ));
     }
     if changes.is_empty() {
         return Ok(head);
@@ -58,11 +60,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
         return Err(stop);
     }
     drop(lock);
-    say(&Word::Committed(Event::Committed.line(format_args!(
-        "{} ({})",
-        counted(changes.count(), "file"),
-        short(&commit)
-    ))));
+    let files = counted(changes.count(), "file");
+    say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
     hooks::tell(repository, "post-commit", &[]);
     Ok(Head { commit, ..head })
 }
@@ -70,10 +69,8 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
 /// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch
 /// would go into the next commit that somebody makes by hand.
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
-    let inside = repository.inside();
-    let args = ["diff-index", "--cached", "-z", "--no-renames", commit, "--"].map(OsStr::new);
-    let args = args.into_iter().chain([OsStr::from_bytes(&inside)]);
-    let differing = repository.git.call(args).index(index).words()?;
+    let diff_index = repository.git.call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
+    let differing = diff_index.paths([repository.inside()]).index(index).words()?;
     index::set_back(repository, index, &differing)
 }
 
@@ -102,8 +99,8 @@ fn make(
     let file = message.as_os_str();
     hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
     hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
-    let args = ["commit-tree", &tree, "-p", &head.commit, "-F"].map(OsStr::new);
-    let commit = git.call(args.into_iter().chain([file])).text()?;
+    let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
+    let commit = commit_tree.paths([file.as_bytes()]).text()?;
     Ok((tree != before).then_some(commit))
 }
 
@@ -114,19 +111,17 @@ fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &s
     let strange: Vec<_> =
         entries.iter().map(|entry| entry.path.as_slice()).filter(|path| !is_ours(path)).collect();
     if !strange.is_empty() {
+        let paths = repository.shown_all(strange);
         return Err(Stop::Refused(format!(
-            "the hook pre-commit has added {}, which is not the agent's to commit; commit that by hand",
-            repository.shown_all(strange)
+            "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
         )));
     }
     let databases = arriving::databases(repository, entries.iter())?;
-    if databases.is_empty() {
-        return Ok(());
-    }
-    let has =
-        if databases.len() == 1 { "has become an SQLite database" } else { "have become SQLite databases" };
-    Err(Stop::Refused(format!(
-        "{} {has} meanwhile; the next cycle leaves that out",
-        repository.shown_all(databases)
-    )))
+    let have = match databases.len() {
+        0 => return Ok(()),
+        1 => "has become an SQLite database",
+        _ => "have become SQLite databases",
+    };
+    let paths = repository.shown_all(databases);
+    Err(Stop::Refused(format!("{paths} {have} meanwhile; the next cycle leaves that out")))
 }

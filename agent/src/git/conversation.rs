@@ -14,8 +14,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use super::descendants::Descendants;
+use super::message::{SyncMessage, say};
 use super::shortened::Shortened;
-use super::word::{Word, say};
+use super::stop::Stop;
 
 /// How long what is still coming is read after the end of a program: what it left behind may have the pipe for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ pub(super) enum Kept {
 }
 
 /// What one call has come to.
-pub(super) struct Answer {
+pub(super) struct GitOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -43,7 +44,7 @@ pub(super) struct Answer {
     pub(super) timed_out: bool,
 }
 
-impl Answer {
+impl GitOutput {
     /// The first line of stdout, when it succeeded and there is one.
     pub(super) fn ok_text(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stdout);
@@ -54,9 +55,15 @@ impl Answer {
     pub(super) fn show(&self) {
         for line in String::from_utf8_lossy(&self.stderr).split(['\n', '\r']) {
             if !line.trim().is_empty() {
-                say(&Word::Output(line.trim_end().to_owned()));
+                say(&SyncMessage::Output(line.trim_end().to_owned()));
             }
         }
+    }
+
+    /// The end of a sync that cannot do without this call. What git printed goes to the log.
+    pub(super) fn refused(&self, what: &str) -> Stop {
+        self.show();
+        Stop::Refused(format!("{what}: {}", self.last_line()))
     }
 
     /// Why it failed, in one line.
@@ -81,7 +88,7 @@ pub(super) fn converse(
     stdin: Vec<u8>,
     bound: Option<Duration>,
     kept: Kept,
-) -> io::Result<Answer> {
+) -> io::Result<GitOutput> {
     if let Some(mut pipe) = child.stdin.take() {
         // Beside: what is longer than the pipe would wait for a child that waits for us to read.
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
@@ -142,7 +149,7 @@ pub(super) fn converse(
         all.signal(Signal::SIGKILL);
     }
     let [stdout, stderr] = streams.map(|stream| stream.map(|stream| stream.bytes).unwrap_or_default());
-    Ok(Answer { status, stdout, stderr, timed_out: told.is_some() })
+    Ok(GitOutput { status, stdout, stderr, timed_out: told.is_some() })
 }
 
 struct Stream {

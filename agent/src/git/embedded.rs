@@ -33,8 +33,8 @@ pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
     if is_in(database, ".git") {
         let aside = database.parent().unwrap_or(database).join("beads.git");
         return Err(Stop::Refused(format!(
-            "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; sync \
-             that one with --exec, or move it away; type: {}",
+            "{shown} has a git repository of its own (.git), which is never used: the agent syncs the one around it; \
+             sync that one with --exec, or move it away; type: {}",
             to_type("mv {} {}", &[Part::Path(&database.join(".git")), Part::Path(&aside)])
         )));
     }

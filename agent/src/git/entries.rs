@@ -9,7 +9,7 @@ use super::stop::Stop;
 
 /// A file as the second tree has it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TreeEntry {
     mode: Vec<u8>,
     /// Of its blob.
     pub(super) id: String,
@@ -18,22 +18,22 @@ pub(super) struct Entry {
 }
 
 /// What the second tree has that the first has not, or not so.
-pub(super) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<Entry>, Stop> {
+pub(super) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> {
     let args = ["diff-tree", "-r", "-z", "--no-renames", "--diff-filter=d", from, to];
     Ok(parse(&git.call(args).words()?))
 }
 
-fn parse(words: &[Vec<u8>]) -> Vec<Entry> {
+fn parse(words: &[Vec<u8>]) -> Vec<TreeEntry> {
     let entry = |pair: &[Vec<u8>]| {
         // `:MODE MODE ID ID STATUS`, then the path.
         let mut fields = pair[0].split(|byte| *byte == b' ');
         let (mode, id) = (fields.nth(1)?.to_vec(), fields.nth(1)?);
-        Some(Entry { mode, id: String::from_utf8_lossy(id).into_owned(), path: pair[1].clone() })
+        Some(TreeEntry { mode, id: String::from_utf8_lossy(id).into_owned(), path: pair[1].clone() })
     };
     words.chunks_exact(2).filter_map(entry).collect()
 }
 
-impl Entry {
+impl TreeEntry {
     pub(super) fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))
     }

@@ -16,12 +16,9 @@ pub(super) fn ask(
     args: &[&OsStr],
     index: Option<&Path>,
 ) -> Result<(), Stop> {
-    let mut words: Vec<&OsStr> = ["hook", "run", "--ignore-missing", hook].map(OsStr::new).to_vec();
-    if !args.is_empty() {
-        words.push(OsStr::new("--"));
-        words.extend(args);
-    }
-    let mut call = repository.git.call(words);
+    let words = ["hook", "run", "--ignore-missing", hook];
+    let end = if args.is_empty() { None } else { Some(OsStr::new("--")) };
+    let mut call = repository.git.call(words.iter().map(OsStr::new).chain(end).chain(args.iter().copied()));
     if let Some(index) = index {
         call = call.index(index);
     }

@@ -25,85 +25,85 @@ mod conversation;
 mod descendants;
 mod embedded;
 mod entries;
+pub(crate) mod history;
 mod hooks;
 mod index;
+mod message;
 mod names;
 mod neighbours;
-mod order;
 mod program;
 mod pull;
 mod push;
 mod replay;
 mod repository;
+mod request;
 mod resume;
 mod secrets;
 mod shortened;
 mod sqlite;
 mod stop;
-pub(crate) mod told;
 mod travel;
 mod turn;
 mod upstream;
-mod word;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use beadlock_checker::internal::log_line::Event;
 
+pub(crate) use self::message::SyncMessage;
+use self::message::say;
 use self::names::Names;
-pub use self::order::ARGUMENT;
-pub(crate) use self::order::{Network, Order, Steps};
 use self::push::Pushed;
 use self::repository::Repository;
+pub use self::request::ARGUMENT;
+pub(crate) use self::request::{Network, StepReports, SyncRequest};
 use self::resume::begin;
 use self::stop::Stop;
 use self::upstream::Upstream;
-pub(crate) use self::word::Word;
-use self::word::say;
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`]. Its last word says how it ended.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(order) = Order::parse(args) else {
+    let Some(request) = SyncRequest::parse(args) else {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };
     program::end_in_order();
-    program::tell_steps(order.steps);
-    let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&order) } else { Err(stop) };
-    match sync(&order).or_else(once_more) {
+    program::tell_steps(request.steps);
+    let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&request) } else { Err(stop) };
+    match sync(&request).or_else(once_more) {
         Ok(()) => {}
-        Err(Stop::Nothing(why)) => say(&Word::Notice(why)),
-        Err(Stop::Unreachable(why)) => say(&Word::Unreachable(why)),
-        Err(Stop::Refused(why) | Stop::Moved(why)) => say(&Word::Refused(why)),
+        Err(Stop::Nothing(why)) => say(&SyncMessage::Notice(why)),
+        Err(Stop::Unreachable(why)) => say(&SyncMessage::Unreachable(why)),
+        Err(Stop::Refused(why) | Stop::Moved(why)) => say(&SyncMessage::Refused(why)),
     }
-    say(&Word::Done);
+    say(&SyncMessage::Done);
     ExitCode::SUCCESS
 }
 
-fn sync(order: &Order) -> Result<(), Stop> {
-    let repository = Repository::find(order)?;
+fn sync(request: &SyncRequest) -> Result<(), Stop> {
+    let repository = Repository::find(request)?;
     if turn::is_left(&repository) {
         drop(begin(&repository)?);
     }
     repository.check_quiet()?;
-    let names = Names::of(&repository, order);
+    let names = Names::of(&repository, request);
     let head = repository.head()?;
     repository.check_index()?;
-    if let Some(index) = names.refuse_tracked(&repository, order.looked.as_deref())? {
-        say(&Word::Looked(index));
+    if let Some(index) = names.refuse_tracked(&repository, request.looked.as_deref())? {
+        say(&SyncMessage::Looked(index));
     }
     let mut head = commit::commit(&repository, &names, head)?;
     let upstream = Upstream::of(&repository, &head)?;
-    if order.network == Network::Leave {
+    if request.network == Network::Leave {
         return Ok(());
     }
     let network = repository.git.clone().with_batch_ssh()?;
     // By which upstream commit, and why.
     let mut rejected: Option<(Option<String>, String)> = None;
     loop {
-        let is_quiet = order.network == Network::UseQuietly;
-        let commit = upstream.fetch(&network, order.for_the_network(), is_quiet)?;
+        let is_quiet = request.network == Network::UseQuietly;
+        let commit = upstream.fetch(&network, request.for_the_network(), is_quiet)?;
         if let Some((known, why)) = &rejected
             && *known == commit
         {
@@ -120,19 +120,18 @@ fn sync(order: &Order) -> Result<(), Stop> {
             head = repository.head_of(&head.branch)?;
             distance = upstream.distance(git, &head.commit, commit.clone())?;
             if distance.behind > 0 {
-                head = pull::pull(order, &mut turn, &names, &upstream, &head, &distance)?;
+                head = pull::pull(request, &mut turn, &names, &upstream, &head, &distance)?;
                 distance = upstream.distance(git, &head.commit, commit)?;
             }
         }
-        let bound = order.for_the_network();
+        let bound = request.for_the_network();
         match push::push(&repository, &network, &upstream, &head, &distance, bound)? {
             Pushed::Done => return Ok(()),
             Pushed::Rejected { why } if rejected.is_none() => rejected = Some((distance.upstream, why)),
             Pushed::Rejected { .. } => {
                 let name = upstream.name();
-                return Err(Stop::Nothing(
-                    Event::NotPushing.line(format_args!("others were faster at {name}, twice")),
-                ));
+                let why = format_args!("others were faster at {name}, twice");
+                return Err(Stop::nothing(Event::NotPushing, why));
             }
         }
     }

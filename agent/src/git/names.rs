@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::{REDIRECT, is_own_name};
 use beadlock_checker::internal::shell::{Part, to_type};
 
-use super::order::Order;
 use super::repository::Repository;
+use super::request::SyncRequest;
 use super::sqlite;
 use super::stop::{Stop, typed_all};
 use crate::watch::is_own_file;
@@ -27,9 +27,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(repository: &Repository, order: &Order) -> Self {
+    pub(super) fn of(repository: &Repository, request: &SyncRequest) -> Self {
         let from_top = |path: &PathBuf| path.strip_prefix(&repository.git.dir).ok().map(Path::to_owned);
-        Self { prefix: repository.prefix.clone(), own: order.own_files.iter().filter_map(from_top).collect() }
+        Self {
+            prefix: repository.prefix.clone(),
+            own: request.own_files.iter().filter_map(from_top).collect(),
+        }
     }
 
     #[cfg(test)]
@@ -62,11 +65,8 @@ impl Names {
         looked: Option<&str>,
     ) -> Result<Option<String>, Stop> {
         let index = index_now(repository);
-        let inside = OsStr::from_bytes(&repository.inside()).to_owned();
-        let tracked = repository
-            .git
-            .call(["ls-files", "-z", "--cached", "--"].map(OsStr::new).into_iter().chain([&*inside]));
-        let tracked = tracked.words()?;
+        let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
+        let tracked = ls_files.paths([repository.inside()]).words()?;
         self.refuse_names(repository, &tracked)?;
         if index.is_none() || index.as_deref() != looked {
             let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(OsStr::from_bytes(path)));
@@ -113,7 +113,8 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     let command =
         to_type("git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}", &parts);
     Err(Stop::Refused(format!(
-        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; type: {command}",
+        "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; \
+         type: {command}",
         is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
     )))
 }

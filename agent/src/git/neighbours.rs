@@ -16,7 +16,7 @@ use super::stop::Stop;
 
 /// The cycle of another database. Its gate is let go first.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct NeighbourCycle {
     _cycle: Cycle,
     _inherited: Option<PassedOn>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 ///
 /// # Errors
 /// When one is claimed or at work.
-pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<Entry>, Stop> {
+pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<NeighbourCycle>, Stop> {
     let database = |path: &Vec<u8>| -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
         let dir = path.ancestors().skip(1).find(|dir| dir.file_name() == Some(OsStr::new(".beads")))?;
@@ -41,13 +41,12 @@ pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<En
             Entered::Cycle(cycle) => {
                 let inherited = cycle.gate().map(Gate::pass_on).transpose();
                 let inherited = inherited.map_err(|error| Stop::Refused(error.to_string()))?;
-                entered.push(Entry { _cycle: cycle, _inherited: inherited });
+                entered.push(NeighbourCycle { _cycle: cycle, _inherited: inherited });
             }
             Entered::Skipped(decision) => {
                 let dir = escaped_path(&dir);
-                return Err(Stop::Nothing(
-                    Event::NotPulling.line(format_args!("it would change {dir}: {decision}")),
-                ));
+                let why = format_args!("it would change {dir}: {decision}");
+                return Err(Stop::nothing(Event::NotPulling, why));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,10 +19,10 @@ use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
-use super::conversation::{Answer, Kept, converse};
-use super::order::Steps;
+use super::conversation::{GitOutput, Kept, converse};
+use super::message::{SyncMessage, say};
+use super::request::StepReports;
 use super::stop::Stop;
-use super::word::{Word, say};
 
 /// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -34,10 +35,10 @@ pub(super) fn end_in_order() {
 }
 
 /// Each call of git is told with its duration.
-static STEPS: OnceLock<Steps> = OnceLock::new();
+static STEPS: OnceLock<StepReports> = OnceLock::new();
 
 /// Says before the first call whether calls are told.
-pub(super) fn tell_steps(steps: Steps) {
+pub(super) fn tell_steps(steps: StepReports) {
     let _ = STEPS.set(steps);
 }
 
@@ -144,18 +145,17 @@ impl Git {
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }
-        let (mut name, mut step) = (String::from("git"), None);
+        let (name, stdin) = ("git".to_owned(), Vec::new());
+        let mut call = Call { command, name, step: None, stdin, bound: None, kept: Kept::All };
         for arg in args {
-            let arg = arg.as_ref();
-            let text = arg.to_string_lossy();
+            let text = arg.as_ref().to_string_lossy();
             // A setting (`-c name=value`) is not a command.
-            if step.is_none() && !text.starts_with('-') && !text.contains('=') {
-                step = Some(escaped(&text).to_string());
+            if call.step.is_none() && !text.starts_with('-') && !text.contains('=') {
+                call.step = Some(escaped(&text).to_string());
             }
-            command.arg(arg);
-            name = format!("{name} {}", escaped(&text));
+            call.add(arg.as_ref());
         }
-        Call { command, name, step, stdin: Vec::new(), bound: None, kept: Kept::All }
+        call
     }
 
     /// What a call prints that must succeed, without its last newline.
@@ -165,6 +165,17 @@ impl Git {
 }
 
 impl Call {
+    fn add(&mut self, arg: &OsStr) {
+        self.command.arg(arg);
+        self.name = format!("{} {}", self.name, escaped(&arg.to_string_lossy()));
+    }
+
+    /// With more arguments, which need not be UTF-8.
+    pub(super) fn paths(mut self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        paths.into_iter().for_each(|path| self.add(OsStr::from_bytes(path.as_ref())));
+        self
+    }
+
     /// With another index than the repository's.
     pub(super) fn index(mut self, file: &Path) -> Self {
         self.command.env("GIT_INDEX_FILE", file);
@@ -198,7 +209,7 @@ impl Call {
     ///
     /// # Errors
     /// When it could not be run.
-    pub(super) fn run(mut self) -> Result<Answer, Stop> {
+    pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
         if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
             return Err(Stop::Refused("it was told to end".to_owned()));
         }
@@ -219,22 +230,18 @@ impl Call {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if STEPS.get() == Some(&Steps::Told) {
+        if STEPS.get() == Some(&StepReports::Sent) {
             let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            say(&Word::Step { name: self.step.take().unwrap_or_default(), millis });
+            say(&SyncMessage::Step { name: self.step.take().unwrap_or_default(), millis });
         }
         answer
     }
 
     /// Its answer, when it succeeds; else what it printed goes to the log.
-    pub(super) fn done(self) -> Result<Answer, Stop> {
+    pub(super) fn done(self) -> Result<GitOutput, Stop> {
         let name = self.name.clone();
         let answer = self.run()?;
-        if answer.status.success() {
-            return Ok(answer);
-        }
-        answer.show();
-        Err(Stop::Refused(format!("{name} failed: {}", answer.last_line())))
+        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("{name} failed"))) }
     }
 
     /// What it prints, without its last newline, when it succeeds.

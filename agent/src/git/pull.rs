@@ -2,20 +2,19 @@
 //! the branch and the index ([`travel`]).
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 use beadlock_checker::internal::log_line::Event;
 
 use super::branch::{Move, short};
 use super::hooks;
+use super::message::{SyncMessage, say};
 use super::names::Names;
-use super::order::Order;
 use super::replay::replay;
 use super::repository::{Head, Repository};
+use super::request::SyncRequest;
 use super::stop::{Stop, counted};
 use super::turn::Turn;
 use super::upstream::{Distance, Upstream};
-use super::word::{Word, say};
 use super::{arriving, travel};
 
 /// Puts the branch on top of what the upstream has: `commit`. Returns where it is then.
@@ -23,7 +22,7 @@ use super::{arriving, travel};
 /// # Errors
 /// [`Stop::Nothing`] when it cannot be done while things are as they are.
 pub(super) fn pull(
-    order: &Order,
+    request: &SyncRequest,
     turn: &mut Turn<'_>,
     names: &Names,
     upstream: &Upstream,
@@ -40,10 +39,10 @@ pub(super) fn pull(
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
-    order.time_for_a_move()?;
+    request.time_for_a_move()?;
     travel::travel(turn, &way)?;
     let (name, from, to) = (upstream.name(), short(&way.from), short(&way.to));
-    say(&Word::Pulled(
+    say(&SyncMessage::Pulled(
         Event::Pulled.line(format_args!("{} from {name} ({from}..{to})", counted(distance.behind, "commit"))),
     ));
     match distance.ahead {
@@ -56,11 +55,7 @@ pub(super) fn pull(
 /// Changes outside databases that are in no commit.
 fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let Some(outside) = repository.outside() else { return Ok(()) };
-    let options = ["--untracked-files=no", "--ignore-submodules=all", "--no-renames", "--"];
-    let mut args: Vec<&OsStr> = ["status", "--porcelain=v2", "-z"].map(OsStr::new).to_vec();
-    args.extend(options.map(OsStr::new));
-    args.extend(outside.iter().map(|spec| OsStr::from_bytes(spec)));
-    let status = repository.git.call(args).words()?;
+    let status = repository.status(&["--untracked-files=no", "--ignore-submodules=all"], outside)?;
     let path = |entry: &Vec<u8>, fields| {
         entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1).map(<[u8]>::to_vec)
     };
@@ -74,7 +69,7 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
         return Ok(());
     }
     let paths = repository.shown_all(changed.iter().map(Vec::as_slice));
-    Err(Stop::Nothing(Event::NotPulling.line(format_args!("uncommitted changes outside .beads ({paths})"))))
+    Err(Stop::nothing(Event::NotPulling, format_args!("uncommitted changes outside .beads ({paths})")))
 }
 
 /// The upstream has commits no more that this branch was built on: to put them back would be as wrong as to drop them.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use beadlock_checker::internal::log_line::Event;
 
 use super::branch::short;
+use super::message::{SyncMessage, say};
 use super::program::Git;
 use super::repository::{Head, Repository};
 use super::stop::{Stop, counted};
 use super::upstream::{Distance, Upstream, foreign};
-use super::word::{Word, say};
 
 /// What became of it.
 #[derive(Debug, PartialEq)]
@@ -38,7 +38,9 @@ pub(super) fn push(
         0 => {}
         // The words are the contract's (docs/design.md#the-log).
         commits => {
-            say(&Word::Notice(Event::NotPushing.line(format_args!("{commits} commits that are not ours"))));
+            say(&SyncMessage::Notice(
+                Event::NotPushing.line(format_args!("{commits} commits that are not ours")),
+            ));
             return Ok(Pushed::Done);
         }
     }
@@ -51,7 +53,7 @@ pub(super) fn push(
     if answer.status.success() {
         let to = short(&head.commit);
         let range = known.map_or_else(|| to.to_owned(), |known| format!("{}..{to}", short(known)));
-        say(&Word::Pushed(
+        say(&SyncMessage::Pushed(
             Event::Pushed.line(format_args!("{} to {name} ({range})", counted(ahead, "commit"))),
         ));
         return Ok(Pushed::Done);
@@ -67,11 +69,8 @@ pub(super) fn push(
         }
         None => {
             answer.show();
-            Err(Stop::Unreachable(Event::CannotPush.line(format_args!(
-                "{}: {}",
-                upstream.remote,
-                answer.last_line()
-            ))))
+            let why = format!("{}: {}", upstream.remote, answer.last_line());
+            Err(Stop::Unreachable(Event::CannotPush.line(why)))
         }
     }
 }

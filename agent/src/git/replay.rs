@@ -89,10 +89,7 @@ fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Merged, St
     match answer.status.code() {
         Some(0) => Ok(Merged::Tree(tree)),
         Some(1) => Ok(Merged::Conflict(words.filter(|path| !path.is_empty()).collect())),
-        _ => {
-            answer.show();
-            Err(Stop::Refused(format!("git merge-tree failed: {}", answer.last_line())))
-        }
+        _ => Err(answer.refused("git merge-tree failed")),
     }
 }
 
@@ -182,7 +179,8 @@ mod tests {
 
     #[test]
     fn signatures_and_merges_are_seen() {
-        let object = b"tree 1\nparent 2\nparent 3\nauthor A <> 1 +0000\ncommitter A <> 1 +0000\ngpgsig -----BEGIN\n \n abc\n\nx\n";
+        let object = b"tree 1\nparent 2\nparent 3\nauthor A <> 1 +0000\n\
+            committer A <> 1 +0000\ngpgsig -----BEGIN\n \n abc\n\nx\n";
         let commit = Commit::parse(object);
         assert!(commit.is_signed);
         assert_eq!(commit.parents.len(), 2);

@@ -17,8 +17,8 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
 use super::embedded;
-use super::order::Order;
 use super::program::Git;
+use super::request::SyncRequest;
 use super::stop::Stop;
 
 /// A repository with a branch that can be committed to.
@@ -63,25 +63,20 @@ const IN_PROGRESS: [(&str, &str); 7] = [
 impl Repository {
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
     /// database, which is where a cycle's command is started: never from inside.
-    pub(super) fn find(order: &Order) -> Result<Self, Stop> {
-        embedded::refuse(&order.dir)?;
-        let dir = escaped_path(&order.dir);
-        let top = top(order)?;
+    pub(super) fn find(request: &SyncRequest) -> Result<Self, Stop> {
+        embedded::refuse(&request.dir)?;
+        let dir = escaped_path(&request.dir);
+        let top = top(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
+        let shown = escaped_path(&path);
         // Before anything that could start a program of the repository's, or one that its configuration names.
-        let open = owned(order, &top, &path)?;
-        let Ok(prefix) = order.dir.strip_prefix(&path) else {
-            return Err(Stop::Refused(format!(
-                "{dir} is not below {}, where git sees it",
-                escaped_path(&path)
-            )));
+        let open = owned(request, &top, &path)?;
+        let Ok(prefix) = request.dir.strip_prefix(&path) else {
+            return Err(Stop::Refused(format!("{dir} is not below {shown}, where git sees it")));
         };
         // With core.worktree it may be any directory, and git started in there finds another repository, or none.
         if fs::symlink_metadata(path.join(".git")).is_err() {
-            return Err(Stop::Refused(format!(
-                "{} is a working tree without .git (core.worktree)",
-                escaped_path(&path)
-            )));
+            return Err(Stop::Refused(format!("{shown} is a working tree without .git (core.worktree)")));
         }
         let git = Git::in_open(open, path.clone());
         let where_ = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
@@ -94,16 +89,15 @@ impl Repository {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (git_dir, common_dir) = (real(git_dir), real(common_dir));
         for dir in [&git_dir, &common_dir] {
-            owned(order, dir, dir)?;
+            owned(request, dir, dir)?;
         }
-        if git_dir != common_dir && !order.allow_worktree {
+        if git_dir != common_dir && !request.allow_worktree {
             return Err(Stop::Refused(format!(
-                "{} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
-                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree",
-                escaped_path(&path)
+                "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
+                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }
-        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: order.dir.clone() })
+        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: request.dir.clone() })
     }
 
     /// Refuses while somebody else is in the middle of something.
@@ -170,13 +164,9 @@ impl Repository {
     pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
         let now = self.head()?;
         if now.branch != branch {
-            let why = format!(
-                "somebody has switched from {} to {} meanwhile",
-                escaped(branch),
-                escaped(&now.branch)
-            );
-            // Who does so is in the middle of something: the other branch has its turn in the next cycle.
-            return Err(Stop::Refused(why));
+            let (from, to) = (escaped(branch), escaped(&now.branch));
+            // That person is in the middle of something: the other branch has its turn in the next cycle.
+            return Err(Stop::Refused(format!("somebody has switched from {from} to {to} meanwhile")));
         }
         Ok(now)
     }
@@ -189,6 +179,22 @@ impl Repository {
         Ok(())
     }
 
+    /// The entries of `git status` with these options for these pathspecs.
+    pub(super) fn status(
+        &self,
+        options: &[&str],
+        specs: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["status", "--porcelain=v2", "-z", "--no-renames"].iter().chain(options).chain(&["--"]);
+        self.git.call(args).paths(specs).words()
+    }
+
+    /// The paths that differ between two commits; with a filter, only those.
+    pub(super) fn differing(&self, from: &str, to: &str, filter: Option<&str>) -> Result<Vec<Vec<u8>>, Stop> {
+        let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+        self.git.call(args.into_iter().chain(filter).chain([from, to])).words()
+    }
+
     /// Paths anywhere are unmerged.
     pub(super) fn unmerged(&self, paths: &[Vec<u8>]) -> Stop {
         let paths = self.shown_all(paths.iter().map(Vec::as_slice));
@@ -198,19 +204,17 @@ impl Repository {
     /// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
     pub(super) fn check_unclaimed(&self) -> Result<(), Stop> {
         let lock = Place::beads(self.database.as_path()).path();
-        match fs::symlink_metadata(&lock) {
-            Err(_) => Ok(()),
-            Ok(_) => Err(Stop::Refused(format!(
-                "{} has come meanwhile; the next cycle looks at it",
-                escaped_path(&lock)
-            ))),
+        if fs::symlink_metadata(&lock).is_err() {
+            return Ok(());
         }
+        let lock = escaped_path(&lock);
+        Err(Stop::Refused(format!("{lock} has come meanwhile; the next cycle looks at it")))
     }
 
     /// What only a person can do.
     pub(super) fn by_hand(&self, why: &str) -> Stop {
         let command = to_type("git -C {} pull", &[Part::Path(&self.git.dir)]);
-        Stop::Nothing(Event::NotPulling.line(format_args!("{why}; type: {command}")))
+        Stop::nothing(Event::NotPulling, format_args!("{why}; type: {command}"))
     }
 
     /// A path from the top is in the database.
@@ -282,8 +286,8 @@ pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
 
 /// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for
 /// each step. To find it git starts nothing.
-fn top(order: &Order) -> Result<PathBuf, Stop> {
-    let dir = escaped_path(&order.dir);
+fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
+    let dir = escaped_path(&request.dir);
     let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];
     // What merely looks like a repository does not count as one.
     let explicit = ["-c", "safe.bareRepository=explicit", "rev-parse"];
@@ -291,28 +295,25 @@ fn top(order: &Order) -> Result<PathBuf, Stop> {
     if !answer.status.success() {
         let why = answer.last_line();
         if why.starts_with("not a git repository") {
-            return Err(Stop::Nothing(
-                Event::NothingToSync.line(format_args!("{dir} is in no git repository")),
-            ));
+            return Err(Stop::nothing(Event::NothingToSync, format_args!("{dir} is in no git repository")));
         }
         if why.starts_with("cannot use bare repository") {
-            return Err(embedded::around(order.dir.parent().unwrap_or(&order.dir)));
+            return Err(embedded::around(request.dir.parent().unwrap_or(&request.dir)));
         }
-        answer.show();
-        return Err(Stop::Refused(format!("git does not work in {dir}: {why}")));
+        return Err(answer.refused(&format!("git does not work in {dir}")));
     }
     let Some(up) = answer.stdout.strip_prefix(b"false\nfalse\ntrue\n") else {
-        let why = Event::NothingToSync.line(format_args!("{dir} is in no working tree of a git repository"));
-        return Err(Stop::Nothing(why));
+        let why = format_args!("{dir} is in no working tree of a git repository");
+        return Err(Stop::nothing(Event::NothingToSync, why));
     };
     Ok(Path::new(".").join(as_path(up.trim_ascii_end())))
 }
 
 /// Opens a directory, and refuses another user's as the database's; `path` is for lines.
-fn owned(order: &Order, dir: &Path, path: &Path) -> Result<File, Stop> {
+fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
     let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
     let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
-    order.owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    request.owners.check_open(&opened, path).map_err(Stop::Refused)?;
     Ok(opened)
 }
 

@@ -17,11 +17,11 @@ use beadlock_checker::internal::shell::{Part, to_type};
 use super::branch::{Move, move_branch, short};
 use super::changes::Changes;
 use super::index::{self, IndexLock};
+use super::message::{SyncMessage, say};
 use super::neighbours;
 use super::repository::Repository;
 use super::stop::{Stop, typed_all};
 use super::turn::{Turn, remove};
-use super::word::{Word, say};
 
 /// git writes a file in pieces of whole pages: it is cut off at the end of one.
 const PAGE: usize = 4096;
@@ -66,7 +66,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let head = repository.head()?;
     let is_there = |commit: &str| head.branch == way.branch && head.commit == commit;
-    let all = differing(repository, &way.from, &way.to)?;
+    let all = repository.differing(&way.from, &way.to, None)?;
     let _others = neighbours::enter(repository, &all)?;
     repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
@@ -86,7 +86,8 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
             return Err(stop);
         }
     } else {
-        let elsewhere: BTreeSet<_> = differing(repository, &way.from, &head.commit)?.into_iter().collect();
+        let elsewhere: BTreeSet<_> =
+            repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
         let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
         let paths: Vec<_> = kept.iter().map(|(path, _)| path.clone()).collect();
         go(repository, &lock, Way::Back, &head.commit, &kept, &paths)?;
@@ -97,7 +98,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     drop(lock);
     turn.forget();
     let (from, to) = (short(&way.from), short(&way.to));
-    say(&Word::Pulled(
+    say(&SyncMessage::Pulled(
         Event::Pulled.line(format_args!("what a sync that was killed had begun to ({from}..{to})")),
     ));
     Ok(())
@@ -187,8 +188,7 @@ fn compare(repository: &Repository, way: &Move, path: &[u8]) -> Now {
     let now = fs::read(&file).ok().filter(|_| is_file);
     let of = |commit: &str| -> Option<Vec<u8>> {
         let name = [commit.as_bytes(), b":", path].concat();
-        let args = ["cat-file", "--filters"].map(OsStr::new).into_iter().chain([OsStr::from_bytes(&name)]);
-        let answer = repository.git.call(args).run().ok()?;
+        let answer = repository.git.call(["cat-file", "--filters"]).paths([name]).run().ok()?;
         answer.status.success().then_some(answer.stdout)
     };
     match now {
@@ -220,15 +220,11 @@ fn unknown(repository: &Repository, way: &Move, states: &[(Vec<u8>, Now)]) -> St
     let (from, to) = (short(&way.from), short(&way.to));
     let parts = [Part::Path(&repository.git.dir), Part::Word(OsStr::new(to)), typed_all(&paths)];
     Stop::Refused(format!(
-        "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}; keep what it is now elsewhere, \
-         then type: {}",
+        "a pull has stopped in the middle, and {} is neither as in {from} nor as in {to}; \
+         keep what it is now elsewhere, then type: {}",
         repository.shown_all(paths.iter().map(|path| path.as_slice())),
         to_type("git -C {} checkout {} -- {}", &parts)
     ))
-}
-
-fn differing(repository: &Repository, from: &str, to: &str) -> Result<Vec<Vec<u8>>, Stop> {
-    repository.git.call(["diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to]).words()
 }
 
 fn here(repository: &Repository, path: &[u8]) -> PathBuf {

@@ -1,11 +1,13 @@
 //! Why a sync ends early, and how its lines count and name what they are about.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::Part;
 use beadlock_checker::internal::system_words;
 
@@ -23,6 +25,11 @@ pub(super) enum Stop {
 }
 
 impl Stop {
+    /// There is nothing more to do: the line of `event` says why.
+    pub(super) fn nothing(event: Event, why: impl Display) -> Self {
+        Self::Nothing(event.line(why))
+    }
+
     pub(super) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         Self::Refused(format!("{what} {}: {}", escaped_path(path), system_words(error)))
     }

@@ -12,13 +12,16 @@ use std::path::Path;
 
 use beadlock_checker::internal::log_line::Event;
 
-use super::branch::{Move, move_branch};
-use super::conversation::Answer;
+use super::branch::{self, Move, move_branch};
+use super::conversation::GitOutput;
 use super::index::IndexLock;
 use super::neighbours;
 use super::repository::Repository;
 use super::stop::Stop;
 use super::turn::Turn;
+
+/// Why a sync ends while the working tree moves.
+const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
 /// Moves everything.
 ///
@@ -26,7 +29,7 @@ use super::turn::Turn;
 /// Before anything has changed; or in the middle, then the next sync goes on.
 pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
-    let _others = neighbours::enter(repository, &paths(repository, way)?)?;
+    let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;
     repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
@@ -36,7 +39,7 @@ pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     repository.git.call(["update-index", "-q", "--refresh"]).index(&scratch).run()?;
     let could = read_tree(repository, &scratch, &["-n", &way.from, &way.to])?;
     if !could.status.success() {
-        return Err(Stop::Nothing(Event::NotPulling.line(could.last_line())));
+        return Err(Stop::nothing(Event::NotPulling, could.last_line()));
     }
     try_branch(repository, way)?;
     turn.note(way)?;
@@ -47,16 +50,14 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     let repository = turn.repository;
     let moved = read_tree(repository, scratch, &["-u", &way.from, &way.to])?;
     if !moved.status.success() {
-        moved.show();
-        return Err(unfinished(&moved));
+        return Err(moved.refused(UNFINISHED));
     }
     lock.replace()?;
     if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
         let scratch = lock.copy()?;
         let back = read_tree(repository, &scratch, &["-u", &way.to, &way.from])?;
         if !back.status.success() {
-            back.show();
-            return Err(unfinished(&back));
+            return Err(back.refused(UNFINISHED));
         }
         lock.put_back()?;
         turn.forget();
@@ -66,47 +67,30 @@ fn go(turn: &mut Turn<'_>, lock: IndexLock<'_>, scratch: &Path, way: &Move) -> R
     Ok(())
 }
 
-fn unfinished(answer: &Answer) -> Stop {
-    Stop::Refused(format!("a pull has stopped in the middle, the next cycle goes on: {}", answer.last_line()))
-}
-
 /// git removes a directory that it has emptied, and makes it anew for the next file in it; but never the one that it
 /// was started in (from 2.35 on). The gate is on the database's: claims would take the new one's, and not wait for
 /// this sync.
-fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<Answer, Stop> {
+fn read_tree(repository: &Repository, index: &Path, args: &[&str]) -> Result<GitOutput, Stop> {
     let git = repository.git.started_in(&repository.prefix);
     // Started there, git must not take files of the database for a repository.
     let read_tree = ["-c", "safe.bareRepository=explicit", "read-tree", "-m"];
     git.call(read_tree.iter().chain(args)).index(index).run()
 }
 
-/// Everything that differs.
-fn paths(repository: &Repository, way: &Move) -> Result<Vec<Vec<u8>>, Stop> {
-    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", &way.from, &way.to];
-    repository.git.call(args).words()
-}
-
 /// Whether the branch could move: its locks, and the hook that has a say.
 fn try_branch(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let words = format!("start\nupdate refs/heads/{} {} {}\nprepare\nabort\n", way.branch, way.to, way.from);
     let tried = repository.git.call(["update-ref", "--stdin"]).stdin(words).run()?;
-    if tried.status.success() {
-        return Ok(());
-    }
-    tried.show();
-    Err(Stop::Refused(format!("the branch {} cannot move: {}", way.branch, tried.last_line())))
+    if tried.status.success() { Ok(()) } else { Err(branch::cannot_move(way, &tried)) }
 }
 
 /// git would overwrite what it was told to ignore, and remove it with a directory that becomes a file.
 fn refuse_in_the_way(repository: &Repository, way: &Move) -> Result<(), Stop> {
     let git = &repository.git;
-    let added =
-        ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", &way.from, &way.to];
-    let added = git.call(added).words()?;
+    let added = repository.differing(&way.from, &way.to, Some("--diff-filter=A"))?;
     let lists = |args: &[&str], path: &Path| -> Result<bool, Stop> {
         let spec = [b":(top,literal)", path.as_os_str().as_bytes()].concat();
-        let args = args.iter().map(OsStr::new).chain([OsStr::from_bytes(&spec)]);
-        Ok(!git.call(args).words()?.is_empty())
+        Ok(!git.call(args).paths([spec]).words()?.is_empty())
     };
     let mut hindered = Vec::new();
     for name in &added {

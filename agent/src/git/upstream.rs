@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::{Part, to_type};
 
-use super::program::Git;
+use super::message::{SyncMessage, say};
+use super::program::{Call, Git};
 use super::repository::{Head, Repository};
 use super::stop::Stop;
-use super::word::{Word, say};
 
 /// What `git branch --set-upstream-to` has set.
 pub(super) struct Upstream {
@@ -51,14 +50,16 @@ impl Upstream {
             [tracking, remote, branch] if tracking.starts_with("refs/remotes/") && !remote.is_empty() => {
                 Ok(Self { remote: remote.clone(), branch: branch.clone(), tracking: tracking.clone() })
             }
-            _ if repository.git.text(["remote"])?.is_empty() => Err(Stop::Nothing(
-                Event::OnlyCommitting.line("there is no remote; type: git remote add origin URL"),
-            )),
-            _ => Err(Stop::Nothing(Event::OnlyCommitting.line(format_args!(
-                "the branch {} has no upstream; type: {}",
-                escaped(&head.branch),
-                to_type("git push -u REMOTE {}", &[Part::Word(refspec(&head.branch).as_ref())])
-            )))),
+            _ if repository.git.text(["remote"])?.is_empty() => {
+                let why = "there is no remote; type: git remote add origin URL";
+                Err(Stop::nothing(Event::OnlyCommitting, why))
+            }
+            _ => {
+                let branch = escaped(&head.branch);
+                let command = to_type("git push -u REMOTE {}", &[Part::Word(refspec(&head.branch).as_ref())]);
+                let why = format_args!("the branch {branch} has no upstream; type: {command}");
+                Err(Stop::nothing(Event::OnlyCommitting, why))
+            }
         }
     }
 
@@ -78,29 +79,23 @@ impl Upstream {
         args.extend(["--no-write-fetch-head", "--no-prune", &self.remote, &both]);
         let answer = git.call(args).within(bound).run()?;
         if answer.status.success() {
-            say(&Word::Reached);
-            return Ok(Some(git.text([
-                "rev-parse",
-                "--verify",
-                &format!("{}^{{commit}}", self.tracking),
-            ])?));
+            say(&SyncMessage::Reached);
+            let commit = format!("{}^{{commit}}", self.tracking);
+            return Ok(Some(git.text(["rev-parse", "--verify", &commit])?));
         }
         if !answer.timed_out {
             let there =
                 git.call(["ls-remote", "--exit-code", &self.remote, &self.branch]).within(bound).run()?;
             if there.status.code() == Some(2) {
-                say(&Word::Reached);
+                say(&SyncMessage::Reached);
                 return Ok(None);
             }
         }
         if !is_quiet {
             answer.show();
         }
-        Err(Stop::Unreachable(Event::CannotReach.line(format_args!(
-            "{}: {}",
-            self.remote,
-            answer.last_line()
-        ))))
+        let why = format!("{}: {}", self.remote, answer.last_line());
+        Err(Stop::Unreachable(Event::CannotReach.line(why)))
     }
 
     /// How far a commit of the branch is from the upstream's.
@@ -127,11 +122,9 @@ fn refspec(branch: &str) -> Cow<'_, OsStr> {
 /// How many commits of a range change something outside databases, or are merges.
 pub(super) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop> {
     let git = &repository.git;
-    let count = |args: Vec<&OsStr>| Ok::<u64, Stop>(git.call(args).text()?.parse().unwrap_or(u64::MAX));
-    let merges = count(["rev-list", "--count", "--merges", range].map(OsStr::new).to_vec())?;
+    let count = |call: Call| Ok::<u64, Stop>(call.text()?.parse().unwrap_or(u64::MAX));
+    let merges = count(git.call(["rev-list", "--count", "--merges", range]))?;
     let Some(outside) = repository.outside() else { return Ok(merges) };
-    let mut args =
-        ["rev-list", "--count", "--no-merges", "--full-history", range, "--"].map(OsStr::new).to_vec();
-    args.extend(outside.iter().map(|spec| OsStr::from_bytes(spec)));
-    Ok(merges + count(args)?)
+    let others = git.call(["rev-list", "--count", "--no-merges", "--full-history", range, "--"]);
+    Ok(merges + count(others.paths(outside))?)
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 use super::metrics::PREFIX;
-use super::snapshot::{Seen, Snapshot};
+use super::snapshot::{DatabaseStatus, Snapshot};
 
 /// So many databases have a name here.
 const NAMED: usize = 50;
@@ -30,8 +30,9 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     let skipping = i64::try_from(snapshot.skipping()).unwrap_or(i64::MAX);
     let help = "Databases whose last cycle was skipped";
     registry.register("skipping_databases", help, ConstGauge::new(skipping));
-    let age =
-        |seen: &Seen| seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64());
+    let age = |seen: &DatabaseStatus| {
+        seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64())
+    };
     let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);
     let help = "For how long the database is skipped that is skipped for longest";
     registry.register_with_unit("longest_skip_streak", help, Unit::Seconds, ConstGauge::new(longest));

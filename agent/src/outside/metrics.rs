@@ -51,12 +51,14 @@ type By = Family<[(&'static str, &'static str); 1], Counter>;
 /// The counters of this agent.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Registry,
+    pub(super) registry: Registry,
     cycles: By,
     skips: By,
     removals: By,
-    skip_warnings: Counter,
-    resyncs: Counter,
+    /// Databases that were skipped for long.
+    pub(crate) skip_warnings: Counter,
+    /// Times that the watcher has lost events.
+    pub(crate) resyncs: Counter,
     checks: Histogram,
     durations: Histogram,
 }
@@ -106,10 +108,6 @@ impl Metrics {
         registry.register_with_unit("cycle_duration", help, Unit::Seconds, self.durations.clone());
     }
 
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
     /// Makes a check, and counts how long it took.
     pub(crate) fn check<T>(&self, check: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
@@ -131,15 +129,5 @@ impl Metrics {
     /// A stale lock was removed.
     pub(crate) fn removed_stale(&self, reason: Reason) {
         self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
-    }
-
-    /// A database is skipped for long.
-    pub(crate) fn skip_warned(&self) {
-        self.skip_warnings.inc();
-    }
-
-    /// The watcher has lost events, so often.
-    pub(crate) fn resynced(&self, times: u64) {
-        self.resyncs.inc_by(times);
     }
 }

@@ -26,12 +26,13 @@ use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
 use self::pages::Pages;
 pub(crate) use self::questions::{Question, Questions};
-pub(crate) use self::snapshot::{Last, Seen, Snapshot};
+pub(crate) use self::snapshot::{DatabaseStatus, Last, Snapshot};
 
 /// A door that is open until this is dropped.
 #[must_use = "dropped, its socket is removed"]
 pub(crate) struct Door {
-    address: Address,
+    /// With the port that the kernel has chosen for 0.
+    pub(crate) address: Address,
     _thread: Runtime,
     _socket: Option<OwnSocket>,
 }
@@ -55,10 +56,5 @@ impl Door {
         let pages = Pages::new(metrics, asks, names_are_checked);
         thread.spawn(server::serve(listener, Arc::new(pages)));
         Ok((Self { address, _thread: thread, _socket: socket }, questions))
-    }
-
-    /// Where it is: with the port that was given for 0.
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
     }
 }

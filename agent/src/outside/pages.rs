@@ -64,7 +64,7 @@ impl Pages {
         let mut text = String::new();
         let snapshot = self.asks.ask(Question::Status).await;
         let gauges = snapshot.map(|snapshot| gauges::of(snapshot, Instant::now()));
-        let written = encode_registry(&mut text, self.metrics.registry())
+        let written = encode_registry(&mut text, &self.metrics.registry)
             .and_then(|()| gauges.map_or(Ok(()), |gauges| encode_registry(&mut text, &gauges)))
             .and_then(|()| encode_eof(&mut text));
         match written {

@@ -22,12 +22,12 @@ const LONGEST: usize = 200;
 pub(crate) struct Snapshot {
     /// It was told to end.
     pub(crate) is_ending: bool,
-    pub(crate) databases: Vec<Seen>,
+    pub(crate) databases: Vec<DatabaseStatus>,
 }
 
 /// One database.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct DatabaseStatus {
     pub(crate) dir: PathBuf,
     /// `waiting`, `ready`, `running` or `not_serving`.
     pub(crate) state: &'static str,
@@ -64,7 +64,7 @@ impl Snapshot {
     }
 }
 
-impl Seen {
+impl DatabaseStatus {
     pub(super) fn streak(&self) -> Option<(Instant, u64)> {
         self.last.as_ref()?.streak
     }
@@ -154,7 +154,7 @@ impl Status {
 }
 
 impl Row {
-    fn of(seen: &Seen, now: Instant) -> Self {
+    fn of(seen: &DatabaseStatus, now: Instant) -> Self {
         let due = seen.due.filter(|_| seen.state != "running");
         let last = seen.last.as_deref();
         let decision = match last.map(|last| &last.outcome) {

@@ -1,10 +1,10 @@
-//! One look below the roots. It walks through one file system below each, follows no link, ignores nothing, and enters
-//! neither `.git` nor `.beads`; a `.beads` that is itself a link to a directory counts. A redirect is followed once.
+//! One look below the roots. It stays in the file system of each root, follows no links, and does not enter `.git` or
+//! `.beads`. A `.beads` that is a link to a directory counts. A redirect is followed once.
 //!
-//! The same directory, by device and inode, is one database, however many ways lead to it: one that is named is not
-//! found, and what was found before keeps its path.
+//! One directory, by device and inode, is one database. The look leaves out named databases, and a database keeps the
+//! path that it was found by first.
 //!
-//! What cannot be read says nothing: a database that was found there before, stays. It is gone when its `.beads` is.
+//! A database stays while its directory cannot be read. It is gone when its `.beads` is gone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -21,21 +21,21 @@ use beadlock_checker::internal::redirect::{self, Lead};
 use beadlock_checker::internal::{facts, system_words};
 
 use super::Ground;
-use super::walk::{Told, Walk};
+use super::walk::{Walk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
 use crate::owner::Owners;
 
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundDatabase {
     root: PathBuf,
     /// The `.beads`, which may be a link, or have a redirect in it.
     at: PathBuf,
     pub(crate) database: Database,
 }
 
-impl Found {
+impl FoundDatabase {
     /// It lies below a root there, and is none of those that are named.
     pub(super) fn is_on(&self, ground: &Ground) -> bool {
         ground.roots.contains(&self.root) && !ground.named.contains(&self.database.dir)
@@ -46,7 +46,7 @@ impl Found {
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     /// By path; each database once.
-    pub(crate) found: Vec<Arc<Found>>,
+    pub(crate) found: Vec<Arc<FoundDatabase>>,
     pub(crate) troubles: BTreeSet<Trouble>,
     /// What it has read, for the next one.
     pub(crate) walks: Vec<Walk>,
@@ -75,7 +75,7 @@ impl Trouble {
 /// to stop.
 pub(crate) fn look(
     ground: &Ground,
-    before: &[Arc<Found>],
+    before: &[Arc<FoundDatabase>],
     walks: Vec<Walk>,
     stop: &AtomicBool,
 ) -> Option<Look> {
@@ -86,15 +86,23 @@ pub(crate) fn look(
 fn look_at(
     now: Duration,
     ground: &Ground,
-    before: &[Arc<Found>],
+    before: &[Arc<FoundDatabase>],
     mut walks: Vec<Walk>,
     stop: &AtomicBool,
 ) -> Option<Look> {
     let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let (asked, accepted) = (HashMap::new(), HashMap::new());
     let mounts = Mounts::now();
-    let mut seen =
-        Seen { owners: ground.owners, mounts: &mounts, before, found, unread, troubles, asked, accepted };
+    let mut seen = LookState {
+        owners: ground.owners,
+        mounts: &mounts,
+        before,
+        found,
+        unread,
+        troubles,
+        asked,
+        accepted,
+    };
     let mut walked = Vec::new();
     for root in &ground.roots {
         if seen.is_silent(root) {
@@ -103,7 +111,7 @@ fn look_at(
         match fs::canonicalize(root) {
             Err(error) => seen.failed(root, &error),
             Ok(top) => {
-                let at = walks.iter().position(|walk| walk.top() == top);
+                let at = walks.iter().position(|walk| walk.top == top);
                 let mut walk = at.map_or_else(|| Walk::new(top), |at| walks.swap_remove(at));
                 seen.below(root, &mut walk, now, stop)?;
                 walked.push(walk);
@@ -111,7 +119,7 @@ fn look_at(
         }
     }
     seen.stay();
-    let Seen { mut found, troubles, .. } = seen;
+    let LookState { mut found, troubles, .. } = seen;
     let are_the_same =
         found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !ground.named.is_empty() {
@@ -121,7 +129,12 @@ fn look_at(
 }
 
 /// Each directory once, by its path.
-fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, mounts: &Mounts, before: &[Arc<Found>]) {
+fn each_once(
+    found: &mut Vec<Arc<FoundDatabase>>,
+    ground: &Ground,
+    mounts: &Mounts,
+    before: &[Arc<FoundDatabase>],
+) {
     found.sort_by(|one, other| one.at.cmp(&other.at));
     let known: HashSet<&Path> = before.iter().map(|found| found.database.dir.as_path()).collect();
     found.sort_by_key(|found| !known.contains(found.database.dir.as_path()));
@@ -135,13 +148,13 @@ fn each_once(found: &mut Vec<Arc<Found>>, ground: &Ground, mounts: &Mounts, befo
 
 /// What is seen in one look; `'a` is the memory of the last one.
 #[derive(Debug)]
-struct Seen<'a> {
+struct LookState<'a> {
     owners: Owners,
     mounts: &'a Mounts,
     /// What was found before, by the path of the database.
-    before: &'a [Arc<Found>],
+    before: &'a [Arc<FoundDatabase>],
     /// Those that may be served, as they came.
-    found: Vec<Arc<Found>>,
+    found: Vec<Arc<FoundDatabase>>,
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
     troubles: BTreeSet<Trouble>,
@@ -150,18 +163,18 @@ struct Seen<'a> {
     accepted: HashMap<PathBuf, Lead>,
 }
 
-impl Seen<'_> {
+impl LookState<'_> {
     /// Everything below one root. `None` when it was told to stop.
     fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
-        let top = walk.top().to_owned();
+        let top = walk.top.clone();
         self.asked = std::mem::take(&mut walk.accepted);
         let whole = walk.go(now, stop, self.mounts, |told| match told {
-            Told::Beads(_, Some(known)) if known.root == root => {
+            WalkEvent::Beads(_, Some(known)) if known.root == root => {
                 self.found.push(Arc::clone(known));
                 None
             }
-            Told::Beads(at, _) => self.open(root, at),
-            Told::Unread(path, error) => {
+            WalkEvent::Beads(at, _) => self.open(root, at),
+            WalkEvent::Unread(path, error) => {
                 // What has vanished meanwhile is no trouble, but the root itself.
                 if path == top {
                     self.failed(root, error);
@@ -183,20 +196,30 @@ impl Seen<'_> {
         }
     }
 
+    /// A database is not served for now.
+    fn not_served(&mut self, at: &Path, why: impl ToString) {
+        self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+    }
+
+    /// The same where it could not be read: what was found there stays.
+    fn stays_unread(&mut self, at: &Path, why: impl ToString) {
+        self.not_served(at, why);
+        self.unread.insert(at.to_owned());
+    }
+
     /// A root or a `.beads` lies on a file system that does not answer, which is said; what was found there stays.
     fn is_silent(&mut self, path: &Path) -> bool {
         let Some(mount) = self.mounts.on_the_way(path) else { return false };
         let is_silent = !beside::answers(&mount.point);
         if is_silent {
-            self.troubles.insert(Trouble::NotServed(path.to_owned(), silence(self.mounts, path)));
-            self.unread.insert(path.to_owned());
+            self.stays_unread(path, silence(self.mounts, path));
         }
         is_silent
     }
 
     /// What a `.beads` is, when it may be served and that will hold until the change time of a directory says
     /// otherwise.
-    fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+    fn open(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         if self.is_silent(at) {
             return None;
         }
@@ -209,12 +232,9 @@ impl Seen<'_> {
             self.unread.insert(at.to_owned());
             return None;
         }
-        if let Err(why) = self.owners.check(&found.database) {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
-            return None;
-        }
-        if let Err(why) = self.refuse_tracked(&found) {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+        let owner = self.owners.check(&found.database).map_err(|why| why.to_string());
+        if let Err(why) = owner.and_then(|()| self.refuse_tracked(&found).map_err(|why| why.to_string())) {
+            self.not_served(at, why);
             return None;
         }
         let is_itself = found.at == found.database.dir && found.database.lead().is_none();
@@ -224,7 +244,7 @@ impl Seen<'_> {
     }
 
     /// Git is asked about a redirect or a link once, and again when it has changed or was refused.
-    fn refuse_tracked(&mut self, found: &Found) -> Result<(), NoDatabase> {
+    fn refuse_tracked(&mut self, found: &FoundDatabase) -> Result<(), NoDatabase> {
         if found.database.lead().is_none() {
             return Ok(());
         }
@@ -236,12 +256,12 @@ impl Seen<'_> {
         Ok(())
     }
 
-    fn known(&self, root: &Path, at: &Path) -> Option<&Arc<Found>> {
+    fn known(&self, root: &Path, at: &Path) -> Option<&Arc<FoundDatabase>> {
         let known = self.before.binary_search_by(|found| found.database.dir.as_path().cmp(at)).ok()?;
         self.before.get(known).filter(|found| found.root == root && found.is_as_it_was())
     }
 
-    fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<Found>> {
+    fn find(&mut self, root: &Path, at: &Path) -> Option<Arc<FoundDatabase>> {
         match fs::metadata(at) {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => return None,
@@ -257,20 +277,15 @@ impl Seen<'_> {
             move || Database::named(&path, &Environment::default()).and_then(Database::to_stay_with);
         // Its redirect may lead to a file system that does not answer.
         let answer = if self.mounts.are_local() { Some(look_up()) } else { beside::call(at, look_up) };
-        let Some(answer) = answer else {
-            self.troubles.insert(Trouble::NotServed(at.to_owned(), silence(self.mounts, at)));
-            self.unread.insert(at.to_owned());
-            return None;
-        };
         match answer {
-            Ok(database) => Some(Arc::new(Found { root: root.to_owned(), at: at.to_owned(), database })),
-            // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
-            Err(error) => {
-                self.troubles.insert(Trouble::NotServed(at.to_owned(), error.to_string()));
-                self.unread.insert(at.to_owned());
-                None
+            Some(Ok(database)) => {
+                return Some(Arc::new(FoundDatabase { root: root.to_owned(), at: at.to_owned(), database }));
             }
+            // Most likely a redirect that leads nowhere, or may not be read, perhaps only for a moment.
+            Some(Err(error)) => self.stays_unread(at, error),
+            None => self.stays_unread(at, silence(self.mounts, at)),
         }
+        None
     }
 
     /// What was found before stays where nothing could be read now.
@@ -280,33 +295,29 @@ impl Seen<'_> {
         }
         let seen: HashSet<PathBuf> = self.found.iter().map(|found| found.at.clone()).collect();
         // One that hangs has been asked already.
-        let may_hang = |found: &Found| self.mounts.on_the_way(&found.at).is_some();
-        let stays = |found: &&Arc<Found>| {
+        let may_hang = |found: &FoundDatabase| self.mounts.on_the_way(&found.at).is_some();
+        let stays = |found: &&Arc<FoundDatabase>| {
             self.is_unread(found) && !seen.contains(&found.at) && (may_hang(found) || found.is_there())
         };
-        let staying: Vec<Arc<Found>> = self.before.iter().filter(stays).cloned().collect();
+        let staying: Vec<Arc<FoundDatabase>> = self.before.iter().filter(stays).cloned().collect();
         for found in staying {
-            if self.mounts.on_the_way(&found.at).is_some() {
-                self.found.push(found);
-                continue;
-            }
-            match self.owners.check(&found.database) {
+            let hangs = self.mounts.on_the_way(&found.at).is_some();
+            let owner = if hangs { Ok(()) } else { self.owners.check(&found.database) };
+            match owner {
                 Ok(()) => self.found.push(found),
-                Err(why) => {
-                    self.troubles.insert(Trouble::NotServed(found.at.clone(), why.to_string()));
-                }
+                Err(why) => self.not_served(&found.at, why),
             }
         }
     }
 
     /// It lies where something could not be read.
-    fn is_unread(&self, found: &Found) -> bool {
+    fn is_unread(&self, found: &FoundDatabase) -> bool {
         let is_unread = |dir: &Path| self.unread.contains(dir);
         is_unread(&found.root) || found.at.ancestors().any(is_unread)
     }
 }
 
-impl Found {
+impl FoundDatabase {
     /// It is still the same directory, no link, and no redirect leads from it.
     fn is_as_it_was(&self) -> bool {
         let is_the_same =
@@ -328,87 +339,4 @@ fn is_absence(error: &io::Error) -> bool {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
-mod tests {
-    use super::*;
-    use nix::unistd::geteuid;
-    use std::os::unix::fs::chown;
-
-    const LATER: Duration = Duration::from_secs(1 << 40);
-
-    /// One look after the other, each with what the last one has read.
-    fn again(ground: &Ground, last: Look) -> Look {
-        look_at(LATER, ground, &last.found, last.walks, &AtomicBool::new(false)).unwrap()
-    }
-
-    /// Runs git in a directory, with nothing of its user's.
-    fn git(dir: &Path, args: &[&str]) {
-        let mut git = std::process::Command::new("git");
-        git.args(args).current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-        assert!(git.status().unwrap().success(), "git {args:?}");
-    }
-
-    #[test]
-    fn git_is_asked_about_a_redirect_once_and_again_when_it_has_changed_or_was_refused() {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        for dir in ["a/.beads", "other/.beads"] {
-            fs::create_dir_all(top.join(dir)).unwrap();
-        }
-        git(&top, &["init", "--quiet"]);
-        let redirect = top.join("a/.beads/redirect");
-        fs::write(&redirect, "../other/.beads").unwrap();
-        let ground =
-            Ground { roots: vec![top.join("a")], named: Vec::new(), owners: Owners::of_this_user(false) };
-        let first = again(&ground, Look::default());
-        assert_eq!(first.found[0].database.dir, top.join("other/.beads"));
-        git(&top, &["add", "a/.beads/redirect"]);
-        let second = again(&ground, first);
-        assert_eq!((second.found.len(), second.troubles.len()), (1, 0), "it has not changed");
-        fs::write(&redirect, "# changed\n../other/.beads").unwrap();
-        let third = again(&ground, second);
-        assert!(third.found.is_empty(), "asked again");
-        let Some(Trouble::NotServed(at, why)) = third.troubles.first() else { panic!("{third:?}") };
-        assert!(at.ends_with("a/.beads") && why.contains("/redirect is tracked by git, so "), "{why}");
-        let fourth = again(&ground, third);
-        assert_eq!((fourth.found.len(), fourth.troubles.len()), (0, 1), "said for as long as it is so");
-        git(&top, &["rm", "--quiet", "--force", "--cached", "a/.beads/redirect"]);
-        assert_eq!(again(&ground, fourth).found.len(), 1, "asked again");
-    }
-
-    fn names(look: &Look, top: &Path) -> Vec<String> {
-        let name = |found: &Arc<Found>| found.at.strip_prefix(top).unwrap().display().to_string();
-        look.found.iter().map(name).collect()
-    }
-
-    #[test]
-    fn what_has_not_changed_is_what_it_was_and_what_has_is_looked_at() {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        for dir in ["a/.beads", "b/.beads", "c/.beads", "other"] {
-            fs::create_dir_all(top.join(dir)).unwrap();
-        }
-        let owners = Owners::of_this_user(false);
-        let ground = Ground { roots: vec![top.clone()], named: Vec::new(), owners };
-        let first = again(&ground, Look::default());
-        assert_eq!(names(&first, &top), ["a/.beads", "b/.beads", "c/.beads"]);
-        let known = first.found.clone();
-        let second = again(&ground, first);
-        assert!(second.found.iter().zip(&known).all(|(one, other)| Arc::ptr_eq(one, other)));
-        fs::write(top.join("a/.beads/redirect"), "other").unwrap();
-        fs::create_dir_all(top.join("a/other")).unwrap();
-        fs::rename(top.join("b"), top.join("d")).unwrap();
-        let third = again(&ground, second);
-        assert_eq!(names(&third, &top), ["a/.beads", "c/.beads", "d/.beads"]);
-        assert_eq!(third.found[0].database.dir, top.join("a/other"), "led there");
-        let fourth = again(&ground, third);
-        assert_eq!(names(&fourth, &top).len(), 3);
-        if !geteuid().is_root() {
-            return;
-        }
-        chown(top.join("c"), Some(54_321), None).unwrap();
-        chown(top.join("d/.beads"), Some(54_321), None).unwrap();
-        let fifth = again(&ground, fourth);
-        assert_eq!(names(&fifth, &top), ["a/.beads"]);
-        assert_eq!(again(&ground, fifth).troubles.len(), 2, "said for as long as it is so");
-    }
-}
+mod tests;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::look::{Found, Look, Trouble, look};
+pub(crate) use self::look::{FoundDatabase, Look, Trouble, look};
 use self::walk::Walk;
 use crate::owner::Owners;
 
@@ -44,7 +44,7 @@ pub(crate) struct Search {
     ground: Arc<Ground>,
     /// A look begins at most this often.
     interval: Duration,
-    found: Arc<Vec<Arc<Found>>>,
+    found: Arc<Vec<Arc<FoundDatabase>>>,
     /// What the last look has read.
     walks: Vec<Walk>,
     job: Option<Job>,
@@ -71,7 +71,7 @@ impl Drop for Job {
 
 /// What a look has brought.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct SearchUpdate {
     pub(crate) is_first: bool,
     /// There are other databases than before.
     pub(crate) are_others: bool,
@@ -101,7 +101,7 @@ impl Search {
             self.job = None;
             // Who may be served, and what is named, is another question there.
             self.walks = Vec::new();
-            let is_left = |found: &Arc<Found>| found.is_on(&ground);
+            let is_left = |found: &Arc<FoundDatabase>| found.is_on(&ground);
             self.found = Arc::new(self.found.iter().filter(|found| is_left(found)).cloned().collect());
         }
         self.again = self.job.is_some();
@@ -111,7 +111,7 @@ impl Search {
     }
 
     /// What was found by the last look, each database once.
-    pub(crate) fn found(&self) -> &[Arc<Found>] {
+    pub(crate) fn found(&self) -> &[Arc<FoundDatabase>] {
         &self.found
     }
 
@@ -121,7 +121,7 @@ impl Search {
     }
 
     /// Returns when a look has ended: [`Self::found`] is new. Never, without roots. Nothing is lost when the call is.
-    pub(crate) async fn news(&mut self) -> News {
+    pub(crate) async fn news(&mut self) -> SearchUpdate {
         loop {
             if let Some(job) = &mut self.job {
                 let ended = (&mut job.look).await;
@@ -156,12 +156,12 @@ impl Search {
         Job { look, stop }
     }
 
-    fn heard(&mut self, look: Look) -> News {
+    fn heard(&mut self, look: Look) -> SearchUpdate {
         let are_others = *self.found != look.found;
         self.found = Arc::new(look.found);
         self.walks = look.walks;
         let troubles = look.troubles.difference(&self.said).take(SAID).cloned().collect();
         self.said = look.troubles;
-        News { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, troubles }
+        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, troubles }
     }
 }

@@ -21,7 +21,7 @@ use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::Lead;
 use beadlock_checker::internal::{FileSystem, Reach};
 
-use super::look::Found;
+use super::look::FoundDatabase;
 
 /// What holds a database.
 const BEADS: &str = ".beads";
@@ -37,8 +37,8 @@ const REMEMBERED: usize = 100_000;
 /// What has been read below a root.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    /// Without links.
-    top: PathBuf,
+    /// Where it begins, without links.
+    pub(super) top: PathBuf,
     tree: Node,
     /// What leads elsewhere, by its `.beads`, and was found not to be tracked by git.
     pub(super) accepted: HashMap<PathBuf, Lead>,
@@ -57,7 +57,7 @@ struct Node {
 
 /// What was found at a `.beads`, and as it was then; nothing where that is to be seen again in every look.
 #[derive(Debug, Default)]
-struct Beads(Option<(Stamp, Arc<Found>)>);
+struct Beads(Option<(Stamp, Arc<FoundDatabase>)>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stamp {
@@ -80,10 +80,10 @@ impl Stamp {
 }
 
 /// What a walk tells.
-pub(super) enum Told<'a> {
+pub(super) enum WalkEvent<'a> {
     /// Something is called `.beads` here, and was found to be this, when neither it nor the directory that it lies in
     /// has changed since. The answer is what it is, where that will hold for as long as they do not.
-    Beads(&'a Path, Option<&'a Arc<Found>>),
+    Beads(&'a Path, Option<&'a Arc<FoundDatabase>>),
     /// This directory could not be read, or not all of it.
     Unread(&'a Path, &'a io::Error),
 }
@@ -94,11 +94,6 @@ impl Walk {
         Self { top, tree: Node::default(), accepted: HashMap::new() }
     }
 
-    /// Where it begins.
-    pub(super) fn top(&self) -> &Path {
-        &self.top
-    }
-
     /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at
     /// which the look began, since 1970. `None` when it was told to stop: what was read so far is forgotten.
     pub(super) fn go(
@@ -106,11 +101,11 @@ impl Walk {
         now: Duration,
         stop: &AtomicBool,
         mounts: &Mounts,
-        tell: impl FnMut(Told<'_>) -> Option<Arc<Found>>,
+        tell: impl FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>,
     ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
-        let mut steps = Steps { device: None, settled, mounts, entered: 0, tell };
+        let mut steps = WalkSteps { device: None, settled, mounts, entered: 0, tell };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());
@@ -147,7 +142,7 @@ impl Walk {
 }
 
 /// What is the same for every directory of one walk.
-struct Steps<'a, T> {
+struct WalkSteps<'a, T> {
     /// The file system of the top, once that is entered.
     device: Option<u64>,
     /// A directory that was not changed after this time is remembered; `None`: change times cannot be trusted.
@@ -158,7 +153,7 @@ struct Steps<'a, T> {
     tell: T,
 }
 
-impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
+impl<T: FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>> WalkSteps<'_, T> {
     /// Reads a directory unless it is as it was, and tells what is in it. False when there is none, or on another file
     /// system.
     fn enter(&mut self, node: &mut Node, path: &mut PathBuf) -> bool {
@@ -169,7 +164,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         let meta = match fs::symlink_metadata(&*path) {
             Ok(meta) => meta,
             Err(error) => {
-                (self.tell)(Told::Unread(path, &error));
+                (self.tell)(WalkEvent::Unread(path, &error));
                 return false;
             }
         };
@@ -182,7 +177,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         if !is_as_it_was {
             let read = node.read(path);
             if let Err(error) = &read {
-                (self.tell)(Told::Unread(path, error));
+                (self.tell)(WalkEvent::Unread(path, error));
             }
             node.stamp = Some(stamp).filter(|stamp| read.is_ok() && self.is_settled(stamp));
         }
@@ -197,7 +192,7 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
     fn see(&mut self, beads: &mut Beads, is_above_as_it_was: bool, path: &Path) {
         if self.mounts.is_remote_point(path) {
             // It is asked whether it answers first, in every look.
-            (self.tell)(Told::Beads(path, None));
+            (self.tell)(WalkEvent::Beads(path, None));
             return;
         }
         // A link to a directory has no time of its own that would tell of changes there.
@@ -206,10 +201,10 @@ impl<T: FnMut(Told<'_>) -> Option<Arc<Found>>> Steps<'_, T> {
         if let (Some((known, found)), true) = (&beads.0, is_above_as_it_was)
             && stamp == Some(*known)
         {
-            (self.tell)(Told::Beads(path, Some(found)));
+            (self.tell)(WalkEvent::Beads(path, Some(found)));
             return;
         }
-        let found = (self.tell)(Told::Beads(path, None));
+        let found = (self.tell)(WalkEvent::Beads(path, None));
         beads.0 = stamp.filter(|stamp| self.is_settled(stamp)).zip(found);
     }
 
@@ -254,87 +249,4 @@ fn is_local(dir: &Path) -> bool {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests move and remove what they have made")]
-mod tests {
-    use super::*;
-
-    const LATER: Duration = Duration::from_secs(1 << 40);
-    const BEFORE: Duration = Duration::ZERO;
-
-    /// What is told of a walk, and how many directories were read for it.
-    fn go(walk: &mut Walk, now: Duration) -> Vec<String> {
-        let mut told = Vec::new();
-        let top = walk.top.clone();
-        let shown = |path: &Path| path.strip_prefix(&top).unwrap().display().to_string();
-        let done = walk.go(now, &AtomicBool::new(false), &Mounts::default(), |what| {
-            told.push(match what {
-                Told::Beads(path, _) => shown(path),
-                Told::Unread(path, error) => format!("{}: {:?}", shown(path), error.kind()),
-            });
-            None
-        });
-        assert_eq!(done, Some(()));
-        told
-    }
-
-    fn scene() -> (tempfile::TempDir, PathBuf) {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        for dir in ["b/.beads", "a/x/.beads/.beads", "a/.git/.beads", "c"] {
-            fs::create_dir_all(top.join(dir)).unwrap();
-        }
-        std::os::unix::fs::symlink(top.join("a"), top.join("link")).unwrap();
-        fs::write(top.join("c/.beads"), "").unwrap();
-        (root, top)
-    }
-
-    #[test]
-    fn every_one_is_told_in_order_each_time() {
-        let (_root, top) = scene();
-        let mut walk = Walk::new(top.clone());
-        for now in [BEFORE, LATER, LATER, BEFORE] {
-            assert_eq!(go(&mut walk, now), ["a/x/.beads", "b/.beads", "c/.beads"], "{now:?}");
-        }
-        fs::create_dir(top.join("a/.beads")).unwrap();
-        fs::rename(top.join("b"), top.join("d")).unwrap();
-        assert_eq!(go(&mut walk, LATER), ["a/.beads", "a/x/.beads", "c/.beads", "d/.beads"]);
-        fs::remove_dir(top.join("a/.beads")).unwrap();
-        assert_eq!(go(&mut walk, LATER), ["a/x/.beads", "c/.beads", "d/.beads"]);
-        fs::remove_dir_all(&top).unwrap();
-        assert_eq!(go(&mut walk, LATER), [": NotFound"]);
-        fs::create_dir_all(top.join("e/.beads")).unwrap();
-        assert_eq!(go(&mut walk, LATER), ["e/.beads"], "and back");
-    }
-
-    #[test]
-    fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
-        let (_root, top) = scene();
-        let mut walk = Walk::new(top.clone());
-        go(&mut walk, LATER);
-        // Something that is remembered and was never there.
-        walk.tree.beads = Some(Beads::default());
-        let all = ["a/x/.beads", "b/.beads", "c/.beads"];
-        let invented = [&[".beads"], &all[..]].concat();
-        assert_eq!(go(&mut walk, LATER), invented, "remembered");
-        fs::write(top.join("file"), "").unwrap();
-        assert_eq!(go(&mut walk, LATER), all, "its change time is another one");
-        let now = Duration::from_secs(fs::metadata(&top).unwrap().ctime().unsigned_abs() + 1);
-        fs::write(top.join("other"), "").unwrap();
-        go(&mut walk, now);
-        walk.tree.beads = Some(Beads::default());
-        assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
-    }
-
-    /// As deep as a path may be.
-    #[test]
-    fn the_deepest_is_found() {
-        let root = tempfile::tempdir().unwrap();
-        let top = fs::canonicalize(root.path()).unwrap();
-        let levels = (4_000 - top.as_os_str().len()) / 2;
-        let deep: PathBuf = top.join("d/".repeat(levels));
-        fs::create_dir_all(deep.join(BEADS)).unwrap();
-        let mut walk = Walk::new(top);
-        for _ in 0..2 {
-            assert_eq!(go(&mut walk, LATER).len(), 1);
-        }
-    }
-}
+mod tests;

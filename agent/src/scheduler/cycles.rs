@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
-use super::{Scheduler, State};
+use super::{CycleState, Scheduler};
 use crate::config::Mode;
 use crate::cycle::{self, Checked, Subject};
-use crate::database::Told;
+use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
 use crate::outcome::Outcome;
@@ -30,7 +30,7 @@ impl Scheduler {
             let Some(entry) = self.databases.get_mut(&number) else { continue };
             entry.is_ready = false;
             self.turns.insert(number, Instant::now());
-            if entry.state != State::Running {
+            if entry.state != CycleState::Running {
                 self.check(number);
             }
         }
@@ -50,7 +50,7 @@ impl Scheduler {
 
     fn check(&mut self, number: usize) {
         let Some(entry) = self.databases.get_mut(&number) else { return };
-        if let State::Waiting(Some(key)) = std::mem::replace(&mut entry.state, State::Running) {
+        if let CycleState::Waiting(Some(key)) = std::mem::replace(&mut entry.state, CycleState::Running) {
             self.timers.remove(&key);
         }
         // What happened while it was in the queue, this cycle serves.
@@ -72,7 +72,7 @@ impl Scheduler {
         self.checks.put(number, move || (span.in_scope(|| cycle::check(&work, &subject, &mut told)), told));
     }
 
-    pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, Told)>) {
+    pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, LoggedState)>) {
         let is_its_turn = self.turns.remove(&number).is_some();
         if let Some(entry) = self.databases.get_mut(&number) {
             entry.answered();
@@ -120,7 +120,7 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, Told)), JoinError>) {
+    pub(super) fn worked(&mut self, task: Result<(Id, (Outcome, LoggedState)), JoinError>) {
         let (id, answer) = match task {
             Ok((id, answer)) => (id, Some(answer)),
             Err(error) => (error.id(), None),
@@ -189,7 +189,7 @@ impl Scheduler {
             entry.due.ended(now, policy.interval);
             entry.due.marked(marks, now, policy.debounce);
         }
-        entry.state = State::Waiting(None);
+        entry.state = CycleState::Waiting(None);
         if !self.is_ending && self.settings.mode != Mode::Once {
             self.wait(number);
         }

@@ -35,15 +35,15 @@ use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
-use crate::config::{Arrived, Mode, Settings, Typed};
+use crate::config::{Arrived, CommandLine, Mode, Settings};
 use crate::cycle::{Checked, Common, Subject, Work};
-use crate::database::{Due, Told};
+use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
 use crate::outcome::Outcome;
 use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
-use crate::watch::{Marks, News, Watch, Wrong};
+use crate::watch::{Marks, Watch, WatchProblem, WatchUpdate};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
 /// the agent for ever.
@@ -57,7 +57,7 @@ pub(crate) struct Scheduler {
     reload: Reload,
     search: Search,
     /// By number.
-    databases: BTreeMap<usize, Entry>,
+    databases: BTreeMap<usize, ServedDatabase>,
     next_number: usize,
     /// Gone, and still watched.
     forgotten: Vec<usize>,
@@ -66,28 +66,28 @@ pub(crate) struct Scheduler {
     due: VecDeque<usize>,
     /// In the order of their turns.
     ready: VecDeque<usize>,
-    checks: Checks<(Checked, Told)>,
+    checks: Checks<(Checked, LoggedState)>,
     /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
     turns: HashMap<usize, Instant>,
     /// Checks in the order in which they have begun; most have ended by now.
     checking: VecDeque<(Instant, usize)>,
-    working: JoinSet<(Outcome, Told)>,
+    working: JoinSet<(Outcome, LoggedState)>,
     /// Whose task it is, also when it panics.
     tasks: HashMap<Id, usize>,
     is_ending: bool,
     /// Until when checks are waited for.
     end_of_checks: Option<Instant>,
     /// What went wrong with the watcher: each is said once.
-    said: HashSet<Wrong>,
+    said: HashSet<WatchProblem>,
     /// 0 but with `--once`: the highest of all outcomes.
     code: u8,
 }
 
-struct Entry {
+struct ServedDatabase {
     subject: Subject,
     due: Due,
-    state: State,
-    told: Told,
+    state: CycleState,
+    told: LoggedState,
     /// It was found free when there was nobody to do the work.
     is_ready: bool,
     /// When it was last due to be checked.
@@ -106,7 +106,7 @@ struct Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum CycleState {
     Waiting(Option<Key>),
     Due,
     /// It is being checked, or at work.
@@ -115,12 +115,17 @@ enum State {
 
 impl Scheduler {
     /// Everything that is named is due now; the log knows it.
-    pub(crate) fn new(typed: Arc<Typed>, settings: Settings, trail: Trail, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        typed: Arc<CommandLine>,
+        settings: Settings,
+        trail: Trail,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
             Mode::Once | Mode::Clock => Watch::none(),
             Mode::Watch => Watch::new().unwrap_or_else(|error| {
-                say(&mut said, Wrong::new(None, &error));
+                say(&mut said, WatchProblem::new(None, &error));
                 Watch::none()
             }),
         };
@@ -178,9 +183,9 @@ impl Scheduler {
             tokio::select! {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
-                    signals::Told::End(name) => self.end(name),
-                    signals::Told::Reload if self.settings.mode == Mode::Once => {}
-                    signals::Told::Reload => self.reload.ask(&self.settings),
+                    signals::SignalRequest::End(name) => self.end(name),
+                    signals::SignalRequest::Reload if self.settings.mode == Mode::Once => {}
+                    signals::SignalRequest::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
                 question = questions.next() => self.answer(question),
@@ -193,7 +198,7 @@ impl Scheduler {
                 Some(due) = next_due(&mut self.timers) => {
                     for number in due {
                         if let Some(entry) = self.databases.get_mut(&number) {
-                            entry.state = State::Due;
+                            entry.state = CycleState::Due;
                             self.due.push_back(number);
                         }
                     }
@@ -205,8 +210,8 @@ impl Scheduler {
         }
     }
 
-    fn heard(&mut self, news: News) {
-        self.work.metrics.resynced(news.resyncs);
+    fn heard(&mut self, news: WatchUpdate) {
+        self.work.metrics.resyncs.inc_by(news.resyncs);
         if news.resyncs > 0 {
             debug!(times = news.resyncs, "the watcher lost events: every database counts as changed");
         }
@@ -219,7 +224,7 @@ impl Scheduler {
         let now = Instant::now();
         for number in news.marked {
             let Some(entry) = self.databases.get_mut(&number) else { continue };
-            if matches!(entry.state, State::Waiting(_)) {
+            if matches!(entry.state, CycleState::Waiting(_)) {
                 let marks = entry.take_marks(&self.work);
                 let db = &entry.subject.database.dir;
                 trace!(?db, changed = marks.changed, lock_gone = marks.lock_gone, "the watcher has seen");
@@ -232,19 +237,19 @@ impl Scheduler {
     /// Sets the timer of a waiting database, or puts it into the queue when it is due.
     fn wait(&mut self, number: usize) {
         let Some(entry) = self.databases.get_mut(&number) else { return };
-        let State::Waiting(key) = entry.state else { return };
+        let CycleState::Waiting(key) = entry.state else { return };
         let at = entry.due.at();
         if at <= Instant::now() {
             if let Some(key) = key {
                 self.timers.remove(&key);
             }
-            entry.state = State::Due;
+            entry.state = CycleState::Due;
             self.due.push_back(number);
             return;
         }
         match key {
             Some(key) => self.timers.reset_at(&key, at),
-            None => entry.state = State::Waiting(Some(self.timers.insert_at(number, at))),
+            None => entry.state = CycleState::Waiting(Some(self.timers.insert_at(number, at))),
         }
     }
 
@@ -283,7 +288,7 @@ impl Scheduler {
     }
 }
 
-impl Entry {
+impl ServedDatabase {
     /// What the watcher has marked since it was last asked.
     fn take_marks(&mut self, work: &Work) -> Marks {
         let marks = work.watch.take(self.subject.number);
@@ -320,7 +325,7 @@ async fn next_due(timers: &mut DelayQueue<usize>) -> Option<Vec<usize>> {
     .await
 }
 
-fn say(said: &mut HashSet<Wrong>, wrong: Wrong) {
+fn say(said: &mut HashSet<WatchProblem>, wrong: WatchProblem) {
     let line = own::cannot_watch(&wrong.why);
     let database = wrong.database;
     if said.insert(wrong) {

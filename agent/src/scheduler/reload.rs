@@ -10,7 +10,7 @@ use tracing::info;
 
 use super::Scheduler;
 use super::serving::Changes;
-use crate::config::{Failure, Settings, Typed};
+use crate::config::{CommandLine, Failure, Settings};
 use crate::cycle::Common;
 use crate::diagnostics;
 use crate::log::{self, own};
@@ -18,7 +18,7 @@ use crate::notify;
 
 /// Reads the settings again, in a thread of its own, once for all who ask while it does.
 pub(super) struct Reload {
-    typed: Arc<Typed>,
+    typed: Arc<CommandLine>,
     job: Option<JoinHandle<Result<Read, Failure>>>,
     again: bool,
 }
@@ -32,7 +32,7 @@ pub(super) struct Read {
 }
 
 impl Reload {
-    pub(super) fn new(typed: Arc<Typed>) -> Self {
+    pub(super) fn new(typed: Arc<CommandLine>) -> Self {
         Self { typed, job: None, again: false }
     }
 
@@ -65,7 +65,7 @@ impl Reload {
 
 impl Read {
     fn again(
-        typed: &Typed,
+        typed: &CommandLine,
         roots: &[PathBuf],
         (audit, listen): (Option<PathBuf>, Option<Address>),
     ) -> Result<Self, Failure> {

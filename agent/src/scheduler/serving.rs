@@ -11,14 +11,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Span, debug, info};
 
-use super::{Entry, Scheduler, State};
+use super::{CycleState, Scheduler, ServedDatabase};
 use crate::config::{Arrived, Mode, Policy};
 use crate::cycle::{self, Subject};
-use crate::database::{Due, Told};
+use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify;
 use crate::outcome::Outcome;
-use crate::roots::News;
+use crate::roots::SearchUpdate;
 
 /// How many of those that go at once are named in the logs of those that stay.
 const GONE_SAID: usize = 10;
@@ -51,7 +51,7 @@ impl Scheduler {
     }
 
     /// A look below the roots has ended.
-    pub(super) fn found(&mut self, news: News) {
+    pub(super) fn found(&mut self, news: SearchUpdate) {
         if news.are_others {
             self.serve_others(news.is_first);
         }
@@ -94,7 +94,7 @@ impl Scheduler {
     /// that has gone ends with its running cycle; what did not change runs on.
     pub(super) fn serve(&mut self) -> Changes {
         let mut changes = Changes::default();
-        let dir = |(number, entry): (&usize, &Entry)| (entry.subject.database.dir.clone(), *number);
+        let dir = |(number, entry): (&usize, &ServedDatabase)| (entry.subject.database.dir.clone(), *number);
         let numbers: HashMap<PathBuf, usize> = self.databases.iter().map(dir).collect();
         let named = self.settings.named.iter().map(|named| (&named.database, &named.policy));
         let found = self.search.found().iter().map(|found| (&found.database, &self.settings.defaults));
@@ -170,7 +170,7 @@ impl Scheduler {
             return self.next(number, false);
         }
         let Some(entry) = self.databases.get_mut(&number) else { return };
-        entry.state = State::Waiting(None);
+        entry.state = CycleState::Waiting(None);
         let old = Arc::clone(&entry.subject.database);
         let is_other = database.dir != old.dir;
         let line = own::redirected(&old, &database.dir);
@@ -214,11 +214,11 @@ impl Scheduler {
         debug!(db = ?database.dir, "database comes");
         let subject =
             Subject { number, database: Arc::new(database), policy, common: Arc::clone(&self.common) };
-        let entry = Entry {
+        let entry = ServedDatabase {
             subject,
             due: Due::new(Instant::now()),
-            state: State::Waiting(None),
-            told: Told::default(),
+            state: CycleState::Waiting(None),
+            told: LoggedState::default(),
             is_ready: false,
             begun: Instant::now(),
             last: None,
@@ -277,7 +277,7 @@ impl Scheduler {
         if is_news {
             debug!(db = ?entry.subject.database.dir, "database goes");
         }
-        if entry.state != State::Running {
+        if entry.state != CycleState::Running {
             self.forget(number);
         }
         is_news
@@ -290,9 +290,9 @@ impl Scheduler {
             self.ready.retain(|ready| *ready != number);
         }
         match entry.state {
-            State::Waiting(Some(key)) => drop(self.timers.remove(&key)),
-            State::Due => self.due.retain(|due| *due != number),
-            State::Waiting(None) | State::Running => {}
+            CycleState::Waiting(Some(key)) => drop(self.timers.remove(&key)),
+            CycleState::Due => self.due.retain(|due| *due != number),
+            CycleState::Waiting(None) | CycleState::Running => {}
         }
         self.forgotten.push(number);
     }

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SignalRequest {
     /// SIGTERM or SIGINT, by its name.
     End(&'static str),
     /// SIGHUP.
@@ -35,12 +35,12 @@ impl Signals {
         })
     }
 
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> SignalRequest {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Told::End("SIGTERM"),
-            _ = self.interrupt.recv() => Told::End("SIGINT"),
-            _ = self.hangup.recv() => Told::Reload,
+            _ = self.terminate.recv() => SignalRequest::End("SIGTERM"),
+            _ = self.interrupt.recv() => SignalRequest::End("SIGINT"),
+            _ = self.hangup.recv() => SignalRequest::Reload,
         }
     }
 }

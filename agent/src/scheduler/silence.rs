@@ -54,7 +54,7 @@ impl Scheduler {
     }
 }
 
-impl super::Entry {
+impl super::ServedDatabase {
     fn is_checked_since(&self, begun: Instant) -> bool {
         self.checked_since == Some(begun)
     }

@@ -1,7 +1,7 @@
 //! How the databases fare, for who asks from outside.
 
-use super::{Entry, Scheduler, State};
-use crate::outside::{Question, Seen, Snapshot};
+use super::{CycleState, Scheduler, ServedDatabase};
+use crate::outside::{DatabaseStatus, Question, Snapshot};
 
 impl Scheduler {
     /// Answers at once; who asks does the rest. One who has gone meanwhile gets nothing.
@@ -11,30 +11,30 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let awaited = self.settings.awaited.iter().map(|awaited| Seen {
+                let awaited = self.settings.awaited.iter().map(|awaited| DatabaseStatus {
                     dir: awaited.dir.clone(),
                     state: "not_serving",
                     due: None,
                     last: None,
                     why: Some(awaited.why.clone()),
                 });
-                let databases = self.databases.values().map(Entry::seen).chain(awaited).collect();
+                let databases = self.databases.values().map(ServedDatabase::seen).chain(awaited).collect();
                 let _ = answer.send(Snapshot { is_ending: self.is_ending, databases });
             }
         }
     }
 }
 
-impl Entry {
-    fn seen(&self) -> Seen {
+impl ServedDatabase {
+    fn seen(&self) -> DatabaseStatus {
         let state = match self.state {
             _ if self.silent.is_some() => "not_serving",
-            State::Running => "running",
-            State::Waiting(_) | State::Due if self.is_ready => "ready",
-            State::Waiting(_) | State::Due => "waiting",
+            CycleState::Running => "running",
+            CycleState::Waiting(_) | CycleState::Due if self.is_ready => "ready",
+            CycleState::Waiting(_) | CycleState::Due => "waiting",
         };
         let dir = self.subject.database.dir.clone();
         let due = self.silent.is_none().then(|| self.due.at());
-        Seen { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
+        DatabaseStatus { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
     }
 }

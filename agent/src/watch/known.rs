@@ -15,7 +15,7 @@ pub(super) struct Owner {
 
 /// Every directory that is watched, in the order of their paths: those below another come right after it.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct WatchedPaths {
     /// Which watcher's directories these are. Earlier ones may still tell something.
     pub(super) watcher: u64,
     directories: BTreeMap<Arc<Path>, Owner>,
@@ -36,7 +36,7 @@ pub(super) enum Entered {
     Nobodys,
 }
 
-impl Known {
+impl WatchedPaths {
     /// From now on directories of this database may be entered.
     pub(super) fn begin(&mut self, owner: &Owner) {
         self.databases.insert(owner.number, Arc::clone(&owner.database));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_the_inner_databases_and_else_the_last_ones() {
-        let mut known = Known::default();
+        let mut known = WatchedPaths::default();
         let (outer, inner) = (owner(0, "/x/.beads"), owner(1, "/x/.beads/sub/.beads"));
         assert_eq!(known.enter(&outer.database, &outer), Entered::Nobodys);
         for database in [&outer, &inner] {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_goes_takes_all_below_with_it_and_nothing_beside() {
-        let mut known = Known::default();
+        let mut known = WatchedPaths::default();
         let (outer, inner) = (owner(0, "/x/.beads"), owner(1, "/x/.beads/sub/.beads"));
         known.begin(&outer);
         known.begin(&inner);

@@ -9,13 +9,13 @@
 //! is in inotify's queue at once, so it is enough that the watcher reads the queue to its end.
 
 mod classify;
-mod desk;
-mod ears;
-mod heard;
+mod directories;
 mod known;
+mod problem;
+mod report;
 mod state;
+mod turns;
 mod watcher;
-mod wrong;
 
 use std::fs;
 use std::io;
@@ -25,25 +25,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::classify::is_own_file;
-use self::ears::{Ears, has_gone, is_without_watcher};
-pub(crate) use self::state::{Marks, News};
-use self::state::{NOWHERE, Seen, Shared};
-pub(crate) use self::wrong::Wrong;
+use self::directories::{WatchedDirectories, has_gone, is_without_watcher};
+pub(crate) use self::problem::WatchProblem;
+pub(crate) use self::state::{Marks, WatchUpdate};
+use self::state::{NOWHERE, SharedWatchState, WatchedDatabase};
 
 /// A watcher that takes longer for an answer hangs, and is given up. It answers in microseconds; the end of thousands
 /// of watched directories may take it seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Watches databases, each by its number in the settings. Without ears nothing is ever marked.
+/// Watches databases, each by its number in the settings. Without a watcher nothing is ever marked.
 pub(crate) struct Watch {
-    ears: Option<Arc<Ears>>,
-    shared: Arc<Shared>,
+    directories: Option<Arc<WatchedDirectories>>,
+    shared: Arc<SharedWatchState>,
 }
 
 impl Watch {
     /// No watcher: the clock alone.
     pub(crate) fn none() -> Self {
-        Self { ears: None, shared: Arc::default() }
+        Self { directories: None, shared: Arc::default() }
     }
 
     /// A watcher that watches nothing yet.
@@ -51,9 +51,9 @@ impl Watch {
     /// # Errors
     /// When the system gives none, for instance at `fs.inotify.max_user_instances`.
     pub(crate) fn new() -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
-        let ears = Ears::new(Arc::clone(&shared), PATIENCE)?;
-        Ok(Self { ears: Some(ears), shared })
+        let shared = Arc::<SharedWatchState>::default();
+        let directories = WatchedDirectories::new(Arc::clone(&shared), PATIENCE)?;
+        Ok(Self { directories: Some(directories), shared })
     }
 
     /// The agent's own files, without links, are never a change from now on.
@@ -72,16 +72,16 @@ impl Watch {
 
     /// The same, when its device and inode are known.
     pub(crate) fn ensure_seen(&self, number: usize, dir: &Path, inode: (u64, u64)) {
-        let Some(ears) = &self.ears else { return };
+        let Some(directories) = &self.directories else { return };
         {
-            let unknown = Seen { inode: NOWHERE, is_muted: false, marks: Marks::default() };
+            let unknown = WatchedDatabase { inode: NOWHERE, is_muted: false, marks: Marks::default() };
             let mut state = self.shared.lock();
             let seen = state.databases.entry(number).or_insert(unknown);
             if std::mem::replace(&mut seen.inode, inode) == inode {
                 return;
             }
         }
-        match ears.watch(number, dir) {
+        match directories.watch(number, dir) {
             Ok(()) => {}
             // It went away meanwhile: again at the next cycle.
             Err(error) if has_gone(&error) => self.shared.lock().forget(number),
@@ -89,21 +89,21 @@ impl Watch {
                 if is_without_watcher(&error) {
                     self.shared.lock().forget(number);
                 }
-                self.shared.is_wrong(Wrong::new(Some(number), &error));
+                self.shared.is_wrong(WatchProblem::new(Some(number), &error));
             }
         }
     }
 
     /// Watches databases no longer. Blocks. When they are many, all others count as changed.
     pub(crate) fn unwatch(&self, numbers: &[usize]) {
-        let Some(ears) = &self.ears else { return };
+        let Some(directories) = &self.directories else { return };
         {
             let mut state = self.shared.lock();
             for number in numbers {
                 state.databases.remove(number);
             }
         }
-        ears.unwatch(numbers);
+        directories.unwatch(numbers);
     }
 
     /// From here on changes are the cycle's own. What was marked so far, the cycle is going to see.
@@ -133,13 +133,13 @@ impl Watch {
     }
 
     fn drain(&self) {
-        if let Some(ears) = &self.ears {
-            ears.drain();
+        if let Some(directories) = &self.directories {
+            directories.drain();
         }
     }
 
     /// Returns when something was marked, perhaps by now taken.
-    pub(crate) async fn news(&self) -> News {
+    pub(crate) async fn news(&self) -> WatchUpdate {
         self.shared.wake.notified().await;
         std::mem::take(&mut self.shared.lock().news)
     }

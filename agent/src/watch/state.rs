@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::classify::{What, classify};
-use super::wrong::Wrong;
+use super::problem::WatchProblem;
 
 /// What became of a database since it was last asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,26 +18,26 @@ pub(crate) struct Marks {
 
 /// What there is to do after [`Watch::news`](super::Watch::news).
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct WatchUpdate {
     /// Databases that have marks: [`Watch::take`](super::Watch::take).
     pub(crate) marked: Vec<usize>,
     /// What is wrong with the watcher.
-    pub(crate) wrong: Vec<Wrong>,
+    pub(crate) wrong: Vec<WatchProblem>,
     /// How often events were lost.
     pub(crate) resyncs: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct SharedWatchState {
+    state: Mutex<WatchState>,
     pub(super) wake: Notify,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct WatchState {
     /// By number.
-    pub(super) databases: BTreeMap<usize, Seen>,
-    pub(super) news: News,
+    pub(super) databases: BTreeMap<usize, WatchedDatabase>,
+    pub(super) news: WatchUpdate,
     /// The one log of all databases and the audit trail, which may lie in one of them.
     pub(super) own: Vec<PathBuf>,
 }
@@ -46,14 +46,14 @@ pub(super) struct State {
 pub(super) const NOWHERE: (u64, u64) = (0, 0);
 
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct WatchedDatabase {
     pub(super) inode: (u64, u64),
     pub(super) is_muted: bool,
     pub(super) marks: Marks,
 }
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedWatchState {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WatchState> {
         lock(&self.state)
     }
 
@@ -71,13 +71,13 @@ impl Shared {
     }
 
     /// Something is wrong with the watcher.
-    pub(super) fn is_wrong(&self, wrong: Wrong) {
+    pub(super) fn is_wrong(&self, wrong: WatchProblem) {
         self.lock().news.wrong.push(wrong);
         self.wake.notify_one();
     }
 }
 
-impl State {
+impl WatchState {
     /// Reports were lost, perhaps of new directories: everything may have changed, and is to be watched anew. The
     /// muted may have lost the end of a claim, which nothing would ever repeat.
     fn resync(&mut self) {

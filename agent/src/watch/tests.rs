@@ -24,7 +24,7 @@ fn scene() -> (tempfile::TempDir, PathBuf, Watch) {
 /// As the kernel says that its queue was full.
 fn lose(watch: &Watch) {
     let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    watch.ears.as_ref().unwrap().hear(0, Ok(lost));
+    watch.directories.as_ref().unwrap().hear(0, Ok(lost));
     watch.drain();
 }
 
@@ -174,12 +174,12 @@ fn a_shared_log_in_the_database_is_no_change() {
 #[test]
 fn what_cannot_be_watched_is_said_and_for_whom() {
     let why = "the limit of inotify watches is reached; raise fs.inotify.max_user_watches".to_owned();
-    let limit = Wrong::new(Some(3), &Errno::ENOSPC.into());
-    assert_eq!(limit, Wrong { database: None, why }, "a limit is everyone's");
+    let limit = WatchProblem::new(Some(3), &Errno::ENOSPC.into());
+    assert_eq!(limit, WatchProblem { database: None, why }, "a limit is everyone's");
     let denied = Errno::EACCES.into();
     assert_eq!(
-        Wrong::new(Some(3), &denied),
-        Wrong { database: Some(3), why: "permission denied".to_owned() }
+        WatchProblem::new(Some(3), &denied),
+        WatchProblem { database: Some(3), why: "permission denied".to_owned() }
     );
 }
 
@@ -211,7 +211,7 @@ fn a_new_watcher_is_a_change_of_all_others_and_each_is_watched_again() {
     watch.unwatch(&(0..10).collect::<Vec<_>>());
     assert_eq!(marks(&watch, 299), NOTHING);
     watch.mute(298);
-    watch.ears.as_ref().unwrap().take_back(&(10..200).collect::<Vec<_>>(), 0);
+    watch.directories.as_ref().unwrap().take_back(&(10..200).collect::<Vec<_>>(), 0);
     assert_eq!((marks(&watch, 299), marks(&watch, 298)), (CHANGED, GONE));
     assert_eq!(watch.shared.lock().news.resyncs, 1);
     for (number, dir) in dirs.iter().enumerate() {
@@ -291,10 +291,10 @@ fn a_name_that_is_no_text_is_as_good_as_any() {
 #[test]
 fn a_watcher_that_does_not_answer_is_given_up() {
     let (_root, dir, mut watch) = scene();
-    let ears = Ears::new(Arc::clone(&watch.shared), Duration::from_millis(200)).unwrap();
-    watch.ears = Some(Arc::clone(&ears));
+    let directories = WatchedDirectories::new(Arc::clone(&watch.shared), Duration::from_millis(200)).unwrap();
+    watch.directories = Some(Arc::clone(&directories));
     // Its turn never ends.
-    let hung = ears.asked();
+    let hung = directories.asked();
     watch.forget_lock_gone(0);
     assert_eq!(watch.take(0), CHANGED, "what it would have told counts as a change");
     watch.ensure(0, &dir);

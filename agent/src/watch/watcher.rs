@@ -22,13 +22,13 @@ const ENDING: Duration = Duration::from_secs(2);
 /// It ends when it is dropped, with all its watches. The order of its fields is that of its end.
 pub(super) struct Watcher {
     notify: INotifyWatcher,
-    _end: End,
+    _end: ThreadEnd,
 }
 
 /// Waits for the end of the watcher's thread, so that the watches are there again for others.
-struct End(Receiver<()>);
+struct ThreadEnd(Receiver<()>);
 
-impl Drop for End {
+impl Drop for ThreadEnd {
     fn drop(&mut self) {
         let _ = self.0.recv_timeout(ENDING);
     }
@@ -60,7 +60,7 @@ impl Watcher {
             mem::forget(notify);
             return Err(Errno::EAGAIN.into());
         }
-        Ok(Self { notify, _end: End(ended) })
+        Ok(Self { notify, _end: ThreadEnd(ended) })
     }
 
     /// Watches a directory that is not watched yet, and none that a link leads to.

@@ -7,7 +7,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use serde::Deserialize;
 
-use crate::log::table::{Side, Table};
+use crate::output::table::{Side, Table};
 use crate::output::talk::Talk;
 
 /// No column is wider.

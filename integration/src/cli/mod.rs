@@ -53,7 +53,7 @@ pub enum Command {
     /// Every lock below the directories ROOT. Never changes anything
     List(list::List),
     /// What a daemon's log says, summed up: does it sync, since when not, held by whom, what to type next
-    Log(log::Log),
+    Log(log::LogArgs),
     /// What the file system of DIR can do, and so what is promised there. Exit 0: all; 1: something is missing; 5: NO
     Doctor(doctor::Doctor),
 }

@@ -4,6 +4,7 @@
 //! talk.rs      stderr
 //! envelope.rs  the one JSON object on stdout
 //! answers.rs   how a command answers for its targets, and how it ends
+//! table.rs     a table for a terminal
 //! trail.rs     the audit trail of one target
 //! files.rs     the files that a command line names for it: none may be a lock file
 //! ```
@@ -11,6 +12,7 @@
 pub mod answers;
 pub mod envelope;
 pub mod files;
+pub mod table;
 pub mod talk;
 pub mod trail;
 

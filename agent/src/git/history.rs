@@ -1,0 +1,135 @@
+//! The syncs of a database: which notices the log has, and when the remote is asked again. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::log_line::Event;
+use tokio::time::Instant;
+
+use super::message::SyncMessage;
+use super::request::Network;
+
+/// The first and the longest wait before a remote that did not answer is asked again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+
+/// Of one database.
+#[derive(Debug, Default)]
+pub(crate) struct SyncHistory {
+    /// What was said in the last cycle, and not because it was new.
+    notices: BTreeSet<String>,
+    outage: Option<RemoteOutage>,
+    /// The index whose files were all checked: the next sync need not check it again.
+    pub(crate) looked: Option<String>,
+}
+
+#[derive(Debug)]
+struct RemoteOutage {
+    why: String,
+    since: Instant,
+    again: Instant,
+    tries: u32,
+}
+
+impl SyncHistory {
+    /// What the next sync may do about the remote.
+    pub(crate) fn network(&self, now: Instant) -> Network {
+        match &self.outage {
+            None => Network::Use,
+            Some(outage) if outage.again <= now => Network::UseQuietly,
+            Some(_) => Network::Leave,
+        }
+    }
+
+    /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.
+    pub(crate) fn hear(&mut self, network: Network, words: &[SyncMessage], now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut notices = BTreeSet::new();
+        for word in words {
+            match word {
+                SyncMessage::Notice(text) => {
+                    if !self.notices.contains(text) {
+                        lines.push(text.clone());
+                    }
+                    notices.insert(text.clone());
+                }
+                SyncMessage::Looked(index) => self.looked = Some(index.clone()),
+                SyncMessage::Unreachable(why) => lines.extend(self.unreachable(why, now)),
+                _ => {}
+            }
+        }
+        let is_out = words.iter().any(|word| matches!(word, SyncMessage::Unreachable(_)));
+        if words.contains(&SyncMessage::Reached)
+            && !is_out
+            && let Some(outage) = self.outage.take()
+        {
+            lines.push(Event::Reached.line(shown(now.duration_since(outage.since))));
+        }
+        if network == Network::Leave || is_out {
+            // What has to do with the remote did not come up.
+            self.notices.append(&mut notices);
+        } else {
+            self.notices = notices;
+        }
+        lines
+    }
+
+    fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
+        let (first, longest) = RETRY;
+        let tries = self.outage.as_ref().map_or(0, |outage| outage.tries);
+        let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
+        let is_news = self.outage.as_ref().is_none_or(|outage| outage.why != why);
+        let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+        self.outage = Some(RemoteOutage { why: why.to_owned(), since, again: now + pause, tries: tries + 1 });
+        is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_notice_is_said_once_for_as_long_as_it_stays() {
+        let (mut history, now) = (SyncHistory::default(), Instant::now());
+        let notice = |text: &str| SyncMessage::Notice(text.to_owned());
+        assert_eq!(history.hear(Network::Use, &[notice("a")], now), ["a"]);
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert!(history.hear(Network::Leave, &[], now).is_empty(), "it could not come up");
+        assert!(history.hear(Network::Use, &[notice("a")], now).is_empty());
+        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"]);
+        assert!(history.hear(Network::Use, &[], now).is_empty());
+        assert_eq!(history.hear(Network::Use, &[notice("b")], now), ["b"], "it had gone");
+    }
+
+    #[test]
+    fn a_remote_that_does_not_answer_is_left_alone_for_longer_and_longer() {
+        let (mut history, begun) = (SyncHistory::default(), Instant::now());
+        let out = [SyncMessage::Unreachable("Cannot reach origin: no route".to_owned())];
+        let line = "Cannot reach origin: no route; committing only, next try in 10s";
+        let mut now = begun;
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(history.hear(Network::Use, &out, now), [line]);
+        for pause in [10, 20, 40, 80, 160, 300, 300] {
+            assert_eq!(history.network(now + seconds(pause - 1)), Network::Leave);
+            now += seconds(pause);
+            assert_eq!(history.network(now), Network::UseQuietly);
+            assert!(history.hear(Network::UseQuietly, &out, now).is_empty());
+        }
+        assert_eq!(
+            history.hear(Network::UseQuietly, &[SyncMessage::Reached], now),
+            ["Reached it again after 15m 10s"]
+        );
+        assert_eq!(history.network(now), Network::Use);
+        assert_eq!(
+            history.hear(Network::Use, &[SyncMessage::Reached, out[0].clone()], now),
+            [line],
+            "a refused push"
+        );
+        assert_eq!(history.network(now), Network::Leave);
+    }
+}

@@ -1,0 +1,95 @@
+//! The messages of a sync to its agent: one JSON object a line, on stdout. Output of git comes inside a message of its
+//! own, so it is never taken for a message.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::secrets::masked;
+
+/// An event of a sync, with its text for the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SyncMessage {
+    /// A line that git or a hook has printed.
+    Output(String),
+    /// A commit was made.
+    Committed(String),
+    /// The branch has moved to what the remote has.
+    Pulled(String),
+    /// The remote has what the branch has.
+    Pushed(String),
+    /// Something is not done, and why; said once for as long as it stays so.
+    Notice(String),
+    /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
+    Looked(String),
+    /// The remote answers.
+    Reached,
+    /// It does not, or refuses what it is given: to be tried again later.
+    Unreachable(String),
+    /// A call of git has ended. It is for the diagnostics alone.
+    Step { name: String, millis: u64 },
+    /// The sync ended early: it must not, or could not.
+    Refused(String),
+    /// The last word. Without it the sync was killed, or has a fault.
+    Done,
+}
+
+/// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
+const LONGEST: usize = 1000;
+
+/// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. A sync goes on to its end
+/// when its agent is gone.
+pub(super) fn say(word: &SyncMessage) {
+    use SyncMessage::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
+    if let SyncMessage::Output(text) = word {
+        let characters: Vec<char> = masked(text).chars().collect();
+        let pieces = characters.chunks(LONGEST).map(|piece| SyncMessage::Output(piece.iter().collect()));
+        return pieces.for_each(|piece| put(&piece));
+    }
+    let mut word = word.clone();
+    if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
+        &mut word
+    {
+        *text = masked(text).into_owned();
+        if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+            text.replace_range(at.., "…");
+        }
+    }
+    put(&word);
+}
+
+fn put(word: &SyncMessage) {
+    if let Ok(mut line) = serde_json::to_vec(word) {
+        line.push(b'\n');
+        let _ = io::stdout().write_all(&line);
+    }
+}
+
+impl SyncMessage {
+    /// Reads a line. Whatever is no word is output.
+    pub(crate) fn parse(line: &str) -> Self {
+        serde_json::from_str(line).unwrap_or_else(|_| Self::Output(line.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_survives_the_way_and_output_is_never_another() {
+        let hostile = "{\"pushed\":\"x\"}\n\"reached\"".to_owned();
+        for word in
+            [SyncMessage::Output(hostile.clone()), SyncMessage::Reached, SyncMessage::Refused(hostile)]
+        {
+            let line = serde_json::to_string(&word).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(SyncMessage::parse(&line), word);
+        }
+        assert_eq!(
+            SyncMessage::parse("thread 'main' panicked"),
+            SyncMessage::Output("thread 'main' panicked".to_owned())
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What a message means: the lines of the agent, and those of the original daemon, to the letter.
+
+use super::line::{LockDetails, LogWriter};
+use beadlock_checker::internal::log_line::{self, MARK, ORIGINAL_START};
+use serde::Serialize;
+
+/// What a line of a log reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DaemonEvent<'a> {
+    /// The first line of each of the agent's files.
+    Header(DaemonId),
+    /// A daemon starts.
+    Started(DaemonId),
+    /// A daemon gets this signal to end.
+    Ending(&'a str),
+    /// A daemon ends in order. The original daemon does not name itself.
+    Stopped(Option<DaemonId>),
+    /// A cycle begins. The original daemon logs this before it checks the lock.
+    Begun,
+    /// A cycle did its work, or found nothing to do.
+    Complete,
+    /// A cycle failed with this error.
+    Failed(&'a str),
+    /// A cycle made a commit, a pull or a push.
+    Step,
+    /// A cycle was ended after this time because it took too long.
+    TimedOut(&'a str),
+    /// An error that usually ends a cycle of the original daemon.
+    Trouble(&'a str),
+    /// Skipped because of the lock of this holder.
+    Locked(&'a str),
+    /// Skipped because of a lock; the line ends before the holder's name does.
+    CutOff(&'a str),
+    /// Skipped because another process has the gate.
+    Busy,
+    /// Skipped because the lock could not be checked, or a stale lock could not be removed.
+    Unreadable(&'a str),
+    /// The stale lock of this holder was removed.
+    Removed(&'a str),
+    /// The holder of the lock, logged once in a streak of skips.
+    Held(LockDetails),
+    /// A streak of skips has ended.
+    Resumed,
+    /// A warning or a limit of the daemon, its end, or a change of the configuration or the databases.
+    Notice,
+    /// Anything else, such as the output of a cycle's command.
+    Other,
+}
+
+/// One process of a daemon, as it names itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DaemonId {
+    /// `beadlock-agent 0.1.0`, or `bd daemon`.
+    pub program: String,
+    pub pid: Option<i64>,
+    pub host: Option<String>,
+}
+
+impl DaemonId {
+    /// The original daemon, which gives neither PID nor host.
+    pub fn original() -> Self {
+        Self { program: "bd daemon".to_owned(), pid: None, host: None }
+    }
+}
+
+/// The original daemon's names for the kinds of a cycle.
+const MODES: [&str; 6] =
+    ["sync cycle", "local sync cycle", "export", "local export", "auto-import", "local auto-import"];
+
+const COMPLETE: [&str; 6] = [
+    "Local sync cycle complete",
+    "Local local sync cycle complete",
+    "Export complete",
+    "Local export complete",
+    "Auto-import complete",
+    "Local auto-import complete",
+];
+
+impl<'a> DaemonEvent<'a> {
+    /// The event of a message without its time and database. An unknown message is [`DaemonEvent::Other`].
+    pub fn parse(message: &'a str, writer: Option<LogWriter>) -> Self {
+        if message.starts_with(MARK) {
+            return Self::Other;
+        }
+        of_agent(message)
+            .or_else(|| match writer {
+                // The commands of the agent's cycles may print the lines of the original daemon, but not this one.
+                Some(LogWriter::Agent) => of_original_start(message),
+                _ => of_original(message),
+            })
+            .unwrap_or(Self::Other)
+    }
+
+    /// A cycle begins, ends or is skipped, so its daemon is alive.
+    pub fn is_of_a_cycle(&self) -> bool {
+        use DaemonEvent::{Ending, Header, Notice, Other, Started, Stopped, Trouble};
+        !matches!(self, Header(_) | Started(_) | Stopped(_) | Ending(_) | Notice | Other | Trouble(_))
+    }
+}
+
+fn starts(message: &str, fronts: &[&str]) -> bool {
+    fronts.iter().any(|front| message.starts_with(front))
+}
+
+/// The event of a line of the agent.
+fn of_agent(message: &str) -> Option<DaemonEvent<'_>> {
+    use log_line::Event as Line;
+    let (line, rest) = Line::parse(message);
+    match line {
+        Line::CycleStarted => (rest == "...").then_some(DaemonEvent::Begun),
+        Line::CycleComplete => rest.is_empty().then_some(DaemonEvent::Complete),
+        Line::CycleFailed => rest.strip_prefix(": ").map(DaemonEvent::Failed),
+        Line::CycleTimedOut => {
+            let rest = rest.strip_prefix(" after ")?;
+            Some(DaemonEvent::TimedOut(rest.strip_suffix("; command ended").unwrap_or(rest)))
+        }
+        Line::NotChecked | Line::Skipped => skipped(message.strip_prefix(Line::Skipped.beginning())?),
+        Line::Held => held(rest).map(DaemonEvent::Held),
+        Line::Resumed => rest.contains(" skips in ").then_some(DaemonEvent::Resumed),
+        // The last one: a name may have the words in it.
+        Line::RemovedStale => rest.rfind("), proceeding").map(|end| DaemonEvent::Removed(&rest[..end])),
+        Line::Committed => step(rest, &[" file ", " files "]),
+        Line::Pulled => step(rest, &[" commit from ", " commits from "]),
+        Line::Pushed => step(rest, &[" commit to ", " commits to "]),
+        Line::Header => agent(message.strip_suffix(", times in UTC")?).map(DaemonEvent::Header),
+        Line::AgentStarted => agent(rest).map(DaemonEvent::Started),
+        Line::AgentStopped => agent(rest).map(|agent| DaemonEvent::Stopped(Some(agent))),
+        Line::Ending => {
+            rest.starts_with("SIG").then(|| DaemonEvent::Ending(rest.split(' ').next().unwrap_or(rest)))
+        }
+        Line::SkipNotAudited | Line::RemovalNotAudited | Line::Output => None,
+        _ => Some(DaemonEvent::Notice),
+    }
+}
+
+/// What follows the first bracket of a skip.
+fn skipped(rest: &str) -> Option<DaemonEvent<'_>> {
+    if let Some(text) = rest.strip_prefix("locked by ") {
+        // A name with a line end of its own is cut in two, and has no bracket.
+        return Some(text.strip_suffix(')').map_or(DaemonEvent::CutOff(text), DaemonEvent::Locked));
+    }
+    if let Some(why) = rest.strip_prefix("lock check failed: ") {
+        return Some(DaemonEvent::Unreadable(why.strip_suffix(')').unwrap_or(why)));
+    }
+    rest.starts_with("a sync cycle or a claim is in progress").then_some(DaemonEvent::Busy)
+}
+
+/// `3 files (1a2b3c4)`, `2 commits from …`, `1 commit to …`.
+fn step<'a>(rest: &str, what: &[&str]) -> Option<DaemonEvent<'a>> {
+    let counted = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    (counted.len() < rest.len() && starts(counted, what)).then_some(DaemonEvent::Step)
+}
+
+/// `SINCE by PID PID on HOST (REASON)`, and words about a zombie after it.
+fn held(rest: &str) -> Option<LockDetails> {
+    let (since, rest) = rest.split_once(" by PID ")?;
+    let (pid, rest) = rest.split_once(" on ")?;
+    let (host, reason) = without_zombie(rest).strip_suffix(')')?.rsplit_once(" (")?;
+    Some(LockDetails {
+        pid: Some(pid.parse().ok()?),
+        host: Some(host.to_owned()),
+        since: Some(since.to_owned()),
+        reason: Some(reason.to_owned()),
+    })
+}
+
+/// Cuts off the words about a holder that is a zombie. Such a holder is on the agent's own host, so the first of
+/// these words are the agent's.
+fn without_zombie(rest: &str) -> &str {
+    if !rest.ends_with("--reap-proven-dead may remove the lock") {
+        return rest;
+    }
+    rest.find("); a zombie: ").and_then(|at| rest.get(..=at)).unwrap_or(rest)
+}
+
+fn agent(text: &str) -> Option<DaemonId> {
+    let (program, rest) = text.split_once(", PID ")?;
+    let (pid, host) = rest.split_once(", host ")?;
+    let is_agent = program.starts_with(log_line::Event::Header.beginning());
+    let pid = Some(pid.parse().ok()?);
+    is_agent.then(|| DaemonId { program: program.to_owned(), pid, host: Some(host.to_owned()) })
+}
+
+/// The original daemon starts.
+fn of_original_start(message: &str) -> Option<DaemonEvent<'_>> {
+    message.starts_with(ORIGINAL_START).then(|| DaemonEvent::Started(DaemonId::original()))
+}
+
+/// A skip by the original daemon, after `Skipping `.
+fn skipped_by_original(rest: &str) -> Option<DaemonEvent<'_>> {
+    let mode = MODES.iter().find(|mode| rest.starts_with(**mode))?;
+    let rest = &rest[mode.len()..];
+    if let Some(rest) = rest.strip_prefix(" (") {
+        return skipped(rest);
+    }
+    let is_unchanged = rest.strip_prefix(": ")? == "JSONL content unchanged";
+    Some(if is_unchanged { DaemonEvent::Complete } else { DaemonEvent::Notice })
+}
+
+/// The event of a line of the original daemon, in its older and newer wordings.
+fn of_original(message: &str) -> Option<DaemonEvent<'_>> {
+    if let Some(started) = of_original_start(message) {
+        return Some(started);
+    }
+    if let Some(mode) = message.strip_prefix("Starting ").and_then(|rest| rest.strip_suffix("...")) {
+        return MODES.contains(&mode).then_some(DaemonEvent::Begun);
+    }
+    if let Some(rest) = message.strip_prefix("Skipping ") {
+        return skipped_by_original(rest);
+    }
+    if COMPLETE.contains(&message) {
+        return Some(DaemonEvent::Complete);
+    }
+    let is_end = message.starts_with("Received signal") && message.contains("shutting down")
+        || starts(message, &["Context canceled, shutting down", "Parent process died, shutting down"])
+        || matches!(message, "Global daemon stopped" | "Daemon stopped");
+    if is_end {
+        return Some(DaemonEvent::Stopped(None));
+    }
+    // After `Warning: …` the cycle goes on; after these it does not.
+    let front = message.split(": ").next()?;
+    let is_trouble = message.len() > front.len()
+        && (front.ends_with(" failed") && front.len() < 40 && !front.starts_with("Warning")
+            || front == "Error"
+            || starts(message, &["Error checking git status: ", "Failed to count issues "]));
+    is_trouble.then_some(DaemonEvent::Trouble(message))
+}
+
+#[cfg(test)]
+mod tests;

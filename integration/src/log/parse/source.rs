@@ -1,0 +1,219 @@
+//! The files of a log and their lines. Memory is bounded, whatever the files contain.
+//!
+//! A log is read with its older files beside it, the oldest first: `FILE.3`, `FILE.2`, `FILE.1` as the agent numbers
+//! them, and `NAME-TIME.log` as the original daemon names them. An older file that is named itself is read alone.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use beadlock_checker::internal::escape::escaped_path;
+use beadlock_checker::internal::system_words;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::rotated::{numbered, rotated};
+use crate::error::{Code, Error};
+use crate::words::{Part, to_type};
+
+/// A line is read up to here; the rest is left out.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// One read of a file. The first read also tells which daemon writes the file.
+const CHUNK: usize = 256 * 1024;
+
+/// One log: a stream of lines from standard input or from one or more files.
+#[derive(Debug, Default)]
+pub struct LogSource {
+    /// The log as the user named it; `None` is standard input.
+    pub path: Option<PathBuf>,
+    /// Oldest first; empty for standard input.
+    files: Vec<OpenedLog>,
+    /// Older files that are compressed, and so not read.
+    pub compressed: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct OpenedLog {
+    path: PathBuf,
+    file: File,
+    is_regular: bool,
+    inode: (u64, u64),
+}
+
+/// A part of a log as it is read.
+#[derive(Debug, PartialEq)]
+pub enum LogBytes<'a> {
+    /// A file begins with these bytes. They come again as lines.
+    Head(&'a [u8]),
+    /// A line without its end; `is_cut` when it was longer than [`LONGEST_LINE`].
+    Line { bytes: &'a [u8], is_cut: bool },
+}
+
+impl LogSource {
+    /// The logs that `names` mean, in their order. Names of one family are one log, each file once.
+    pub fn named(names: &[OsString]) -> Vec<Result<Self, Error>> {
+        let mut families: Vec<(PathBuf, BTreeMap<u32, PathBuf>)> = Vec::new();
+        for name in names {
+            let path = PathBuf::from(name);
+            let (base, number) = numbered(&path);
+            let at = families.iter().position(|(of, _)| *of == base).unwrap_or_else(|| {
+                families.push((base, BTreeMap::new()));
+                families.len() - 1
+            });
+            families[at].1.entry(number).or_insert(path);
+        }
+        families.into_iter().map(|(base, members)| Self::family(&base, &members)).collect()
+    }
+
+    fn family(base: &Path, members: &BTreeMap<u32, PathBuf>) -> Result<Self, Error> {
+        match members.get(&0) {
+            Some(_) if base == Path::new("-") => Ok(Self::default()),
+            Some(path) => Self::with_older(path),
+            None => {
+                // The highest number is the oldest file.
+                let files = members.values().rev().map(|path| OpenedLog::open(path));
+                let newest = members.values().next().cloned();
+                Ok(Self { path: newest, files: files.collect::<Result<_, _>>()?, compressed: Vec::new() })
+            }
+        }
+    }
+
+    /// The log at `path` and its older files.
+    ///
+    /// # Errors
+    /// When none of them exists, or the current one cannot be read.
+    pub fn with_older(path: &Path) -> Result<Self, Error> {
+        // The current file first, then older and older ones. A file that is rotated meanwhile is found twice, and
+        // never missed.
+        let mut files: Vec<OpenedLog> = Vec::new();
+        let missing = match OpenedLog::open(path) {
+            Ok(file) => {
+                files.push(file);
+                None
+            }
+            Err(error) if error.code() == Code::NoTarget => Some(error),
+            Err(error) => return Err(error),
+        };
+        let is_log = files.first().is_none_or(|file| file.is_regular);
+        let (older, compressed) = if is_log { rotated(path) } else { Default::default() };
+        for file in older.iter().filter_map(|path| OpenedLog::open(path).ok()) {
+            if file.is_regular && files.iter().all(|other| other.inode != file.inode) {
+                files.push(file);
+            }
+        }
+        if let Some(error) = missing.filter(|_| files.is_empty()) {
+            return Err(error);
+        }
+        files.reverse();
+        Ok(Self { path: Some(path.to_owned()), files, compressed })
+    }
+
+    /// The files that are read, oldest first.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|opened| opened.path.clone()).collect()
+    }
+
+    /// Hands over the beginning of each file and then its lines, the oldest first.
+    ///
+    /// # Errors
+    /// The first file that cannot be read to its end. The lines before that point have been handed over.
+    pub fn read(self, mut take: impl FnMut(LogBytes<'_>)) -> Result<(), Error> {
+        if self.path.is_none() {
+            let stdin = io::stdin().lock();
+            return lines(stdin, None, &mut take)
+                .map_err(|error| failed(Path::new("standard input"), &error));
+        }
+        for OpenedLog { path, file, .. } in self.files {
+            lines(file, Some(&path), &mut take).map_err(|error| failed(&path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    let message = format!("failed to read {}: {}", escaped_path(path), system_words(error));
+    Error::io(message, error.kind())
+}
+
+fn lines(input: impl Read, path: Option<&Path>, take: &mut impl FnMut(LogBytes<'_>)) -> io::Result<()> {
+    let mut reader = BufReader::with_capacity(CHUNK, input);
+    let head = loop {
+        match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            head => break head?.to_vec(),
+        }
+    };
+    if let Some(tool) = decompressor(&head) {
+        let tool = Part::Word(tool.as_ref());
+        let command = match path {
+            Some(path) => to_type("{} {} | beadlock log -", &[tool, Part::Path(path)]),
+            None => to_type("{} … | beadlock log -", &[tool]),
+        };
+        return Err(io::Error::other(format!("it is compressed; type: {command}")));
+    }
+    take(LogBytes::Head(&head));
+    let mut line = Vec::with_capacity(256);
+    loop {
+        line.clear();
+        let limit = LONGEST_LINE as u64;
+        if reader.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        // A log that was truncated while its daemon writes begins with as many zeros as it had bytes.
+        while line.len() == LONGEST_LINE && line.iter().all(|byte| *byte == 0) {
+            line.clear();
+            reader.by_ref().take(limit).read_until(b'\n', &mut line)?;
+        }
+        let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
+        let is_cut = !is_whole && line.len() == LONGEST_LINE && reader.skip_until(b'\n')? > 1;
+        take(LogBytes::Line { bytes: &line, is_cut });
+    }
+}
+
+/// The program that unpacks a file with this beginning.
+fn decompressor(head: &[u8]) -> Option<&'static str> {
+    let magic: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "zcat"),
+        (b"\x28\xb5\x2f\xfd", "zstdcat"),
+        (b"\xfd7zXZ\0", "xzcat"),
+        (b"BZh", "bzcat"),
+    ];
+    magic.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, tool)| *tool)
+}
+
+impl OpenedLog {
+    /// Opens a regular file or a pipe. Links are followed, because the user named the path.
+    fn open(path: &Path) -> Result<Self, Error> {
+        let shown = escaped_path(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
+            .open(path)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Error::new(Code::NoTarget, format!("there is no {shown}")),
+                kind => Error::io(format!("failed to open {shown}: {}", system_words(&error)), kind),
+            })?;
+        let meta = file.metadata().map_err(|error| failed(path, &error))?;
+        let kind = meta.file_type();
+        if kind.is_dir() {
+            let meant = to_type("beadlock log {}", &[Part::Path(&path.join("daemon.log"))]);
+            return Err(Error::new(Code::Io, format!("{shown} is a directory; name the log in it: {meant}")));
+        }
+        if kind.is_fifo() {
+            // The program that writes to the pipe may be slow: wait for it.
+            let flags = fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()));
+            flags.map_err(|errno| failed(path, &errno.into()))?;
+        } else if !kind.is_file() {
+            let message = format!("{shown} is a device; name a log, or - for standard input");
+            return Err(Error::new(Code::Io, message));
+        }
+        let inode = (meta.dev(), meta.ino());
+        Ok(Self { path: path.to_owned(), file, is_regular: kind.is_file(), inode })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! One database over time: its cycles, its streaks of skips, and their holders.
+
+use std::time::Duration;
+
+use super::holders::HolderRows;
+use super::outages::{SyncOutage, SyncOutages};
+use super::repeats::RepeatedMessages;
+use super::rhythm::{CycleRhythm, GapKind};
+use super::streak::{PastStreak, SkipCause, SkipStreak, StreakEnd};
+use crate::log::parse::event::DaemonEvent;
+use crate::log::parse::line::{LockDetails, LogWriter};
+use crate::log::parse::time::LogTime;
+
+/// As many unreadable streaks are remembered, the latest; all are counted.
+const KEPT: usize = 100;
+
+/// How often things happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CycleCounts {
+    pub complete: u64,
+    pub failed: u64,
+    pub timed_out: u64,
+    /// Cycles without an end in the log.
+    pub unfinished: u64,
+    pub skips: u64,
+    /// Unreadable streaks.
+    pub unreadable: u64,
+}
+
+/// What the log reported last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SyncState {
+    /// Nothing about cycles.
+    #[default]
+    Unknown,
+    Started(LogTime),
+    Complete(LogTime),
+    Failing {
+        why: String,
+        in_a_row: u64,
+    },
+    Skipping,
+    /// The cause of the skips is gone, and the next cycle is about to begin.
+    Resumed(LogTime),
+    Stopped(LogTime),
+}
+
+#[derive(Debug)]
+struct OpenCycle {
+    at: LogTime,
+    trouble: Option<String>,
+    /// A skip within the cycle. It is output of the cycle's command, unless the daemon describes the holder next.
+    skipped: Option<(LogTime, SkipCause)>,
+}
+
+/// One database.
+#[derive(Debug, Default)]
+pub struct DatabaseTimeline {
+    /// As the log calls it; `None` when the log is about one database only.
+    pub name: Option<String>,
+    pub counts: CycleCounts,
+    pub holders: HolderRows,
+    pub unreadable: Vec<PastStreak>,
+    pub failures: RepeatedMessages,
+    pub notices: RepeatedMessages,
+    pub rhythm: CycleRhythm,
+    pub state: SyncState,
+    pub streak: Option<SkipStreak>,
+    pub outages: SyncOutages,
+    pub last_complete: Option<LogTime>,
+    pub first: Option<LogTime>,
+    pub last: Option<LogTime>,
+    /// How often the clock went back, and the largest step.
+    pub clock_back: (u64, Duration),
+    cycle: Option<OpenCycle>,
+    has_cycles: bool,
+}
+
+impl DatabaseTimeline {
+    pub fn new(name: Option<String>) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// The log says nothing about cycles of this database.
+    pub fn is_blank(&self) -> bool {
+        !self.has_cycles
+    }
+
+    /// The start of the cycle that has not ended.
+    pub fn in_cycle(&self) -> Option<LogTime> {
+        self.cycle.as_ref().map(|cycle| cycle.at)
+    }
+
+    /// What was over before `from` does not count. A streak, a cycle or an outage that goes on still counts.
+    pub fn forget(&mut self, from: LogTime) {
+        self.counts = CycleCounts::default();
+        self.holders = HolderRows::default();
+        self.unreadable.clear();
+        self.failures = RepeatedMessages::default();
+        self.notices = RepeatedMessages::default();
+        self.rhythm.forget();
+        self.outages.forget(from);
+        self.first = None;
+        self.clock_back = Default::default();
+    }
+
+    /// Adds the event of one line about this database.
+    pub fn add(
+        &mut self,
+        at: LogTime,
+        event: &DaemonEvent<'_>,
+        message: &str,
+        lock: &LockDetails,
+        writer: Option<LogWriter>,
+    ) {
+        let is_agent = writer == Some(LogWriter::Agent);
+        self.silence(at, event);
+        let before = self.last.replace(at);
+        self.first.get_or_insert(at);
+        if is_agent && self.is_output(at, event) {
+            return;
+        }
+        match event {
+            DaemonEvent::Begun => self.begun(at, is_agent),
+            DaemonEvent::Complete => self.complete(at),
+            DaemonEvent::Failed(why) => {
+                self.counts.failed += 1;
+                let began = self.cycle_ends(at);
+                self.failed(began, why, at);
+            }
+            DaemonEvent::TimedOut(after) => {
+                self.counts.timed_out += 1;
+                let began = self.cycle_ends(at);
+                self.failed(began, &format!("timed out after {after}"), at);
+            }
+            DaemonEvent::Trouble(why) => {
+                if let Some(cycle) = &mut self.cycle {
+                    cycle.trouble = Some((*why).to_owned());
+                }
+            }
+            DaemonEvent::Removed(holder) => self.removed(holder, at),
+            DaemonEvent::Held(lock) => self.held(lock),
+            DaemonEvent::Resumed => {
+                self.end_streak(at, StreakEnd::Released);
+                self.state = SyncState::Resumed(at);
+            }
+            DaemonEvent::Started(_) => self.started(at, before),
+            DaemonEvent::Stopped(_) => self.stopped(at),
+            DaemonEvent::Notice => self.notices.add(message, at),
+            event => {
+                if let Some(cause) = skip_cause(event) {
+                    self.skipped(cause, lock, at);
+                }
+            }
+        }
+        self.has_cycles |= event.is_of_a_cycle();
+    }
+
+    /// The end of the log or of the window.
+    pub fn finish(&mut self, end: LogTime) {
+        if self.cycle.as_ref().is_some_and(|cycle| cycle.trouble.is_some()) {
+            self.cut_short(end.min(self.last.unwrap_or(end)));
+        }
+        // The log says nothing about the time after its last line, once that time is longer than usual.
+        let end = self.last.filter(|last| end.since(*last) > self.rhythm.limit()).unwrap_or(end);
+        if let Some(streak) = self.streak.clone() {
+            self.past(streak, end, StreakEnd::Open);
+        }
+    }
+
+    /// Within a cycle of the agent only the end of the cycle is the agent's own line. The rest is output of the
+    /// cycle's command.
+    fn is_output(&mut self, at: LogTime, event: &DaemonEvent<'_>) -> bool {
+        use DaemonEvent::{Busy, CutOff, Held, Locked, Removed, Resumed, Trouble, Unreadable};
+        let Some(cycle) = &mut self.cycle else { return false };
+        match event {
+            Locked(_) | CutOff(_) => {
+                cycle.skipped = skip_cause(event).map(|cause| (at, cause));
+                true
+            }
+            Held(_) => cycle.skipped.is_none(),
+            Busy | Unreadable(_) | Removed(_) | Resumed | Trouble(_) => true,
+            _ => false,
+        }
+    }
+
+    fn silence(&mut self, at: LogTime, event: &DaemonEvent<'_>) {
+        let Some(last) = self.last else { return };
+        let back = last.since(at);
+        if back > Duration::from_secs(1) {
+            self.clock_back = (self.clock_back.0 + 1, self.clock_back.1.max(back));
+        }
+        let kind = match (&self.state, event) {
+            (SyncState::Stopped(_), _) => return,
+            (_, DaemonEvent::Started(_)) => GapKind::Gone,
+            _ if self.cycle.is_some() => GapKind::InCycle,
+            _ => GapKind::Silent,
+        };
+        self.rhythm.silence(last, at, kind);
+    }
+
+    fn begun(&mut self, at: LogTime, is_agent: bool) {
+        self.rhythm.look(at);
+        self.cut_short(at);
+        if is_agent {
+            self.end_streak(at, StreakEnd::Released);
+        }
+        self.cycle = Some(OpenCycle { at, trouble: None, skipped: None });
+    }
+
+    /// The open cycle has no end in the log, or it ended with an error.
+    fn cut_short(&mut self, at: LogTime) {
+        let Some(cycle) = self.cycle.take() else { return };
+        self.end_streak(cycle.at, StreakEnd::Released);
+        match cycle.trouble {
+            Some(why) => {
+                self.counts.failed += 1;
+                self.failed(cycle.at, &why, at);
+            }
+            None => self.counts.unfinished += 1,
+        }
+    }
+
+    /// The open cycle ends, and with it the streak of skips before it. Returns when the cycle began.
+    fn cycle_ends(&mut self, at: LogTime) -> LogTime {
+        let began = self.cycle.take().map_or(at, |cycle| cycle.at);
+        self.end_streak(began, StreakEnd::Released);
+        began
+    }
+
+    fn complete(&mut self, at: LogTime) {
+        self.cycle_ends(at);
+        self.counts.complete += 1;
+        self.last_complete = Some(at);
+        self.outages.end(at);
+        self.state = SyncState::Complete(at);
+    }
+
+    fn failed(&mut self, began: LogTime, why: &str, at: LogTime) {
+        // `exit code 3 after 1.2s` is the same failure as `exit code 3 after 1.3s`.
+        let kind = why.rsplit_once(" after ").filter(|_| !why.starts_with("timed out"));
+        let kind = kind.map_or(why, |(kind, _)| kind);
+        self.failures.add(kind, at);
+        self.outage(began);
+        let in_a_row = match self.state {
+            SyncState::Failing { in_a_row, .. } => in_a_row + 1,
+            _ => 1,
+        };
+        self.state = SyncState::Failing { why: kind.to_owned(), in_a_row };
+    }
+
+    fn skipped(&mut self, cause: SkipCause, lock: &LockDetails, at: LogTime) {
+        match &self.cycle {
+            None => self.rhythm.look(at),
+            Some(cycle) if cycle.trouble.is_some() => self.cut_short(at),
+            // The original daemon logs that a cycle starts before it logs the skip.
+            Some(_) => self.cycle = None,
+        }
+        let is_first = self.is_first();
+        self.outage(at);
+        self.state = SyncState::Skipping;
+        self.counts.skips += 1;
+        if let Some(streak) = &mut self.streak {
+            // A process that releases or changes the lock has the gate for a moment.
+            let is_same = streak.cause == cause || cause == SkipCause::Busy;
+            let is_reworded =
+                matches!((&streak.cause, &cause), (SkipCause::Unreadable(_), SkipCause::Unreadable(_)));
+            if is_same || is_reworded {
+                streak.skips += 1;
+                if is_same {
+                    streak.lock.complete(lock);
+                } else {
+                    streak.cause = cause;
+                }
+                return;
+            }
+        }
+        self.end_streak(at, StreakEnd::TakenOver);
+        self.streak = Some(SkipStreak { cause, since: at, is_first, skips: 1, lock: lock.clone() });
+    }
+
+    fn removed(&mut self, holder: &str, at: LogTime) {
+        let cause = self.streak.as_ref().map(|streak| &streak.cause);
+        let is_of_streak = matches!(cause, Some(SkipCause::Held(name)) if name == holder);
+        let was_unreadable = matches!(cause, Some(SkipCause::Unreadable(_)));
+        let end = if is_of_streak || was_unreadable { StreakEnd::RemovedStale } else { StreakEnd::TakenOver };
+        self.end_streak(at, end);
+        if !is_of_streak {
+            self.holders.removed_at_once(holder, at);
+        }
+        self.state = SyncState::Resumed(at);
+    }
+
+    fn held(&mut self, lock: &LockDetails) {
+        if let Some((at, cause)) = self.cycle.as_mut().and_then(|cycle| cycle.skipped.take()) {
+            // The skip was the daemon's own: the end of the cycle before it is not in the log.
+            self.cut_short(at);
+            self.skipped(cause, &LockDetails::default(), at);
+        }
+        if let Some(streak) = &mut self.streak {
+            streak.lock.complete(lock);
+        }
+    }
+
+    fn started(&mut self, at: LogTime, before: Option<LogTime>) {
+        if let (false, Some(before)) = (matches!(self.state, SyncState::Stopped(_)), before) {
+            // The daemon before was killed; the log shows only its last line.
+            self.cut_short(before);
+            self.end_streak(before, StreakEnd::AgentStopped);
+            if self.has_cycles {
+                self.outage(before);
+            }
+            self.rhythm.was_gone(at);
+        }
+        self.rhythm.restart();
+        self.state = SyncState::Started(at);
+    }
+
+    fn stopped(&mut self, at: LogTime) {
+        self.cut_short(at);
+        self.end_streak(at, StreakEnd::AgentStopped);
+        self.outage(at);
+        self.state = SyncState::Stopped(at);
+    }
+
+    fn is_first(&self) -> bool {
+        !self.has_cycles && self.state == SyncState::Unknown
+    }
+
+    fn outage(&mut self, since: LogTime) {
+        let is_first = self.is_first();
+        self.outages.current.get_or_insert(SyncOutage { since, is_first });
+    }
+
+    fn end_streak(&mut self, at: LogTime, end: StreakEnd) {
+        if let Some(streak) = self.streak.take() {
+            self.past(streak, at, end);
+        }
+    }
+
+    fn past(&mut self, streak: SkipStreak, until: LogTime, end: StreakEnd) {
+        match &streak.cause {
+            SkipCause::Held(name) => self.holders.held(name, streak.since, until, streak.skips, end),
+            SkipCause::Busy => {}
+            SkipCause::Unreadable(_) => {
+                self.counts.unreadable += 1;
+                if self.unreadable.len() == KEPT {
+                    self.unreadable.remove(0);
+                }
+                self.unreadable.push(PastStreak { streak, until, end });
+            }
+        }
+    }
+}
+
+/// The cause of a skip. A holder's name that ends with `…` is cut off.
+fn skip_cause(event: &DaemonEvent<'_>) -> Option<SkipCause> {
+    Some(match event {
+        DaemonEvent::Locked(name) => SkipCause::Held((*name).to_owned()),
+        DaemonEvent::CutOff(name) => SkipCause::Held(format!("{name}…")),
+        DaemonEvent::Unreadable(why) => SkipCause::Unreadable((*why).to_owned()),
+        DaemonEvent::Busy => SkipCause::Busy,
+        _ => return None,
+    })
+}
