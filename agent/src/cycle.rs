@@ -26,7 +26,7 @@ use crate::git::{self, SyncMessage};
 use crate::log::{self, Line, own};
 use crate::outcome::Outcome;
 use crate::outside::Metrics;
-use crate::owner::{Opened, Owners};
+use crate::owner::{Opened, Owners, Refusal};
 use crate::watch::Watch;
 
 /// So many different reasons are said at most why a database is not served, until it is served again.
@@ -89,12 +89,21 @@ pub(crate) enum Checked {
 pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> Checked {
     let Subject { number, database, policy, common } = subject;
     let number = *number;
-    match follow(common.owners, database, told) {
-        Followed::AsBefore => {}
-        Followed::Elsewhere(other) => return Checked::Redirected(other),
-        Followed::Nowhere => return Checked::Ended(Outcome::Failed),
+    let open = || match policy.action() {
+        Action::None => common.owners.open_alone(database),
+        _ => common.owners.open(database),
+    };
+    // What is led elsewhere is not touched: its redirect may have been changed because that hangs.
+    let itself = database.is_itself().then(open);
+    let is_as_before = matches!(&itself, Some(Ok(Ok(opened))) if Database::has_no_redirect(opened));
+    if !is_as_before {
+        match follow(common.owners, database, told) {
+            Followed::AsBefore => {}
+            Followed::Elsewhere(other) => return Checked::Redirected(other),
+            Followed::Nowhere => return Checked::Ended(Outcome::Failed),
+        }
     }
-    let Some(opened) = open(common.owners, database, told) else {
+    let Some(opened) = opened(itself.unwrap_or_else(open), database, told) else {
         return Checked::Ended(Outcome::Failed);
     };
     // Before the check: what comes after it must be seen.
@@ -178,10 +187,10 @@ fn follow(owners: Owners, database: &Database, told: &mut LoggedState) -> Follow
     }
 }
 
-/// Opens the database and asks whose it is: here, and not only when it was found, since another one may lie there
-/// now. All that follows in this cycle goes by these descriptors. `None`: it is not served, which the log says once.
-fn open(owners: Owners, database: &Database, told: &mut LoggedState) -> Option<Opened> {
-    let opened = served(owners.open(database).map_err(|refusal| refusal.to_string()), database, told)?;
+/// A database is opened, and asked whose it is, in each cycle, and not only when it was found, since another one may
+/// lie there now. All that follows goes by these descriptors. `None`: it is not served, which the log says once.
+fn opened(opened: Result<Opened, Refusal>, database: &Database, told: &mut LoggedState) -> Option<Opened> {
+    let opened = served(opened.map_err(|refusal| refusal.to_string()), database, told)?;
     told.not_serving.clear();
     Some(opened)
 }

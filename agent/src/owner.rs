@@ -50,6 +50,9 @@ impl fmt::Display for Refusal {
 /// The open database, or why it could not be opened: what is to be done there then fails by itself.
 pub(crate) type Opened = Result<OpenDirectory, Error>;
 
+/// How it is opened: with the directory above it, or alone.
+type How = fn(&Path) -> Result<OpenDirectory, Error>;
+
 impl Owners {
     /// This user's and root's, unless others' are allowed.
     pub(crate) fn of_this_user(allow_foreign_owner: bool) -> Self {
@@ -61,7 +64,7 @@ impl Owners {
     /// # Errors
     /// Why not.
     pub(crate) fn check(self, database: &Database) -> Result<(), Refusal> {
-        self.open(database).map(drop)
+        self.open_alone(database).map(drop)
     }
 
     /// Opens a database that may be served. The cycle goes on with these descriptors and looks its path up no more.
@@ -69,17 +72,28 @@ impl Owners {
     /// # Errors
     /// Why it may not be served.
     pub(crate) fn open(self, database: &Database) -> Result<Opened, Refusal> {
+        self.open_by(database, OpenDirectory::open)
+    }
+
+    /// The same for a cycle without any work: the directory above is asked, but not kept open.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_alone(self, database: &Database) -> Result<Opened, Refusal> {
+        self.open_by(database, OpenDirectory::open_alone)
+    }
+
+    fn open_by(self, database: &Database, how: How) -> Result<Opened, Refusal> {
         let dir = database.dir.as_path();
-        let opened = open(dir)?;
+        let opened = open(dir, how)?;
         if let (Self::Trusted(trusted), Ok(opened)) = (self, &opened) {
             ask_above(trusted, opened)?;
             if database.named != dir {
                 check_redirect(trusted, &database.named)?;
             }
-            ask(trusted, opened, dir, Position::AtWork)?;
-            if let Ok(above) = opened.above() {
-                ask(trusted, above, dir.parent().unwrap_or(dir), Position::AtWork)?;
-            }
+            Refusal::of(trusted.doubts_opened(opened), dir, Position::AtWork)?;
+            let above = trusted.doubts_just_above(opened, Sticky::IsNot);
+            Refusal::of(above, dir.parent().unwrap_or(dir), Position::AtWork)?;
         }
         Ok(opened)
     }
@@ -96,8 +110,8 @@ impl Owners {
 }
 
 /// Opens a directory through no symbolic link.
-fn open(dir: &Path) -> Result<Opened, Refusal> {
-    match OpenDirectory::open(dir) {
+fn open(dir: &Path, how: How) -> Result<Opened, Refusal> {
+    match how(dir) {
         Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => Err(Refusal::of_link(&error)),
         opened => Ok(opened),
     }
@@ -105,12 +119,11 @@ fn open(dir: &Path) -> Result<Opened, Refusal> {
 
 /// The directory whose redirect leads to the database, and those above it.
 fn check_redirect(trusted: Trusted, named: &Path) -> Result<(), Refusal> {
-    let Ok(opened) = open(named)? else { return Ok(()) };
+    let Ok(opened) = open(named, OpenDirectory::open_alone)? else { return Ok(()) };
     ask_above(trusted, &opened)?;
-    if let Ok(above) = opened.above() {
-        ask(trusted, above, named.parent().unwrap_or(named), Position::Above(named))?;
-    }
-    ask(trusted, &opened, named, Position::AtWork)
+    let above = trusted.doubts_just_above(&opened, Sticky::IsEnough);
+    Refusal::of(above, named.parent().unwrap_or(named), Position::Above(named))?;
+    Refusal::of(trusted.doubts_opened(&opened), named, Position::AtWork)
 }
 
 /// The directories above the one above `opened`.
@@ -130,14 +143,6 @@ enum Position<'a> {
     AtWork,
     /// It looks up the way to this directory there.
     Above(&'a Path),
-}
-
-fn ask(trusted: Trusted, fd: impl AsFd, dir: &Path, position: Position<'_>) -> Result<(), Refusal> {
-    let sticky = match position {
-        Position::AtWork => Sticky::IsNot,
-        Position::Above(_) => Sticky::IsEnough,
-    };
-    Refusal::of(trusted.doubts(fd, sticky), dir, position)
 }
 
 impl Refusal {

@@ -19,9 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use beadlock_checker::internal::OpenDirectory;
 use beadlock_checker::internal::sys;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 
 /// For how long the members of a group are taken to be the same: with users in a directory service each question is one
@@ -80,10 +81,35 @@ impl Trusted {
 
     /// Looks at the owner of an open directory and at who may write to it. `None`: it is trusted.
     pub fn doubts(self, dir: impl AsFd, sticky: Sticky) -> io::Result<Option<Doubt>> {
-        let dir = dir.as_fd();
-        let stat = fstat(dir)?;
-        let is_own_group = || is_own_group(Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid), dir);
-        Ok(self.owner(&stat).or_else(|| writers(&stat, sticky, is_own_group)))
+        Ok(self.judge(&fstat(&dir)?, sticky, dir.as_fd(), "."))
+    }
+
+    /// The same for a directory that was just opened, and was looked at then.
+    ///
+    /// # Errors
+    /// What `fstat` said.
+    pub fn doubts_opened(self, opened: &OpenDirectory) -> io::Result<Option<Doubt>> {
+        Ok(self.judge(&opened.stat()?, Sticky::IsNot, opened.as_fd(), "."))
+    }
+
+    /// The same for the directory above it. `None` also where it may not be searched, so that there can be no work above it.
+    ///
+    /// # Errors
+    /// What `fstatat` said.
+    pub fn doubts_just_above(self, opened: &OpenDirectory, sticky: Sticky) -> io::Result<Option<Doubt>> {
+        let (from, [above, _]) = opened.ways_up();
+        match fstatat(from, above, AtFlags::empty()) {
+            Ok(stat) => Ok(self.judge(&stat, sticky, from, above)),
+            Err(_) if opened.above().is_err() => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// By what the directory that has this name in `from` is like.
+    fn judge(self, stat: &FileStat, sticky: Sticky, from: BorrowedFd<'_>, name: &str) -> Option<Doubt> {
+        let is_own_group =
+            || is_own_group(Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid), from, name);
+        self.owner(stat).or_else(|| writers(stat, sticky, is_own_group))
     }
 
     fn owner(self, stat: &FileStat) -> Option<Doubt> {
@@ -105,15 +131,15 @@ fn writers(stat: &FileStat, sticky: Sticky, is_own_group: impl FnOnce() -> bool)
 
 /// Many systems give each user a group of the same name, and let that group write to what the user makes. It counts as
 /// the user as long as nobody else is in it, and as long as the group bits are the group's and not those of an ACL.
-fn is_own_group(owner: Uid, gid: Gid, dir: BorrowedFd<'_>) -> bool {
-    has_only(owner, gid) && has_no_list(dir)
+fn is_own_group(owner: Uid, gid: Gid, from: BorrowedFd<'_>, name: &str) -> bool {
+    has_only(owner, gid) && has_no_list(from, name)
 }
 
 /// Whether the directory has no ACL. One that cannot be read may say anything.
-fn has_no_list(dir: BorrowedFd<'_>) -> bool {
+fn has_no_list(from: BorrowedFd<'_>, name: &str) -> bool {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     // Another descriptor: the first may be one for look-ups alone, which knows no attributes.
-    openat(dir, ".", flags, Mode::empty()).is_ok_and(|dir| sys::has_access_list(dir) == Ok(false))
+    openat(from, name, flags, Mode::empty()).is_ok_and(|dir| sys::has_access_list(dir) == Ok(false))
 }
 
 /// Whether this user alone is in this group, as was known within the last [`MEMBERS_STAY`].
@@ -212,13 +238,16 @@ mod tests {
         let (dir, meta) = (File::open(root.path()).unwrap(), fs::metadata(root.path()).unwrap());
         let owners = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
         let is_alone = ask_for_members(owners.0, owners.1) == Some(true);
-        assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd()), is_alone);
+        assert_eq!(is_own_group(owners.0, owners.1, dir.as_fd(), "."), is_alone);
         let doubted = Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap();
         assert_eq!(doubted.is_none(), is_alone);
         let listed =
             std::process::Command::new("setfacl").args(["-m", "u:54321:rwx"]).arg(root.path()).status();
         if listed.is_ok_and(|status| status.success()) {
-            assert!(!is_own_group(owners.0, owners.1, dir.as_fd()), "the group bits are the list's mask");
+            assert!(
+                !is_own_group(owners.0, owners.1, dir.as_fd(), "."),
+                "the group bits are the list's mask"
+            );
             assert!(Trusted::this_user().doubts(&dir, Sticky::IsEnough).unwrap().is_some());
         } else {
             eprintln!("skipped: it needs setfacl and a file system with ACLs");

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +92,17 @@ impl Database {
         let environment = Environment { beads_dir: Some(self.at.clone().into()), ..Environment::default() };
         let again = Self::named(&self.at, &environment).and_then(Self::to_stay_with);
         Some(again.map(|found| Self { given: self.given.clone(), ..found }))
+    }
+
+    /// Neither a link nor a redirect has led to its directory: it was where its name says.
+    pub fn is_itself(&self) -> bool {
+        self.lead.is_none() && self.at == self.named && self.named == self.dir
+    }
+
+    /// Nothing leads elsewhere from this open directory. Of one that [is itself](Self::is_itself) it says what
+    /// [`Self::led_elsewhere`] would, and looks up one name instead of a path. False: perhaps.
+    pub fn has_no_redirect(opened: impl AsFd) -> bool {
+        matches!(read::exists_at(opened, REDIRECT), Ok(false))
     }
 
     /// What leads to its directory now. One call of `lstat`, and one more where the database is reached by a link.

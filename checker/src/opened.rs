@@ -4,13 +4,14 @@
 //! Its path is one without symbolic links. One that has come into it since is not followed: another user may have put
 //! it there to lead the look-up somewhere else.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use crate::error::{Error, Result};
 
@@ -28,8 +29,10 @@ pub struct OpenDirectory {
     dir: OwnedFd,
     /// Why `dir` is open for look-ups alone: it may not be read. There can be no gate then.
     unread: Option<Errno>,
-    /// Its `..` as it was found just after it was opened; where it may not be searched, why there is none.
-    above: nix::Result<OwnedFd>,
+    /// As it was found just after it was opened.
+    stat: nix::Result<FileStat>,
+    /// Its `..`, once it is open; where it may not be searched, why there is none.
+    above: OnceCell<nix::Result<OwnedFd>>,
     path: PathBuf,
 }
 
@@ -40,13 +43,24 @@ impl OpenDirectory {
     /// When it is not there, may not be reached, or is not a directory. ELOOP: a symbolic link is on the way; the error
     /// names it.
     pub fn open(path: &Path) -> Result<Self> {
+        let opened = Self::open_alone(path)?;
+        // Now: it may have been moved when its work begins.
+        let _ = opened.above();
+        Ok(opened)
+    }
+
+    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_alone(path: &Path) -> Result<Self> {
         let is_up = |name| matches!(name, Component::ParentDir);
         if !path.is_absolute() || path.components().any(is_up) {
             return Err(failed(path, Errno::EINVAL));
         }
         let how = OpenHow::new().flags(READ).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
         match openat2(AT_FDCWD, path, how) {
-            Ok(dir) => Ok(Self::with_above(dir, None, path)),
+            Ok(dir) => Ok(Self::opened(dir, None, path)),
             // A kernel before 5.6, a sandbox that does not know the call, or an error that has to be named.
             Err(_) => Self::open_by_names(path),
         }
@@ -77,20 +91,20 @@ impl OpenDirectory {
             },
             Err(errno) => return Err(failed(path, or_is_link(above, name, errno))),
         };
-        Ok(Self::with_above(dir, unread, path))
+        Ok(Self::opened(dir, unread, path))
     }
 
-    fn with_above(dir: OwnedFd, unread: Option<Errno>, path: &Path) -> Self {
-        let above = up(&dir);
-        Self { dir, unread, above, path: path.to_owned() }
+    fn opened(dir: OwnedFd, unread: Option<Errno>, path: &Path) -> Self {
+        let stat = fstat(&dir);
+        Self { dir, unread, stat, above: OnceCell::new(), path: path.to_owned() }
     }
 
-    /// The open directory above it, as it was found just after it was opened.
+    /// The open directory above it, as it was found when it was opened, or at the first question.
     ///
     /// # Errors
     /// When the directory may not be searched, so that nothing is known of the one above.
     pub fn above(&self) -> Result<BorrowedFd<'_>> {
-        match &self.above {
+        match self.above.get_or_init(|| up(&self.dir)) {
             Ok(above) => Ok(above.as_fd()),
             Err(errno) => Err(Error::new("open the directory above", &self.path, *errno)),
         }
@@ -103,16 +117,29 @@ impl OpenDirectory {
 
     /// Its device and inode.
     pub fn inode(&self) -> Result<(u64, u64)> {
-        let stat = fstat(&self.dir).map_err(|errno| Error::new("look at", &self.path, errno))?;
+        let stat = self.stat.map_err(|errno| Error::new("look at", &self.path, errno))?;
         Ok((stat.st_dev, stat.st_ino))
+    }
+
+    /// As it was found just after it was opened.
+    pub fn stat(&self) -> nix::Result<FileStat> {
+        self.stat
+    }
+
+    /// From where, and by which names, the directory above it and the one above that are looked at.
+    pub fn ways_up(&self) -> (BorrowedFd<'_>, [&'static str; 2]) {
+        match self.above.get() {
+            Some(Ok(above)) => (above.as_fd(), [".", ".."]),
+            _ => (self.dir.as_fd(), ["..", "../.."]),
+        }
     }
 
     /// The descriptor that a gate can be taken on, or else one for look-ups and why there can be no gate; the directory
     /// above, where it is open; and the path.
     pub(crate) fn into_parts(self) -> (OwnedFd, Option<Error>, Option<OwnedFd>, PathBuf) {
-        let Self { dir, unread, above, path } = self;
+        let Self { dir, unread, above, path, .. } = self;
         let unread = unread.map(|errno| failed(&path, errno));
-        (dir, unread, above.ok(), path)
+        (dir, unread, above.into_inner().and_then(nix::Result::ok), path)
     }
 }
 

@@ -29,9 +29,9 @@ use crate::owner::Owners;
 /// A database below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundDatabase {
-    root: PathBuf,
+    pub(super) root: PathBuf,
     /// The `.beads`, which may be a link, or have a redirect in it.
-    at: PathBuf,
+    pub(super) at: PathBuf,
     pub(crate) database: Database,
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Search {
     due: Option<Instant>,
     /// It was asked for another look while one was under way.
     again: bool,
+    /// Since the last look began, a cycle has found a database other than it was: each is asked.
+    is_doubted: bool,
     has_looked: bool,
     /// The troubles that there were at the last look.
     said: BTreeSet<Trouble>,
@@ -90,6 +92,7 @@ impl Search {
             walks: Vec::new(),
             job: None,
             again: false,
+            is_doubted: true,
             has_looked: false,
             said: BTreeSet::new(),
         }
@@ -105,9 +108,15 @@ impl Search {
             self.found = Arc::new(self.found.iter().filter(|found| is_left(found)).cloned().collect());
         }
         self.again = self.job.is_some();
+        self.is_doubted = true;
         self.due = (!ground.roots.is_empty()).then(Instant::now);
         self.interval = interval;
         self.ground = Arc::new(ground);
+    }
+
+    /// A cycle has failed, perhaps at a database that may not be served any more: the next look asks each.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubted = true;
     }
 
     /// What was found by the last look, each database once.
@@ -148,7 +157,9 @@ impl Search {
         let stop = Arc::<AtomicBool>::default();
         let (ground, before, stopped) =
             (Arc::clone(&self.ground), Arc::clone(&self.found), Arc::clone(&stop));
-        let walks = std::mem::take(&mut self.walks);
+        let mut walks = std::mem::take(&mut self.walks);
+        let are_asked = !std::mem::take(&mut self.is_doubted);
+        walks.iter_mut().for_each(|walk| walk.are_asked = are_asked);
         let look = spawn_blocking(move || {
             let begun = Instant::now();
             look(&ground, &before, walks, &stopped).map(|look| (look, begun.elapsed()))

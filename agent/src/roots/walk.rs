@@ -1,10 +1,10 @@
 //! The directories below one root, as each was when it was last read.
 //!
 //! In a directory that has not changed since, by its change time, there are the same names. So a look asks every
-//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each, and
-//! one for each `.beads`, which is told as what it was found to be. A time is trusted on a file system that only this
-//! machine writes, and when it lay [`SETTLED`] back as the look began: what comes later may come within the same tick
-//! of the clock.
+//! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each. A
+//! `.beads` is told as what it was found to be; it is asked too where its own cycles do not do so. A time is trusted on
+//! a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began: what comes later may
+//! come within the same tick of the clock.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -42,6 +42,8 @@ pub(crate) struct Walk {
     tree: Node,
     /// What leads elsewhere, by its `.beads`, and was found not to be tracked by git.
     pub(super) accepted: HashMap<PathBuf, Lead>,
+    /// Whose each `.beads` is, and where it leads, its cycles have asked since the last walk: they have found nothing wrong.
+    pub(super) are_asked: bool,
 }
 
 /// A directory.
@@ -91,7 +93,7 @@ pub(super) enum WalkEvent<'a> {
 impl Walk {
     /// Nothing has been read yet. `top` is a path without links.
     pub(super) fn new(top: PathBuf) -> Self {
-        Self { top, tree: Node::default(), accepted: HashMap::new() }
+        Self { top, tree: Node::default(), accepted: HashMap::new(), are_asked: false }
     }
 
     /// Walks through one file system, follows no link, and enters neither `.git` nor `.beads`. `now` is the time at
@@ -105,7 +107,8 @@ impl Walk {
     ) -> Option<()> {
         let mut path = self.top.clone();
         let settled = is_local(&path).then(|| now.saturating_sub(SETTLED));
-        let mut steps = WalkSteps { device: None, settled, mounts, entered: 0, tell };
+        let mut steps =
+            WalkSteps { device: None, settled, are_asked: self.are_asked, mounts, entered: 0, tell };
         let mut top = mem::take(&mut self.tree);
         if !steps.enter(&mut top, &mut path) {
             return Some(());
@@ -147,6 +150,7 @@ struct WalkSteps<'a, T> {
     device: Option<u64>,
     /// A directory that was not changed after this time is remembered; `None`: change times cannot be trusted.
     settled: Option<Duration>,
+    are_asked: bool,
     mounts: &'a Mounts,
     /// How many directories there have been.
     entered: usize,
@@ -193,6 +197,10 @@ impl<T: FnMut(WalkEvent<'_>) -> Option<Arc<FoundDatabase>>> WalkSteps<'_, T> {
         if self.mounts.is_remote_point(path) {
             // It is asked whether it answers first, in every look.
             (self.tell)(WalkEvent::Beads(path, None));
+            return;
+        }
+        if let (Some((_, found)), true) = (&beads.0, is_above_as_it_was && self.are_asked) {
+            (self.tell)(WalkEvent::Beads(path, Some(found)));
             return;
         }
         // A link to a directory has no time of its own that would tell of changes there.

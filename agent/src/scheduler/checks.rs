@@ -104,6 +104,13 @@ impl<T: Send + 'static> Checks<T> {
         calls.len()
     }
 
+    /// One more of the answers that were heard together with the last one.
+    pub(super) fn heard(&mut self) -> Option<Answer<T>> {
+        let answer = self.heard.pop()?;
+        self.in_flight -= 1;
+        Some(answer)
+    }
+
     /// The next answer; for ever away while there is none. Nothing is lost when this is.
     pub(super) async fn answer(&mut self) -> Answer<T> {
         loop {

@@ -152,6 +152,9 @@ impl Scheduler {
             self.code = self.code.max(exit_code(&outcome));
         }
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
+        if matches!(outcome, Outcome::Failed) {
+            self.search.doubt();
+        }
         if let Some(entry) = self.databases.get_mut(&number) {
             let took = entry.begun.elapsed();
             self.work.metrics.ended(&outcome, took);

@@ -190,7 +190,12 @@ impl Scheduler {
                 () = watchdog.beat() => {}
                 question = questions.next() => self.answer(question),
                 Some(task) = self.working.join_next_with_id() => self.worked(task),
-                (number, answer) = self.checks.answer() => self.checked(number, answer),
+                (number, answer) = self.checks.answer() => {
+                    self.checked(number, answer);
+                    while let Some((number, answer)) = self.checks.heard() {
+                        self.checked(number, answer);
+                    }
+                }
                 arrived = arrival(&mut self.settings.arrivals), if !self.is_ending => self.arrived(arrived),
                 read = self.reload.done(), if !self.is_ending => self.reloaded(read),
                 news = self.search.news(), if !self.is_ending => self.found(news),

@@ -41,14 +41,18 @@ impl Trusted {
     pub fn doubts_above(self, opened: &OpenDirectory) -> io::Result<Option<(&Path, Doubt)>> {
         /// By whom they were trusted, and when.
         static TRUSTED: Mutex<Option<HashMap<(Trusted, Known), Instant>>> = Mutex::new(None);
-        let Ok(above) = opened.above() else { return Ok(None) };
         let now = Instant::now();
         let holds = |asked: &Instant| now.saturating_duration_since(*asked) < HOLDS;
         let answers = || TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = fstatat(above, "..", AtFlags::empty())?;
-        if answers().as_ref().and_then(|answers| answers.get(&(self, known(&first)))).is_some_and(holds) {
+        let (from, [_, next]) = opened.ways_up();
+        let first = fstatat(from, next, AtFlags::empty());
+        if let Ok(first) = &first
+            && answers().as_ref().and_then(|answers| answers.get(&(self, known(first)))).is_some_and(holds)
+        {
             return Ok(None);
         }
+        let Ok(above) = opened.above() else { return Ok(None) };
+        first?;
         let first = match self.climb(above, opened.path())? {
             Climbed::Trusted(first) => first,
             Climbed::Doubted(dir, doubt) => return Ok(Some((dir, doubt))),

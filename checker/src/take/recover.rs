@@ -29,6 +29,10 @@ pub(super) enum Recovered {
 impl<H: FnMut(Step)> Site<'_, H> {
     /// Deals with a side file. In a release, `mine` is what may go beside the dead.
     pub(super) fn recover(&mut self, mine: Option<&Wanted<'_>>) -> Result<Recovered> {
+        // There is hardly ever one, and to look for a name costs less than to open it.
+        if read::exists_at(self.dir, self.names.aside()) == Ok(false) {
+            return Ok(Recovered::Clean);
+        }
         let side = match read::open(self.dir, self.names.aside()) {
             Sight::Absent => return Ok(Recovered::Clean),
             Sight::Unreadable(_) => None,

@@ -146,7 +146,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let result = top.path().join("result");
         let of = |typed, text: &str| {
-            std::fs::write(&result, text).unwrap();
+            fs::write(&result, text).unwrap();
             failure_step(typed, Some(&result))
         };
         assert_eq!(of(Some("a"), "b").as_deref(), Some("a"));

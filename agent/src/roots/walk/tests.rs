@@ -1,6 +1,8 @@
 //! Walks one after another, through real directories.
 
 use super::*;
+use beadlock_checker::internal::database::{Database, Environment};
+use std::os::unix::fs::PermissionsExt;
 
 const LATER: Duration = Duration::from_secs(1 << 40);
 const BEFORE: Duration = Duration::ZERO;
@@ -67,6 +69,34 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     go(&mut walk, now);
     walk.tree.beads = Some(Beads::default());
     assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
+}
+
+/// What its cycles ask is not asked twice, but as soon as they have found something wrong.
+#[test]
+fn a_beads_that_has_changed_is_told_as_such_unless_its_cycles_ask() {
+    let (_root, top) = scene();
+    let beads = top.join("b/.beads");
+    let database = Database::named(&beads, &Environment::default()).unwrap();
+    let found = Arc::new(FoundDatabase { root: top.clone(), at: beads.clone(), database });
+    let mut walk = Walk::new(top);
+    let mut is_known = |are_asked| {
+        walk.are_asked = are_asked;
+        let mut is_known = false;
+        let _ = walk.go(LATER, &AtomicBool::new(false), &Mounts::default(), |told| match told {
+            WalkEvent::Beads(at, known) if at == beads => {
+                is_known = known.is_some();
+                Some(Arc::clone(&found))
+            }
+            _ => None,
+        });
+        is_known
+    };
+    assert_eq!((is_known(true), is_known(false)), (false, true), "it was seen once");
+    fs::set_permissions(&beads, fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!((is_known(true), is_known(false)), (true, false));
+    fs::remove_dir(&beads).unwrap();
+    fs::create_dir(&beads).unwrap();
+    assert!(!is_known(true), "another one lies there");
 }
 
 /// As deep as a path may be.
