@@ -107,7 +107,15 @@ impl Site {
     }
 
     pub fn start_shell(&self, script: &str) -> Running {
-        Running::apart(self.scene.shell(script))
+        let mut command = self.scene.shell(script);
+        self.put_environment(&mut command);
+        Running::apart(command)
+    }
+
+    /// What a script needs to know of the lock.
+    fn put_environment(&self, command: &mut Command) {
+        command.env("BEADLOCK_LOCK_DIR", self.scene.file("locks"));
+        command.env("TARGET", self.protocol.target).env("LOCK", self.lock());
     }
 
     /// `beadlock COMMAND TARGET OPTIONS`.
@@ -118,8 +126,7 @@ impl Site {
     /// `beadlock ARGS`.
     pub fn plain(&self, args: &[&str]) -> Command {
         let mut command = self.scene.beadlock(args);
-        command.env("BEADLOCK_LOCK_DIR", self.scene.file("locks"));
-        command.env("TARGET", self.protocol.target).env("LOCK", self.lock());
+        self.put_environment(&mut command);
         command
     }
 

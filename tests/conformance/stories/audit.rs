@@ -35,7 +35,10 @@ fn names(events: &[Value]) -> Vec<&str> {
 fn a_hold_is_two_events_of_one_request(site: &Site) {
     let audit = &site.protocol.audit;
     for (script, code, result) in [("true", 0, "success"), ("exit 3", 3, "failure")] {
-        assert_eq!(site.hold(&AUDIT, script).code, code);
+        let options = [&AUDIT[..], &["--report", "report"]].concat();
+        assert_eq!(site.hold(&options, script).code, code);
+        let report: Value = serde_json::from_str(&site.scene.read("report")).expect("a report");
+        let id = report["data"]["id"].as_str().expect("an id");
         let events = new_events(site);
         assert_eq!(names(&events), ["lock_acquired", "lock_released"]);
         assert_eq!(keys(&events[0]), audit.acquired);
@@ -46,6 +49,7 @@ fn a_hold_is_two_events_of_one_request(site: &Site) {
         assert!(events[1]["held_duration_seconds"].as_u64().is_some_and(|held| held < 60));
         for event in &events {
             is_of_now(site, event);
+            assert!(event.to_string().contains(&format!("\"{id}\"")), "it names the claim {id}: {event}");
         }
     }
 }

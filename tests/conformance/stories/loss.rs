@@ -3,9 +3,10 @@
 use std::fs;
 
 use beadlock_tests::{lives, until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::protocol::Breaking;
+use crate::protocol::NEIGHBOUR;
 use crate::site::{Holding, Site};
 
 /// A command with a child, which is in a session of its own.
@@ -15,6 +16,7 @@ const TREE: &str = "setsid sh -c 'echo $$ >child; exec sleep 600' & until test -
 pub fn tell(site: &Site) {
     a_lock_file_that_is_removed_is_a_loss(site);
     a_lock_file_that_is_replaced_is_a_loss(site);
+    a_lock_file_that_is_overwritten_is_a_loss_where_its_text_counts(site);
     with_warn_the_command_runs_on(site);
 }
 
@@ -47,12 +49,27 @@ fn a_lock_file_that_is_replaced_is_a_loss(site: &Site) {
     fs::remove_file(site.lock()).expect("it is there");
 }
 
+fn a_lock_file_that_is_overwritten_is_a_loss_where_its_text_counts(site: &Site) {
+    let (holding, child) = holding_a_tree(site, &[]);
+    if site.protocol.record.is_empty() {
+        site.put("a note");
+        site.assert_held();
+        holding.beadlock.signal(Signal::SIGTERM);
+        assert_eq!(holding.beadlock.end().code, 143, "the lock was not lost");
+        fs::remove_file(site.lock()).expect("it is there");
+        return;
+    }
+    let text = another_lock(site);
+    site.put(&text);
+    is_lost(site, holding, child, NEIGHBOUR);
+    assert_eq!(site.bytes(), Some(text.into_bytes()), "what is there now stays");
+    fs::remove_file(site.lock()).expect("it is there");
+}
+
 /// The text of another one's lock.
 fn another_lock(site: &Site) -> String {
-    match (&site.protocol.breaking, site.protocol.doubtful.first()) {
-        (Breaking::ById, Some(doubtful)) => (doubtful.text)(site.gone()),
-        _ => String::new(),
-    }
+    let doubtful = site.protocol.doubtful.first();
+    doubtful.map(|doubtful| (doubtful.text)(site.gone())).unwrap_or_default()
 }
 
 #[track_caller]
@@ -71,6 +88,8 @@ fn with_warn_the_command_runs_on(site: &Site) {
     fs::remove_file(site.lock()).expect("it is there");
     until("the loss is noticed", || holding.beadlock.err().contains("the lock is lost"));
     assert!(lives(holding.command));
+    let ended = site.hold(&["--no-wait"], "echo has it");
+    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "what is lost is free: {ended:?}");
     site.go();
     let ended = holding.beadlock.end();
     assert_eq!((ended.code, ended.out.as_str()), (9, "worked on\n"), "{ended:?}");

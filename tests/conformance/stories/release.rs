@@ -1,9 +1,11 @@
 //! A claim over several commands ends by its id alone, or with the process that it is for.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::process::Stdio;
 
 use beadlock_tests::process::process_is_gone;
-use beadlock_tests::{Ended, until};
+use beadlock_tests::{Ended, PATIENCE, Running, until};
 use nix::sys::signal::Signal;
 
 use crate::protocol::{ForProcess, Leaves};
@@ -12,6 +14,8 @@ use crate::site::Site;
 pub fn tell(site: &Site) {
     a_claim_is_released_by_its_id_and_by_nothing_else(site);
     a_claim_for_a_process_ends_with_it(site);
+    a_claim_ends_when_its_time_is_over(site);
+    a_claim_that_cannot_be_printed_is_not_made(site);
 }
 
 /// What `acquire` has printed.
@@ -39,9 +43,20 @@ fn a_claim_is_released_by_its_id_and_by_nothing_else(site: &Site) {
     site.assert_held();
 
     // From anywhere, by the variables alone.
-    let mut release = site.plain(&["release"]);
-    release.current_dir("/").env("BEADLOCK_TARGET", target).env("BEADLOCK_ID", id);
-    let ended = beadlock_tests::Running::apart(release).end();
+    let with_the_claim = |args: &[&str]| {
+        let mut command = site.plain(args);
+        command.current_dir("/").env("BEADLOCK_TARGET", target).env("BEADLOCK_ID", id);
+        Running::apart(command).end()
+    };
+    let claim = site.protocol.claim;
+    let ended = with_the_claim(&[&["hold", "-q", "--no-wait"], claim, &["--", "echo", "nested"]].concat());
+    assert_eq!((ended.code, ended.out.as_str()), (0, "nested\n"), "{ended:?}");
+    let ended = with_the_claim(&[&["acquire", "--no-wait"], claim].concat());
+    let nested = printed(&ended)["BEADLOCK_ID"].to_owned();
+    assert!(nested.starts_with("nested:"), "{ended:?}");
+    assert_eq!(site.run("release", &["--id", &nested]).code, 0);
+    site.assert_held();
+    let ended = with_the_claim(&["release"]);
     assert_eq!((ended.code, ended.out.as_str()), (0, ""), "{ended:?}");
     let said = format!("beadlock: {}", site.protocol.released);
     assert!(ended.err.starts_with(&said), "{ended:?}");
@@ -72,6 +87,26 @@ fn a_claim_for_a_process_ends_with_it(site: &Site) {
             Leaves::AnEmptyLockFile => until("the keeper releases it", || !site.gate_is_shut()),
         },
     }
+    site.until_still();
+    site.assert_free();
+    site.assert_tidy();
+}
+
+fn a_claim_ends_when_its_time_is_over(site: &Site) {
+    let ended = site.acquire(&["--detach", "--max-hold", "1s"]);
+    printed(&ended);
+    site.until_still();
+    site.assert_free();
+    site.assert_tidy();
+}
+
+/// A claim whose id nobody has learned could not be released.
+fn a_claim_that_cannot_be_printed_is_not_made(site: &Site) {
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let mut command = site.command("acquire", &[site.protocol.claim, &["--detach"]].concat());
+    command.stdout(full);
+    let mut acquire = Running::on(Stdio::null(), command);
+    assert_eq!(acquire.wait(PATIENCE).code(), Some(1));
     site.until_still();
     site.assert_free();
     site.assert_tidy();

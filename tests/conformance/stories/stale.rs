@@ -91,6 +91,7 @@ fn a_lock_file_that_cannot_be_read_is_what_its_protocol_says(site: &Site) {
     let (code, envelope) = site.json("check", &[]);
     let checked = crate::envelope::checked(&envelope);
     assert_eq!((code, word(checked, "verdict"), word(checked, "reason")), (5, "unreadable", "unreadable"));
+    assert_eq!(site.run("status", &[]).code, 0, "it could look");
     let ended = site.hold(&["--no-wait"], "touch ran");
     assert!(ended.code == 5 || ended.code == site.protocol.refusal.exit_code, "{ended:?}");
     assert!(site.lock().is_dir() && !site.scene.file("ran").exists(), "{ended:?}");

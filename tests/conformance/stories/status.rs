@@ -18,7 +18,10 @@ fn a_free_lock(site: &Site) {
     assert!(lock["holder"].is_null() && lock["id"].is_null() && lock["record"].is_null(), "{lock}");
     assert_eq!(lock["path"], site.lock_path());
     assert!(lock["next"].as_str().is_some_and(|next| next.starts_with("beadlock hold ")), "{lock}");
-    assert_eq!(site.names(), Vec::<String>::new(), "a look makes no file");
+    for command in ["check", "status", "wait"] {
+        assert_eq!(site.run(command, &[]).code, 0, "{command}");
+        assert_eq!(site.names(), Vec::<String>::new(), "{command} makes no file");
+    }
 }
 
 fn a_held_lock(site: &Site) {

@@ -23,6 +23,7 @@ pub fn tell(site: &Site) {
     assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
     let ended = looking.end();
     assert_eq!((ended.code, ended.out.as_str()), (0, ""), "{ended:?}");
+    assert!(ended.err.contains(&format!("{} is free after ", site.protocol.target)), "{ended:?}");
     assert_eq!(site.run("wait", &["--wait", "0s"]).code, 0, "a free lock is not waited for");
     each_of_several_has_its_turn(site);
     site.assert_tidy();
@@ -30,15 +31,19 @@ pub fn tell(site: &Site) {
 
 /// The commands have an flock of their own while they work, so that two at once are seen.
 fn each_of_several_has_its_turn(site: &Site) {
-    let script = "exec 9<>work; flock -n 9 || echo >>overlap; echo >>turns; sleep 0.02";
-    let start = || Running::apart(site.hold_command(&["-q", "--wait", "1h"], script));
-    let several: Vec<Running> = (0..6).map(|_| start()).collect();
+    let claim = site.protocol.claim.join(" ");
+    let work = "exec 9<>work; flock -n 9 || echo >>overlap; echo >>turns; sleep 0.01";
+    let script = format!(
+        "for turn in 1 2 3 4; do \
+         \"$BEADLOCK\" hold \"$TARGET\" -q --wait 1h {claim} -- sh -c '{work}' || exit 1; done"
+    );
+    let several: Vec<Running> = (0..4).map(|_| site.start_shell(&script)).collect();
     for running in several {
         let ended = running.end();
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
     }
     assert!(!site.scene.file("overlap").exists(), "two were at work at once");
-    assert_eq!(site.scene.read("turns").lines().count(), 6);
+    assert_eq!(site.scene.read("turns").lines().count(), 16);
 }
 
 fn a_wait_that_runs_out_is_refused(site: &Site, command: i32) {
