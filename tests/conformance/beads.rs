@@ -24,6 +24,7 @@ const BEADS: Protocol = Protocol {
         at_once: |pid| format!(".beads/.exclusive-lock is held by {HOLDER} (PID {pid}"),
         after_300_ms: |_| "gave up after 300ms".to_owned(),
         detail: &["lock_file", "holder_pid", "holder_age_ms"],
+        gate_shut: (4, "DRAIN_TIMEOUT"),
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,

@@ -25,6 +25,7 @@ const FILE: Protocol = Protocol {
         at_once: |_| "Cannot acquire lock on data/todo.json (another process may be active)".to_owned(),
         after_300_ms: |_| "Failed to acquire lock (timeout after 0.3s)".to_owned(),
         detail: &["lock_file", "timeout_ms", "holder_pid"],
+        gate_shut: (8, "E_LOCK_FAILED"),
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,

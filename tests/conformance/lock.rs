@@ -25,6 +25,7 @@ const LOCK: Protocol = Protocol {
         at_once: |pid| format!("Resource lock held by PID {pid} (age: "),
         after_300_ms: |_| "s) — acquisition timed out after 300ms".to_owned(),
         detail: &["lock_file", "holder_pid", "holder_age_ms"],
+        gate_shut: (4, "DRAIN_TIMEOUT"),
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,

@@ -25,6 +25,7 @@ const MEMORY: Protocol = Protocol {
         at_once: |_| held_for("0.0"),
         after_300_ms: |_| held_for("0.3"),
         detail: &["lock_file", "holder_pid", "holder_age_ms"],
+        gate_shut: (4, "DRAIN_TIMEOUT"),
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,

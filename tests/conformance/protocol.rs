@@ -68,6 +68,8 @@ pub struct Refusal {
     pub after_300_ms: fn(i32) -> String,
     /// The keys of `error.detail`, in order.
     pub detail: &'static [&'static str],
+    /// The exit code and the error code of a claim that finds the gate shut.
+    pub gate_shut: (i32, &'static str),
     /// The keys of the object `error.lock`; none where there is no such object.
     pub lock_object: &'static [&'static str],
 }

@@ -37,6 +37,7 @@ const TOWER: Protocol = Protocol {
         at_once: |pid| format!("locks/app-prod.lock is held by {HOLDER} (PID {pid}"),
         after_300_ms: |_| "gave up after 300ms".to_owned(),
         detail: &["lock_file", "holder_pid", "holder_age_ms"],
+        gate_shut: (4, "DRAIN_TIMEOUT"),
         lock_object: &["error", "lock_name", "held_by", "suggestion"],
     },
     default_wait: DefaultWait::RefusesAtOnce,

@@ -48,8 +48,11 @@ fn killed_while_it_waits(site: &Site) {
     the_next_claim_is_granted(site);
 }
 
+/// Another claim waits meanwhile, and must not be granted while the command works.
 fn killed_while_its_command_runs(site: &Site) {
-    let holding = site.holding(site.protocol.short_lived, UNTIL_GO);
+    let work = format!("exec 9<>work; flock 9; {UNTIL_GO}");
+    let holding = site.holding(site.protocol.short_lived, &work);
+    let next = site.waiting(&next_options(site), "exec 9<>work; flock -n 9 || echo >>overlap; echo has it");
     let (beadlock, command) = (holding.beadlock.pid(), holding.command);
     holding.beadlock.signal(Signal::SIGKILL);
     holding.beadlock.end();
@@ -64,7 +67,11 @@ fn killed_while_its_command_runs(site: &Site) {
         Orphan::IsEnded => until("the command is ended", || !lives(command)),
     }
     until_gone(beadlock);
-    the_next_claim_is_granted(site);
+    let ended = next.end();
+    assert_eq!((ended.code, ended.out.as_str()), (0, "has it\n"), "{ended:?}");
+    assert!(!site.scene.file("overlap").exists(), "the next one was at work beside the orphan");
+    site.assert_free();
+    site.assert_tidy();
     let _ = fs::remove_file(site.scene.file("go"));
 }
 

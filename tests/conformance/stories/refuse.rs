@@ -1,13 +1,15 @@
-//! A held lock refuses everybody else, and stays as it is.
+//! A held lock refuses every other claim, and stays as it is.
 
 use beadlock_tests::Ended;
 
+use crate::envelope::is_error;
 use crate::protocol::NEIGHBOUR;
 use crate::site::{Site, UNTIL_GO};
 
 pub fn tell(site: &Site) {
     the_lock_of_a_hold_refuses_other_claims(site);
     another_tools_lock_refuses_claims(site);
+    a_shut_gate_refuses_claims(site);
 }
 
 fn the_lock_of_a_hold_refuses_other_claims(site: &Site) {
@@ -40,6 +42,23 @@ fn another_tools_lock_refuses_claims(site: &Site) {
     assert_eq!(site.run("check", &[]).code, 4);
     assert_eq!(site.bytes(), before, "a live lock is never touched");
     drop(neighbour);
+}
+
+/// Another program is at work on the lock file.
+fn a_shut_gate_refuses_claims(site: &Site) {
+    let _ = std::fs::remove_file(site.lock());
+    let gate = site.shut_gate();
+    let before = site.names();
+    let (exit_code, error_code) = site.protocol.refusal.gate_shut;
+    let (code, envelope) =
+        site.json("hold", &[site.protocol.claim, &["--no-wait", "--", "touch", "ran"]].concat());
+    assert_eq!(code, exit_code, "{envelope}");
+    let error = is_error(&envelope, error_code, &[]);
+    let message = error["message"].as_str().unwrap_or_default();
+    let own = format!("PID {}", std::process::id());
+    assert!(message.contains(&own), "it names the process that has the gate: {message}");
+    assert_eq!((site.names(), site.scene.file("ran").exists()), (before, false), "{envelope}");
+    drop(gate);
 }
 
 /// A hold that does not run its command.

@@ -100,7 +100,7 @@ fn a_claim_ends_when_its_time_is_over(site: &Site) {
     site.assert_tidy();
 }
 
-/// A claim whose id nobody has learned could not be released.
+/// Without its id a claim cannot be released.
 fn a_claim_that_cannot_be_printed_is_not_made(site: &Site) {
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = site.command("acquire", &[site.protocol.claim, &["--detach"]].concat());

@@ -8,6 +8,7 @@ use crate::site::Site;
 pub fn tell(site: &Site) {
     assert_eq!(site.protocol.dead.is_empty(), site.protocol.takeover == Takeover::Never);
     for dead in site.protocol.dead {
+        a_dead_lock_stays_while_the_gate_is_shut(site, dead);
         a_dead_lock_is_taken(site, dead);
     }
     for doubtful in site.protocol.doubtful {
@@ -53,6 +54,23 @@ fn a_dead_lock_is_taken(site: &Site, dead: &Dead) {
     site.assert_tidy();
 }
 
+/// Another program may be replacing the lock at this moment.
+fn a_dead_lock_stays_while_the_gate_is_shut(site: &Site, dead: &Dead) {
+    let text = (dead.text)(site.gone());
+    site.put(&text);
+    let gate = site.shut_gate();
+    let (code, envelope) = site.json("check", &[]);
+    let checked = crate::envelope::checked(&envelope);
+    let removes = site.protocol.takeover == Takeover::ByAnyone;
+    let reason = if removes { "gate_busy" } else { dead.reason };
+    assert_eq!((code, word(checked, "decision"), word(checked, "reason")), (4, "skip", reason), "{checked}");
+    let options = site.protocol.takeover.options();
+    let ended = site.hold(&[&["--no-wait"], options.as_slice()].concat(), "touch ran");
+    assert_eq!((ended.code, site.scene.file("ran").exists()), (4, false), "{}: {ended:?}", dead.what);
+    assert_eq!(site.bytes(), Some(text.into_bytes()), "{}", dead.what);
+    drop(gate);
+}
+
 fn a_doubtful_lock_is_held(site: &Site, doubtful: &Doubtful) {
     let text = (doubtful.text)(site.gone());
     site.put(&text);
@@ -84,7 +102,7 @@ fn a_lock_file_that_cannot_be_read_is_what_its_protocol_says(site: &Site) {
     assert_eq!(ended.code, garbage.exit_code, "{ended:?}");
     assert_eq!(ended.out == "has it\n", garbage.exit_code == 0, "{ended:?}");
     if garbage.exit_code != 0 {
-        assert_eq!(site.bytes(), Some(GARBAGE.into()), "what nobody understands stays");
+        assert_eq!(site.bytes(), Some(GARBAGE.into()), "what cannot be understood stays");
     }
     let _ = std::fs::remove_file(site.lock());
     std::fs::create_dir(site.lock()).expect("a directory in the lock's place");

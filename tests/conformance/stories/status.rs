@@ -7,7 +7,7 @@ use crate::site::{Site, UNTIL_GO};
 pub fn tell(site: &Site) {
     a_free_lock(site);
     a_held_lock(site);
-    somebody_elses_lock(site);
+    another_tools_lock(site);
 }
 
 fn a_free_lock(site: &Site) {
@@ -57,7 +57,7 @@ fn is_renewed(key: &str) -> bool {
     ["last_heartbeat_at", "acquired_at"].contains(&key)
 }
 
-fn somebody_elses_lock(site: &Site) {
+fn another_tools_lock(site: &Site) {
     let neighbour = (site.protocol.neighbour)(site);
     let before = site.bytes();
     let (code, envelope) = site.json("status", &[]);
