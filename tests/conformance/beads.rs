@@ -4,7 +4,7 @@ use beadlock_tests::{lock_text, this_host};
 
 use crate::protocol::{
     Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR,
-    Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const BEADS: Protocol = Protocol {
@@ -28,7 +28,7 @@ const BEADS: Protocol = Protocol {
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,
-    neighbour: |site| site.neighbour(|pid| lock_text(NEIGHBOUR, pid.into(), &this_host())),
+    neighbour: Neighbour::Writes(|pid| lock_text(NEIGHBOUR, pid.into(), &this_host())),
     dead: DEAD,
     doubtful: DOUBTFUL,
     takeover: Takeover::ByAnyone,

@@ -1,6 +1,6 @@
 //! `file:PATH`: an flock on an empty file beside it. The kernel ends the lock with its process, so it is never stale.
 
-use beadlock_tests::until;
+use beadlock_tests::{Running, until};
 
 use crate::protocol::{
     Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol, Refusal,
@@ -29,7 +29,7 @@ const FILE: Protocol = Protocol {
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,
-    neighbour: flock,
+    neighbour: Neighbour::Locks(flock),
     dead: &[],
     doubtful: &[],
     takeover: Takeover::Never,
@@ -53,10 +53,10 @@ const FILE: Protocol = Protocol {
 };
 
 /// flock(1), which is one process with its command.
-fn flock(site: &Site) -> Neighbour {
+fn flock(site: &Site) -> Running {
     let process = site.start_shell("exec flock -F data/todo.json.lock sleep 600");
     until("flock(1) has the lock", || site.gate_is_shut());
-    Neighbour { process }
+    process
 }
 
 stories!(FILE);

@@ -4,8 +4,8 @@ use beadlock_tests::{lock_text, this_host};
 
 use crate::beads::{DEAD, DOUBTFUL, RECORD};
 use crate::protocol::{
-    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Orphan, Protocol,
-    Refusal, Takeover, Unwritable,
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan,
+    Protocol, Refusal, Takeover, Unwritable,
 };
 
 const LOCK: Protocol = Protocol {
@@ -29,7 +29,7 @@ const LOCK: Protocol = Protocol {
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,
-    neighbour: |site| site.neighbour(|pid| lock_text(NEIGHBOUR, pid.into(), &this_host())),
+    neighbour: Neighbour::Writes(|pid| lock_text(NEIGHBOUR, pid.into(), &this_host())),
     dead: DEAD,
     doubtful: DOUBTFUL,
     takeover: Takeover::ByAnyone,

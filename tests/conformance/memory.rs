@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
     Audit, Breaking, Dead, DefaultWait, Doubtful, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR,
-    Orphan, Protocol, Refusal, Takeover, Unwritable,
+    Neighbour, Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const MEMORY: Protocol = Protocol {
@@ -29,7 +29,7 @@ const MEMORY: Protocol = Protocol {
         lock_object: &[],
     },
     default_wait: DefaultWait::Waits,
-    neighbour: |site| site.neighbour(|pid| text(pid, 0, &this_host())),
+    neighbour: Neighbour::Writes(|pid| text(pid, 0, &this_host())),
     dead: &[
         Dead {
             what: "its process is gone",

@@ -28,7 +28,7 @@ pub struct Protocol {
     pub refusal: Refusal,
     pub default_wait: DefaultWait,
     /// Another tool's live lock.
-    pub neighbour: fn(&Site) -> Neighbour,
+    pub neighbour: Neighbour,
     /// The ways in which another tool's lock can be dead; none where the kernel ends a lock with its process.
     pub dead: &'static [Dead],
     /// Locks that look dead, and may not be taken.
@@ -81,10 +81,12 @@ pub enum DefaultWait {
     RefusesAtOnce,
 }
 
-/// Whatever keeps another tool's lock alive.
-pub struct Neighbour {
-    /// Its process.
-    pub process: Running,
+/// How another tool makes a lock.
+pub enum Neighbour {
+    /// It writes this lock file, which names a living process of this PID.
+    Writes(fn(i32) -> String),
+    /// It is a process that has the lock by itself.
+    Locks(fn(&Site) -> Running),
 }
 
 /// A lock whose holder is gone.

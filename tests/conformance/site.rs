@@ -84,11 +84,17 @@ impl Site {
         dead_pid()
     }
 
-    /// Another tool's lock that names a living process.
-    pub fn neighbour(&self, text: impl Fn(i32) -> String) -> Neighbour {
-        let process = sleeper();
-        self.put(&text(process.pid()));
-        Neighbour { process }
+    /// Another tool's live lock, and the process that holds it.
+    #[track_caller]
+    pub fn neighbour(&self) -> Running {
+        match self.protocol.neighbour {
+            Neighbour::Locks(lock) => lock(self),
+            Neighbour::Writes(text) => {
+                let process = sleeper();
+                self.put(&text(process.pid()));
+                process
+            }
+        }
     }
 
     /// The flock is there that a claim has to wait for before it begins.

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::protocol::{
-    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Orphan,
-    Protocol, Refusal, Takeover, Unwritable,
+    Audit, Breaking, Dead, DefaultWait, Doubtful, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour,
+    Orphan, Protocol, Refusal, Takeover, Unwritable,
 };
 
 const TOWER: Protocol = Protocol {
@@ -41,7 +41,7 @@ const TOWER: Protocol = Protocol {
         lock_object: &["error", "lock_name", "held_by", "suggestion"],
     },
     default_wait: DefaultWait::RefusesAtOnce,
-    neighbour: |site| site.neighbour(|pid| text(pid, 0)),
+    neighbour: Neighbour::Writes(|pid| text(pid, 0)),
     dead: &[Dead {
         what: "its last heartbeat is older than its TTL",
         text: |pid| text(pid, 1000),

@@ -69,7 +69,7 @@ fn is_of_now(site: &Site, event: &Value) {
 }
 
 fn a_refusal_is_an_event(site: &Site) {
-    let neighbour = (site.protocol.neighbour)(site);
+    let neighbour = site.neighbour();
     let code = site.hold(&["--no-wait", "--audit", "audit"], "true").code;
     assert_eq!(code, site.protocol.refusal.exit_code);
     let events = new_events(site);

@@ -6,7 +6,7 @@ use beadlock_tests::{lives, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::protocol::NEIGHBOUR;
+use crate::protocol::{NEIGHBOUR, Neighbour};
 use crate::site::{Holding, Site};
 
 /// A command with a child, which is in a session of its own.
@@ -66,10 +66,12 @@ fn a_lock_file_that_is_overwritten_is_a_loss_where_its_text_counts(site: &Site) 
     fs::remove_file(site.lock()).expect("it is there");
 }
 
-/// The text of another one's lock.
+/// The text of another tool's lock.
 fn another_lock(site: &Site) -> String {
-    let doubtful = site.protocol.doubtful.first();
-    doubtful.map(|doubtful| (doubtful.text)(site.gone())).unwrap_or_default()
+    match site.protocol.neighbour {
+        Neighbour::Writes(text) => text(site.gone()),
+        Neighbour::Locks(_) => String::new(),
+    }
 }
 
 #[track_caller]

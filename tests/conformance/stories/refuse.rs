@@ -31,11 +31,11 @@ fn the_lock_of_a_hold_refuses_other_claims(site: &Site) {
 }
 
 fn another_tools_lock_refuses_claims(site: &Site) {
-    let neighbour = (site.protocol.neighbour)(site);
+    let neighbour = site.neighbour();
     let before = site.bytes();
     site.assert_held();
     let ended = refused(site, &["--no-wait"], site.protocol.refusal.exit_code);
-    let pid = format!("PID {}", neighbour.process.pid());
+    let pid = format!("PID {}", neighbour.pid());
     assert!(ended.err.contains(NEIGHBOUR) || ended.err.contains(&pid), "it names the holder: {ended:?}");
     let options = site.protocol.takeover.options();
     refused(site, &[&["--no-wait"], options.as_slice()].concat(), site.protocol.refusal.exit_code);

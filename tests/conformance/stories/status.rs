@@ -58,13 +58,13 @@ fn is_renewed(key: &str) -> bool {
 }
 
 fn another_tools_lock(site: &Site) {
-    let neighbour = (site.protocol.neighbour)(site);
+    let neighbour = site.neighbour();
     let before = site.bytes();
     let (code, envelope) = site.json("status", &[]);
     let lock = shown(&envelope);
     assert_eq!((code, &lock["verdict"]), (0, &"held".into()));
     assert!(lock["id"].as_str().is_some_and(|id| !id.is_empty()), "every lock has an id: {lock}");
     let text = site.run("status", &[]).out;
-    assert!(text.contains(&format!("PID {}", neighbour.process.pid())), "{text}");
+    assert!(text.contains(&format!("PID {}", neighbour.pid())), "{text}");
     assert_eq!(site.bytes(), before, "a look changes nothing");
 }
