@@ -1,6 +1,7 @@
 //! The house in figures.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +12,8 @@ use super::face::documented;
 use super::graph::{circles, pairs};
 use super::rooms::HOUSES;
 use super::source::{Crate, code};
+use super::workspace::Workspace;
+use super::{seam, sizes};
 
 /// Prints the table.
 pub fn print() {
@@ -51,10 +54,65 @@ pub fn print() {
     row("comments that cite pages outside the repository", &citations(&files).to_string());
     row("test harnesses with their own Scene", &list(&scenes(&files)));
     row("places that know all log lines", &list(&places_with_log_lines(&files)));
+    print_sizes(&Workspace::read());
+}
+
+/// What the layering test holds against `debts.rs`.
+fn print_sizes(workspace: &Workspace) {
+    let enums: Vec<String> =
+        seam::enums(workspace).into_iter().map(|found| format!("{} in {}", found.name, found.file)).collect();
+    row("enums of the protocols (to reach: 2)", &counted(&enums));
+    for (protocol, files) in seam::places(workspace) {
+        let places: usize = files.values().map(BTreeSet::len).sum();
+        row(
+            &format!("places that name {protocol} outside its folders (to reach: 0)"),
+            &format!("{places} in {} files", files.len()),
+        );
+    }
+    row(
+        &format!("functions above {} lines (to reach: 0)", sizes::LONGEST_FUNCTION),
+        &counted(&sizes::long_functions(workspace)),
+    );
+    row(
+        &format!("files above {} lines (to reach: 0)", sizes::LONGEST_FILE),
+        &counted(&sizes::long_files(workspace)),
+    );
+    row(
+        &format!("lines above {} columns (to reach: 0)", sizes::WIDEST_LINE),
+        &sizes::wide_lines(workspace).to_string(),
+    );
+    let lines = sizes::lines(workspace);
+    let each: Vec<String> = lines.iter().map(|(name, lines)| format!("{name} {lines}")).collect();
+    let all: usize = lines.iter().map(|(_, lines)| lines).sum();
+    row(
+        "lines in src without unit tests (to reach: 41000, checker 8700)",
+        &format!("{all}: {}", each.join(", ")),
+    );
+    row("types", &type_names(workspace));
+}
+
+/// How many types share how many names, and the names that occur most.
+fn type_names(workspace: &Workspace) -> String {
+    let names = sizes::type_names(workspace);
+    let types: usize = names.values().sum();
+    let mut shared: Vec<(&String, &usize)> = names.iter().filter(|(_, types)| **types > 1).collect();
+    shared.sort_by_key(|(_, types)| Reverse(**types));
+    let sharing: usize = shared.iter().map(|(_, types)| **types).sum();
+    let most: Vec<String> = shared.iter().take(5).map(|(name, types)| format!("{name} {types}")).collect();
+    format!(
+        "{types} with {} names; {sharing} share {} of these: {}",
+        names.len(),
+        shared.len(),
+        most.join(", ")
+    )
+}
+
+fn counted(all: &[String]) -> String {
+    if all.is_empty() { "0".to_owned() } else { format!("{}: {}", all.len(), all.join(", ")) }
 }
 
 fn row(what: &str, value: &str) {
-    println!("{what:<60} {value}");
+    println!("{what:<66} {value}");
 }
 
 fn list(files: &[&PathBuf]) -> String {

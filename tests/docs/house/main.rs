@@ -1,14 +1,20 @@
 //! The order of the rooms: a room is a top-level module of a crate, and imports only from rooms below it. What is still
-//! against that order has a name in `rooms.rs`, and that list may only shrink.
+//! against that order has a name in `rooms.rs`, and that list may only shrink. So do the lists in `debts.rs`: protocols named
+//! outside their folders, functions, files and lines that are too long.
 //!
 //! `make house` prints the figures.
 
+mod debts;
 mod face;
 mod figures;
 mod graph;
+mod lexer;
 mod rooms;
 mod seam;
+mod sizes;
 mod source;
+mod unsafe_code;
+mod workspace;
 
 use std::path::Path;
 

@@ -1,101 +1,206 @@
-//! One seam for the protocols in the checker: only their folders and the targets name one. And `unsafe` stays in one
-//! module of one crate.
+//! Where a protocol is named outside its folders. Naming is: a path with the segment `protocol::NAME` or `dialect::NAME`, or
+//! with a module imported from there; a variant of an enum of the protocols; a string that begins with `NAME:`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 
-use beadlock_tests::skip::checkout;
+use super::lexer::{Kind, Lexeme, Source, end_of_item};
+use super::workspace::{File, Workspace};
 
-use super::source::code;
+/// The protocols, as their modules are called.
+pub const PROTOCOLS: [&str; 5] = ["beads", "lock", "tower", "memory", "file"];
 
-const PROTOCOLS: [&str; 5] = ["beads", "file", "lock", "memory", "tower"];
+/// Rooms that are a protocol's folder, or delegate to them.
+const FOLDERS: [&str; 2] = ["checker/dialect", "integration/protocol"];
 
-/// The enums with a variant for each protocol.
-const ENUMS: [&str; 4] = ["Dialect", "Record", "Scheme", "Target"];
+/// Files that may name a protocol: the target's own syntax, what a Rust program uses of one protocol, commands for files.
+const ALLOWED: [&str; 7] = [
+    "checker/target",
+    "integration/api/framework",
+    "integration/api/file_lock",
+    "integration/api/memory_lock",
+    "integration/commands/write",
+    "integration/commands/append",
+    "integration/commands/update",
+];
 
-/// What names a protocol in this text: a folder, a variant, the record of one, the scheme of a target.
-fn names_in(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let code = code(text);
-    let uncommented = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let strings: Vec<&str> = uncommented.flat_map(|line| line.split('"').skip(1).step_by(2)).collect();
-    let lists = code.split("dialect::{").skip(1).filter_map(|list| list.split(';').next());
-    let listed: Vec<&str> = lists.flat_map(|list| list.split(['{', '}', ',', ':', ' ', '\n'])).collect();
+/// An enum with at least two of the protocols for variants.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ProtocolEnum {
+    pub file: String,
+    pub name: String,
+}
+
+/// The variant of a protocol.
+fn variant(protocol: &str) -> String {
+    let (first, rest) = protocol.split_at(1);
+    first.to_uppercase() + rest
+}
+
+/// The enums of the protocols.
+pub fn enums(workspace: &Workspace) -> Vec<ProtocolEnum> {
+    let of_file = |file: &File| {
+        let names = enums_of(&file.source);
+        names.into_iter().map(|name| ProtocolEnum { file: file.path.clone(), name }).collect::<Vec<_>>()
+    };
+    workspace.files().flat_map(of_file).collect()
+}
+
+fn enums_of(source: &Source) -> Vec<String> {
+    let all = &source.lexemes;
     let mut found = Vec::new();
-    for protocol in PROTOCOLS {
-        let variant = [protocol[..1].to_uppercase(), protocol[1..].to_owned()].concat();
-        let mut names = vec![format!("dialect::{protocol}"), format!("as_{protocol}")];
-        names.extend(ENUMS.map(|of| format!("{of}::{variant}")));
-        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-        let is_named = |name: &String| code.match_indices(name).any(|(at, _)| ends(&code[at + name.len()..]));
-        found.extend(names.into_iter().filter(is_named));
-        found.extend(
-            listed.iter().filter(|name| **name == protocol).map(|name| format!("dialect::{{{name}}}")),
-        );
-        let is_target = |text: &&&str| {
-            text.strip_prefix(protocol).is_some_and(|rest| rest.starts_with(':') && !rest.starts_with("::"))
-        };
-        found.extend(strings.iter().filter(is_target).map(|text| format!("\"{text}\"")));
+    for at in 0..all.len() {
+        let name = all.get(at + 1).and_then(Lexeme::word);
+        let (Some("enum"), Some(name)) = (all[at].word(), name) else { continue };
+        let variants = variants(&all[at..=end_of_item(all, at)]);
+        let is_protocol = |protocol: &&&str| variants.contains(variant(protocol).as_str());
+        if PROTOCOLS.iter().filter(is_protocol).count() >= 2 {
+            found.push(name.to_owned());
+        }
     }
     found
 }
 
-fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        let is_test = path.ends_with("tests.rs") || path.ends_with("tests");
-        if path.is_dir() && !is_test {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|ending| ending == "rs") && !is_test {
-            found.push((path.clone(), fs::read_to_string(path).unwrap()));
+/// The words of an enum at the depth of its variants.
+fn variants(item: &[Lexeme]) -> BTreeSet<&str> {
+    let mut depth = 0;
+    let mut found = BTreeSet::new();
+    for lexeme in item {
+        match &lexeme.kind {
+            Kind::Sign('{' | '(' | '[') => depth += 1,
+            Kind::Sign('}' | ')' | ']') => depth -= 1,
+            Kind::Word(word) if depth == 1 => {
+                found.insert(word.as_str());
+            }
+            _ => {}
         }
     }
+    found
 }
 
-#[test]
-fn only_the_folders_of_the_protocols_and_the_targets_name_one() {
-    let src = checkout().join("checker/src");
-    let mut files = Vec::new();
-    sources(&src, &mut files);
-    let is_free = |path: &Path| path.starts_with(src.join("dialect")) || path == src.join("target.rs");
-    let (free, bound): (Vec<_>, Vec<_>) = files.into_iter().partition(|(path, _)| is_free(path));
-    let named =
-        bound.iter().flat_map(|(path, text)| names_in(text).into_iter().map(move |name| (path, name)));
-    assert_eq!(named.collect::<Vec<_>>(), []);
-    let named_where_it_may_be: usize = free.iter().map(|(_, text)| names_in(text).len()).sum();
-    assert!(named_where_it_may_be > 10, "the search finds little: {named_where_it_may_be}");
+/// The places that name each protocol: the files, and the lines in each.
+pub type Places = BTreeMap<&'static str, BTreeMap<String, BTreeSet<usize>>>;
+
+/// All places outside the folders that are not allowed.
+pub fn places(workspace: &Workspace) -> Places {
+    let enums: BTreeSet<String> = enums(workspace).into_iter().map(|found| found.name).collect();
+    let mut places = Places::new();
+    for file in workspace.files().filter(|file| !is_free(&file.path)) {
+        let is_agent = file.path.starts_with("agent/");
+        for (protocol, line) in named(&file.source, &enums) {
+            if !(is_agent && protocol == "beads") {
+                places.entry(protocol).or_default().entry(file.path.clone()).or_default().insert(line);
+            }
+        }
+    }
+    places
 }
 
-#[test]
-fn each_way_to_name_a_protocol_is_found() {
-    for (text, name) in [
-        ("use crate::dialect::tower::Answer;", "dialect::tower"),
-        ("match record { Record::Memory(_) => {} }", "Record::Memory"),
-        ("if dialect == Dialect::Beads {}", "Dialect::Beads"),
-        ("record.as_tower().is_some()", "as_tower"),
-        ("use crate::dialect::{Record, memory};", "dialect::{memory}"),
-        ("format!(\"lock:{path}\")", "\"lock:{path}\""),
-    ] {
-        assert_eq!(names_in(text), [name], "{text}");
-    }
-    for text in
-        ["// Record::Memory", "/// `lock:PATH`", "\"lock\"", "dialect::memory_limits", "\"file::name\""]
-    {
-        assert_eq!(names_in(text), [""; 0], "{text}");
-    }
-}
-
-#[test]
-fn unsafe_code_is_in_the_module_of_the_system_calls_alone() {
-    let mut files = Vec::new();
-    for name in ["checker", "integration", "agent"] {
-        sources(&checkout().join(name).join("src"), &mut files);
-    }
-    let is_unsafe = |text: &str| {
-        code(text).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
+fn is_free(path: &str) -> bool {
+    let is_at = |place: &&str| {
+        let rest = path.strip_prefix(*place);
+        rest.is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
     };
-    let found: Vec<_> = files.iter().filter(|(_, text)| is_unsafe(text)).map(|(path, _)| path).collect();
-    let module = checkout().join("checker/src/sys");
-    assert!(found.len() > 3, "the search finds little: {found:?}");
-    assert!(found.iter().all(|path| path.starts_with(&module)), "{found:?}");
+    FOLDERS.iter().chain(&ALLOWED).any(is_at)
+}
+
+/// What a source names, and in which line.
+fn named(source: &Source, enums: &BTreeSet<String>) -> Vec<(&'static str, usize)> {
+    let all = &source.lexemes;
+    let imported = imported(all);
+    let owns_an_enum = !enums_of(source).is_empty();
+    let mut found = Vec::new();
+    for protocol in PROTOCOLS {
+        let variant = variant(protocol);
+        for (at, lexeme) in all.iter().enumerate() {
+            let before = |back: usize| at.checked_sub(back).and_then(|at| all.get(at));
+            let follows_path = before(1).is_some_and(|lexeme| lexeme.kind == Kind::Path);
+            let owner = before(2).and_then(Lexeme::word).filter(|_| follows_path);
+            let leads = all.get(at + 1).is_some_and(|lexeme| lexeme.kind == Kind::Path);
+            let is_named = match &lexeme.kind {
+                Kind::Text(text) => text.strip_prefix(protocol).is_some_and(|rest| rest.starts_with(':')),
+                Kind::Word(word) if *word == variant => {
+                    owner.is_some_and(|owner| enums.contains(owner) || owner == "Self" && owns_an_enum)
+                }
+                Kind::Word(word) if word == protocol => {
+                    owner.is_some_and(is_folder) || !follows_path && leads && imported.contains(protocol)
+                }
+                _ => false,
+            };
+            if is_named {
+                found.push((protocol, lexeme.line));
+            }
+        }
+        found.extend(in_groups(all, protocol).map(|line| (protocol, line)));
+    }
+    found
+}
+
+/// The modules whose children are the protocols. Of the integration these are still at the top.
+fn is_folder(module: &str) -> bool {
+    ["protocol", "dialect", "crate"].contains(&module)
+}
+
+/// Lines where a `use` has the protocol in braces: `use crate::{error, tower}`.
+fn in_groups<'l>(all: &'l [Lexeme], protocol: &'l str) -> impl Iterator<Item = usize> + 'l {
+    groups(all).flat_map(move |group| {
+        let mut depth = 0;
+        group.iter().enumerate().filter_map(move |(at, lexeme)| {
+            match &lexeme.kind {
+                Kind::Sign('{') => depth += 1,
+                Kind::Sign('}') => depth -= 1,
+                Kind::Word(word) if word == protocol && depth == 1 => {
+                    let begins = at.checked_sub(1).is_some_and(|at| group[at].is('{') || group[at].is(','));
+                    return begins.then_some(lexeme.line);
+                }
+                _ => {}
+            }
+            None
+        })
+    })
+}
+
+/// The braces after `crate::`, `protocol::` and `dialect::` in a `use`.
+fn groups(all: &[Lexeme]) -> impl Iterator<Item = &[Lexeme]> {
+    (2..all.len()).filter_map(|at| {
+        let is_group = all[at].is('{') && all[at - 1].kind == Kind::Path;
+        let owner = all[at - 2].word().filter(|_| is_group)?;
+        is_folder(owner).then(|| &all[at..=end_of_item(all, at)])
+    })
+}
+
+/// The protocols whose modules a file has imported by their own name.
+fn imported(all: &[Lexeme]) -> BTreeSet<&'static str> {
+    let is_imported = |protocol: &&'static str| {
+        let by_path = all.windows(3).any(|three| {
+            three[0].word().is_some_and(is_folder)
+                && three[1].kind == Kind::Path
+                && three[2].word() == Some(*protocol)
+        });
+        by_path || in_groups(all, protocol).next().is_some()
+    };
+    PROTOCOLS.into_iter().filter(is_imported).collect()
+}
+
+#[test]
+fn each_way_of_naming_is_seen_and_nothing_else() {
+    let enums: BTreeSet<String> = ["Target".to_owned()].into();
+    let text = r#"
+        use crate::{error::file, tower::{self, Name}, words};
+        use beadlock_checker::internal::dialect::memory;
+        fn f() { tower::g(); memory::judge(); Target::File(path); File::open(path); Other::Tower; file::close() }
+        const S: [&str; 3] = ["lock:run", "a lock: this", "file is"]; // tower: "tower:x"
+        #[cfg(test)]
+        mod tests { const T: &str = "memory:x"; }
+    "#;
+    let mut found = named(&Source::read(text), &enums);
+    found.sort_unstable();
+    found.dedup();
+    let expected = [("file", 4), ("lock", 5), ("memory", 3), ("memory", 4), ("tower", 2), ("tower", 4)];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_enum_of_the_protocols_has_two_of_them() {
+    let text = "enum On { Beads(PathBuf), Memory { file: File } } enum Got { Lock(u8), Other } enum Io { File(File) }";
+    assert_eq!(enums_of(&Source::read(text)), ["On"]);
 }

@@ -52,29 +52,6 @@ fn exit_2_usage() {
 }
 
 #[test]
-fn exit_4_lock_held() {
-    let scene = Scene::new();
-    scene.write_lock(live_lock());
-    let before = scene.lock_text();
-    for args in [&["--no-wait"][..], &["--wait", "300ms"]] {
-        let ended = scene.run(&[&["hold"], args, &["--", "touch", "ran"]].concat());
-        assert_eq!((ended.code, ended.out.as_str()), (4, ""), "{ended:?}");
-        assert!(
-            ended.err.contains("vc-executor") && ended.err.contains(&std::process::id().to_string()),
-            "{ended:?}"
-        );
-    }
-    let (code, envelope) = scene.json(&["hold", "--wait", "300ms", "--", "touch", "ran"]);
-    assert_eq!((code, envelope["error"]["code"].as_str()), (4, Some("LOCK_HELD")), "{envelope}");
-    assert_eq!(envelope["ok"], false);
-    let detail = envelope["error"]["detail"].as_str().expect("a detail");
-    assert!(detail.starts_with("lock_file="), "{detail}");
-    assert!(detail.contains(&format!(" holder_pid={} holder_age_ms=", std::process::id())), "{detail}");
-    assert_eq!(scene.lock_text(), before, "a live lock is never touched");
-    assert!(!scene.path().join("ran").exists());
-}
-
-#[test]
 fn exit_4_drain_timeout() {
     let scene = Scene::new();
     let gate = scene.take_gate();
@@ -100,23 +77,6 @@ fn exit_5_not_checkable() {
     assert!(begun.elapsed() >= Duration::from_secs(2), "a writer may be at it: two seconds of patience");
     assert_eq!(scene.lock_text(), "{\"holder\":", "never overwritten");
     assert!(!scene.path().join("ran").exists());
-}
-
-/// The lock is somebody else's when the command has ended, by itself or because that was noticed.
-#[test]
-fn exit_9_lock_lost() {
-    let scene = Scene::new();
-    let hold = scene.hold(&["--", "sh", "-c", "until [ -e go ]; do sleep 0.02; done; exit 3"]);
-    let other = live_lock();
-    scene.write_lock(&other);
-    fs::write(scene.path().join("go"), "").expect("let it go on");
-    let ended = Ended::from(hold.finish(PATIENCE));
-    assert_eq!(ended.code, 9, "{ended:?}");
-    assert!(
-        ended.err.contains("lost the lock") && ended.err.contains("vc-executor"),
-        "who has it now: {ended:?}"
-    );
-    assert_eq!(scene.lock_text(), other, "somebody else's lock is left alone");
 }
 
 #[test]

@@ -18,33 +18,6 @@ fn end(command: i32) {
 }
 
 #[test]
-fn a_claim_outlives_beadlock_and_ends_with_its_command() {
-    become_subreaper();
-    let scene = Scene::new();
-    let mut hold = scene.hold(&["--", "sleep", "1000"]);
-    let command = locked_pid(&scene);
-    assert_ne!(command, hold.pid(), "the lock names the command, not beadlock");
-
-    let held = scene.run(&["check"]);
-    assert_eq!((held.out.as_str(), held.code), ("Skipping database (locked by sleep)\n", 4), "{held:?}");
-
-    hold.signal(Signal::SIGKILL);
-    hold.wait(PATIENCE);
-    let held = scene.run(&["check"]);
-    assert_eq!((held.out.as_str(), held.code), ("Skipping database (locked by sleep)\n", 4), "{held:?}");
-
-    end(command);
-    reap(command, PATIENCE);
-    let stale = scene.run(&["check"]);
-    let expected = ("Removed stale lock (sleep), proceeding with sync\n", 0);
-    assert_eq!((stale.out.as_str(), stale.code), expected, "{stale:?}");
-
-    let free = scene.run(&["check"]);
-    assert_eq!((free.out.as_str(), free.code), ("", 0), "{free:?}");
-    assert_eq!(scene.names(), ["issues.jsonl"]);
-}
-
-#[test]
 fn a_zombie_is_still_held() {
     become_subreaper();
     let scene = Scene::new();

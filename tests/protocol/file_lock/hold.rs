@@ -4,8 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use beadlock_tests::wait::PATIENCE;
-use beadlock_tests::{Ended, run, wait_until};
-use nix::sys::signal::Signal;
+use beadlock_tests::{Ended, run};
 
 use crate::scene::{Files, TARGET};
 
@@ -67,23 +66,6 @@ fn a_wait_that_ran_out_is_exit_8_and_says_what_the_document_says() {
 }
 
 #[test]
-fn a_lock_that_is_held_is_said_at_once_where_nobody_waits() {
-    let files = Files::new();
-    let _somebody = files.somebody("-x");
-    let begun = Instant::now();
-    let ended = files.scene.run(&["hold", TARGET, "--no-wait", "--", "touch", "ran"]);
-    assert!(begun.elapsed() < Duration::from_secs(20), "the default would be 30 s");
-    assert_eq!(ended.code, 8, "{ended:?}");
-    let words = "beadlock: error: Cannot acquire lock on todo.json (another process may be active): ";
-    assert!(ended.err.starts_with(words), "{ended:?}");
-    assert!(!files.path("ran").exists());
-    for (option, code) in [("--conflict-exit-code", 75), ("--own-exit-code", 99)] {
-        let ended = files.scene.run(&["hold", TARGET, "--no-wait", option, &code.to_string(), "--", "true"]);
-        assert_eq!(ended.code, code, "{ended:?}");
-    }
-}
-
-#[test]
 fn readers_share_a_file_and_a_writer_waits_for_all_of_them() {
     let files = Files::new();
     let _reader = files.somebody("-s");
@@ -91,39 +73,6 @@ fn readers_share_a_file_and_a_writer_waits_for_all_of_them() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let ended = files.scene.run(&["hold", "--no-wait", TARGET, "--", "true"]);
     assert_eq!(ended.code, 8, "{ended:?}");
-}
-
-#[test]
-fn a_signal_ends_the_wait() {
-    let files = Files::new();
-    let _somebody = files.somebody("-x");
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
-        let waiting = files.scene.start(&["hold", TARGET, "--", "touch", "ran"]);
-        wait_until(PATIENCE, "it waits", || {
-            files.scene.run(&["status", TARGET]).out.contains("waiting for it: ")
-        });
-        waiting.signal(signal);
-        let ended = Ended::from(waiting.finish(PATIENCE));
-        assert_eq!(ended.code, code, "{ended:?}");
-    }
-    assert!(!files.path("ran").exists());
-}
-
-/// Four who want it ten times each: none of them starves.
-#[test]
-fn no_two_have_it_at_once() {
-    let files = Files::new();
-    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do \
-                  $BEADLOCK hold -q file:todo.json -- sh -c 'mkdir here && rmdir here' || exit 1; done";
-    let start = || {
-        let mut command = files.scene.shell(script);
-        command.env("BEADLOCK", beadlock_tests::binaries::beadlock());
-        beadlock_tests::Running::start(command)
-    };
-    for running in [start(), start(), start(), start()] {
-        let ended = Ended::from(running.finish(PATIENCE));
-        assert_eq!(ended.code, 0, "{ended:?}");
-    }
 }
 
 #[test]
@@ -232,22 +181,4 @@ fn a_lock_file_that_cannot_be_had_is_exit_8_and_names_it() {
     let ended = hold.map(|command| Ended::from(run(command)));
     open(0o755);
     assert!(ended.as_ref().is_none_or(|ended| ended.code == 0), "{ended:?}");
-}
-
-#[test]
-fn the_report_and_the_audit_know_it() {
-    let files = Files::new();
-    let args = ["hold", TARGET, "--report", "report.json", "--audit", "audit.jsonl", "--", "true"];
-    assert_eq!(files.scene.run(&args).code, 0);
-    let report: serde_json::Value = serde_json::from_str(&files.read("report.json")).expect("JSON");
-    let data = &report["data"];
-    assert_eq!((data["target"].as_str(), data["released"].as_bool()), (Some(TARGET), Some(true)), "{report}");
-    let id = data["id"].as_str().expect("an id").to_owned();
-    assert_eq!(id.split(':').count(), 3, "DEV:INODE:PID");
-    let events = files.read("audit.jsonl");
-    let events: Vec<serde_json::Value> =
-        events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    assert_eq!(names, ["lock_acquired", "lock_released"]);
-    assert!(events.iter().all(|event| event["lock"]["id"] == id.as_str()), "{events:?}");
 }

@@ -1,33 +1,8 @@
 //! `check`, `status`, `wait` and `break` of a file.
 
-use std::time::{Duration, Instant};
-
-use beadlock_tests::Ended;
-use beadlock_tests::wait::PATIENCE;
 use serde_json::json;
 
 use crate::scene::{Files, TARGET};
-
-#[test]
-fn a_free_file_is_free_and_no_lock_file_is_made() {
-    let files = Files::new();
-    for args in
-        [&["check", TARGET][..], &["status", TARGET], &["wait", "-q", TARGET], &["break", "-q", TARGET]]
-    {
-        let ended = files.scene.run(args);
-        assert_eq!(ended.code, 0, "{ended:?}");
-        assert!(!files.lock().exists(), "{args:?}");
-    }
-    let (_, envelope) = files.scene.json(&["check", TARGET]);
-    let data = &envelope["data"][0];
-    assert_eq!(
-        (&data["decision"], &data["verdict"], &data["reason"]),
-        (&json!("proceed"), &json!("free"), &json!("no_lock"))
-    );
-    // A lock file that nobody has is no lock.
-    std::fs::write(files.lock(), "").expect("a lock file");
-    assert_eq!(files.scene.run(&["check", TARGET]).code, 0);
-}
 
 /// With several targets one of them may have a use for it.
 #[test]
@@ -71,31 +46,6 @@ fn flock_held() {
         "{ended:?}"
     );
     assert_eq!(files.scene.run(&["break", TARGET, "--even-if-live"]).code, 2);
-}
-
-#[test]
-fn a_wait_returns_when_it_is_free_and_is_exit_4_when_it_is_not() {
-    let files = Files::new();
-    let somebody = files.somebody("-s");
-    let ended = files.scene.run(&["wait", "--wait", "300ms", TARGET]);
-    assert_eq!(ended.code, 4, "{ended:?}");
-    assert!(ended.err.contains("Failed to acquire lock (timeout after 0.3s)"), "{ended:?}");
-    let begun = Instant::now();
-    let waiting = files.scene.start(&["wait", "-v", TARGET]);
-    drop(somebody);
-    let ended = Ended::from(waiting.finish(PATIENCE));
-    assert!(begun.elapsed() < Duration::from_secs(20), "the default is 30 s");
-    assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.err.contains("file:todo.json is free after "), "{ended:?}");
-}
-
-#[test]
-fn what_cannot_be_looked_at_is_exit_5() {
-    let files = Files::new();
-    std::fs::create_dir(files.lock()).expect("a directory in its place");
-    let (code, envelope) = files.scene.json(&["check", TARGET]);
-    assert_eq!((code, &envelope["data"][0]["reason"]), (5, &json!("unreadable")), "{envelope}");
-    assert_eq!(files.scene.run(&["status", TARGET]).code, 0);
 }
 
 #[test]

@@ -26,27 +26,6 @@ fn a_lock_file_that_is_deleted_is_a_loss_within_a_second_and_ends_the_command() 
 }
 
 #[test]
-fn one_that_is_replaced_is_a_loss_and_with_warn_the_command_runs_on() {
-    let files = Files::new();
-    let script = "exec $BEADLOCK hold --on-loss warn file:todo.json -- \
-                  sh -c 'echo >ready; until test -e end; do sleep 0.05; done; echo >ran' 2>said";
-    let mut command = files.scene.shell(script);
-    command.env("BEADLOCK", binaries::beadlock());
-    let holding = Running::start(command);
-    files.wait_for("ready");
-    std::fs::write(files.path("new"), "").expect("a file");
-    std::fs::rename(files.path("new"), files.lock()).expect("over the lock file");
-    let ended = files.scene.run(&["hold", "-q", "--no-wait", TARGET, "--", "true"]);
-    assert_eq!(ended.code, 0, "the new one is free: {ended:?}");
-    let told = "the lock is lost, the command runs on without it";
-    wait_until(PATIENCE, "it is noticed", || files.read("said").contains(told));
-    std::fs::write(files.path("end"), "").expect("a file");
-    let ended = Ended::from(holding.finish(PATIENCE));
-    assert_eq!((ended.code, files.path("ran").exists()), (9, true), "{ended:?}");
-    assert!(files.read("said").contains("is another file by now"), "{}", files.read("said"));
-}
-
-#[test]
 fn who_waits_for_one_that_is_deleted_gets_the_new_one() {
     let files = Files::new();
     let _somebody = files.somebody("-x");

@@ -19,8 +19,10 @@ fn look(top: &Path, named: &Named) -> Result<(), String> {
                 Some((modules, name)) => (name, modules.split("::").collect()),
                 None => (path.as_str(), Vec::new()),
             };
-            let file = file_of(root(&folder, target)?, &modules)?;
-            if has_test(&read(&file)?, name) {
+            let root = root(&folder, target)?;
+            let file = file_of(root.clone(), &modules)?;
+            let text = read(&file)?;
+            if has_test(&text, name) || tells_stories(&text) && has_test(&read(&root)?, name) {
                 return Ok(());
             }
             Err(format!("there is no test {name} that runs in {}", file.display()))
@@ -44,6 +46,11 @@ pub fn has_test(source: &str, name: &str) -> bool {
         attributes.contains(&&"#[test]") && !attributes.iter().any(|line| line.contains("ignore"))
     };
     (0..lines.len()).any(|at| lines[at].starts_with(&begin) && is_run(at))
+}
+
+/// True when the source makes its tests by the macro `stories!`, which is in the file that the binary begins with.
+fn tells_stories(source: &str) -> bool {
+    source.lines().any(|line| line.starts_with("stories!("))
 }
 
 /// The file that a test binary begins with.
@@ -119,6 +126,12 @@ mod tests {
             ("checker/tests/tower.rs", test("stolen")),
             ("integration/tests/tower/main.rs", "#[cfg(test)]\nmod hold;\n".to_owned()),
             ("integration/tests/tower/hold.rs", format!("#[ignore]\n{}{}", test("later"), test("now"))),
+            (
+                "tests/tests/conformance/main.rs",
+                format!("macro_rules! stories {{\n{}}}\nmod tower;\nmod silent;\n", test("stale")),
+            ),
+            ("tests/tests/conformance/tower.rs", "stories!(TOWER);\n".to_owned()),
+            ("tests/tests/conformance/silent.rs", "// stories!(SILENT);\n".to_owned()),
             ("integration/shell/a.bats", "@test \"a b\" {\n}\n# @test \"c\" {\n".to_owned()),
         ] {
             let file = top.path().join(file);
@@ -140,6 +153,7 @@ mod tests {
             "beadlock-checker lib dialect::tower::name::tests::short",
             "beadlock-checker tests/tower stolen",
             "beadlock tests/tower hold::now",
+            "beadlock-tests tests/conformance tower::stale",
             "integration/shell/a.bats: a b",
         ] {
             assert_eq!(look_for_text(top.path(), text), Ok(()), "{text}");
@@ -156,6 +170,8 @@ mod tests {
             ("beadlock-checker tests/tower stole", "no test stole that runs in checker/tests/tower.rs"),
             ("beadlock tests/tower hold::later", "no test later"),
             ("beadlock tests/hold now", "there is no integration/tests/hold/main.rs"),
+            ("beadlock-tests tests/conformance tower::fresh", "no test fresh"),
+            ("beadlock-tests tests/conformance silent::stale", "no test stale"),
             ("integration/shell/a.bats: a", "has no line"),
             ("integration/shell/a.bats: c", "has no line"),
             ("integration/shell/b.bats: a b", "b.bats"),

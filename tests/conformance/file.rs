@@ -1,0 +1,62 @@
+//! `file:PATH`: an flock on an empty file beside it. The kernel ends the lock with its process, so it is never stale.
+
+use beadlock_tests::{Running, until};
+
+use crate::protocol::{
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, Leaves, Neighbour, Orphan, Protocol, Refusal,
+    Takeover, Unwritable,
+};
+use crate::site::Site;
+
+const FILE: Protocol = Protocol {
+    target: "file:data/todo.json",
+    shown: "file:data/todo.json",
+    directory: "data",
+    lock_file: "todo.json.lock",
+    gate: "data/todo.json.lock",
+    claim: &[],
+    short_lived: &[],
+    record: &[],
+    holder_key: None,
+    refusal: Refusal {
+        exit_code: 8,
+        error_code: "E_LOCK_FAILED",
+        reason: "flock_held",
+        at_once: |_| "Cannot acquire lock on data/todo.json (another process may be active)".to_owned(),
+        after_300_ms: |_| "Failed to acquire lock (timeout after 0.3s)".to_owned(),
+        detail: &["lock_file", "timeout_ms", "holder_pid"],
+        gate_shut: (8, "E_LOCK_FAILED"),
+        lock_object: &[],
+    },
+    default_wait: DefaultWait::Waits,
+    neighbour: Neighbour::Locks(flock),
+    dead: &[],
+    doubtful: &[],
+    takeover: Takeover::Never,
+    // Only the flock counts.
+    garbage: Garbage { verdict: "free", reason: "no_lock", exit_code: 0 },
+    orphan: Orphan::IsEnded,
+    for_process: ForProcess::IsReleased,
+    released: "released ",
+    breaking: Breaking::Impossible,
+    leaves: Leaves::AnEmptyLockFile,
+    listed_below: Some("."),
+    audit: Audit {
+        lock_name: "file:data/todo.json",
+        acquired: EVENT,
+        released: EVENT,
+        blocked: Some("lock_blocked"),
+        lost: Some("lock_lost"),
+        taken: None,
+        unwritable: Unwritable::RefusesTheClaim,
+    },
+};
+
+/// flock(1), which is one process with its command.
+fn flock(site: &Site) -> Running {
+    let process = site.start_shell("exec flock -F data/todo.json.lock sleep 600");
+    until("flock(1) has the lock", || site.gate_is_shut());
+    process
+}
+
+stories!(FILE);

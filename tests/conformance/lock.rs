@@ -1,0 +1,55 @@
+//! `lock:PATH`: the rule of a database's lock at any path, with the words of its own document.
+
+use beadlock_tests::{lock_text, this_host};
+
+use crate::beads::{DEAD, DOUBTFUL, RECORD};
+use crate::protocol::{
+    Audit, Breaking, DefaultWait, EVENT, ForProcess, Garbage, HOLDER, Leaves, NEIGHBOUR, Neighbour, Orphan,
+    Protocol, Refusal, Takeover, Unwritable,
+};
+
+const LOCK: Protocol = Protocol {
+    target: "lock:run/work.lock",
+    shown: "lock:run/work.lock",
+    directory: "run",
+    lock_file: "work.lock",
+    gate: "run",
+    claim: &["--holder", HOLDER],
+    short_lived: &[],
+    record: RECORD,
+    holder_key: Some("holder"),
+    refusal: Refusal {
+        exit_code: 4,
+        error_code: "LOCK_HELD",
+        reason: "pid_alive",
+        at_once: |pid| format!("Resource lock held by PID {pid} (age: "),
+        after_300_ms: |_| "s) — acquisition timed out after 300ms".to_owned(),
+        detail: &["lock_file", "holder_pid", "holder_age_ms"],
+        gate_shut: (4, "DRAIN_TIMEOUT"),
+        lock_object: &[],
+    },
+    default_wait: DefaultWait::Waits,
+    neighbour: Neighbour::Writes(|pid| lock_text(NEIGHBOUR, pid.into(), &this_host())),
+    dead: DEAD,
+    doubtful: DOUBTFUL,
+    takeover: Takeover::ByAnyone,
+    garbage: Garbage { verdict: "unreadable", reason: "malformed", exit_code: 5 },
+    orphan: Orphan::KeepsTheLock,
+    for_process: ForProcess::LeavesAStaleLock,
+    released: "released ",
+    breaking: Breaking::ById,
+    leaves: Leaves::Nothing,
+    // Any file may be such a lock.
+    listed_below: None,
+    audit: Audit {
+        lock_name: "lock:run/work.lock",
+        acquired: EVENT,
+        released: EVENT,
+        blocked: Some("lock_blocked"),
+        lost: Some("lock_lost"),
+        taken: Some("lock_stale_removed"),
+        unwritable: Unwritable::RefusesTheClaim,
+    },
+};
+
+stories!(LOCK);
