@@ -167,10 +167,10 @@ pub enum Waited<'a> {
     /// Another claim.
     Holder { target: &'a Target, look: &'a Look, since: Duration, left: Duration },
     /// A lock that cannot be understood, or that somebody is changing.
-    Lock { path: &'a Path, words: &'a str, left: Duration },
+    Unsettled { path: &'a Path, words: &'a str, left: Duration },
     /// Whoever has a file locked.
     /// They are looked for only when it is said.
-    File { file: &'a str, holders: &'a dyn fmt::Display, since: Duration, left: Duration },
+    Kernel { file: &'a str, holders: &'a dyn fmt::Display, since: Duration, left: Duration },
 }
 
 impl Waited<'_> {
@@ -179,8 +179,8 @@ impl Waited<'_> {
         match self {
             Self::Gate { .. } => "gate",
             Self::Holder { .. } => "holder",
-            Self::Lock { .. } => "lock",
-            Self::File { .. } => "file",
+            Self::Unsettled { .. } => "lock",
+            Self::Kernel { .. } => "file",
         }
     }
 }
@@ -199,11 +199,11 @@ impl fmt::Display for Waited<'_> {
                 let (path, since, left) = (escaped_path(&path), shown(*since), shown(*left));
                 write!(f, "waiting {since} for {holder}, who holds {path} for {age}; {left} left")
             }
-            Self::Lock { path, words, left } => {
+            Self::Unsettled { path, words, left } => {
                 let (path, left) = (escaped_path(path), shown(*left));
                 write!(f, "waiting for {path} ({words}); {left} left")
             }
-            Self::File { file, holders, since, left } => {
+            Self::Kernel { file, holders, since, left } => {
                 let (since, left) = (shown(*since), shown(*left));
                 write!(f, "waiting {since} for {file}, locked by {holders}; {left} left")
             }

@@ -8,10 +8,10 @@ use beadlock_checker::internal::dialect::LockMode;
 
 use super::attendant::{Attending, Stopped};
 use super::keeping::Guard;
+use super::kernel_lock::{KernelLock, WithoutRecord};
 use super::leaving::Why;
 use super::loss::Loss;
 use super::nested::ids_with;
-use super::protocol::{KernelLock, WithoutRecord};
 use super::session_claim::{CommandProcess, End, SessionClaim, Watchfulness};
 use super::signals::Signals;
 use super::target::Target;

@@ -31,6 +31,7 @@ pub mod event;
 pub mod gate;
 pub mod keeping;
 pub mod kernel_claim;
+pub mod kernel_lock;
 pub mod known_process;
 pub mod lease;
 pub mod leaving;

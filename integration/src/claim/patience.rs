@@ -109,7 +109,7 @@ impl<'a> Patience<'a> {
     fn pause(&self, words: &str, deadline: Deadline, attendant: &mut impl Attendant) -> Result<(), Stopped> {
         if self.begun.elapsed() >= NOTICE_AFTER {
             let (path, left) = (self.target.path(), deadline.left());
-            attendant.waiting(&Waited::Lock { path: &path, words, left });
+            attendant.waiting(&Waited::Unsettled { path: &path, words, left });
         }
         let end = Deadline::after(SHORTLY.min(deadline.left()));
         while !end.is_over() {

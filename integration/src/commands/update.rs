@@ -1,5 +1,7 @@
 //! `beadlock update file:PATH -- CMD`: the file through a filter and back, under one lock.
 
+mod filter;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -22,11 +24,11 @@ use crate::output::answers::conclude;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::protocol::file::command::{Backups, Checked, OnFile, tell};
-use crate::protocol::file::filter::{Filter, Input};
 use crate::protocol::file::nested;
 use crate::protocol::file::open::LockFile;
 use crate::settings::environment::Environment;
 use crate::settings::{self, either};
+use filter::{Filter, Input};
 
 /// How long a filter may take where nobody says so.
 const LIMIT: Duration = Duration::from_secs(60);

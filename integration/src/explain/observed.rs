@@ -5,7 +5,7 @@ use beadlock_checker::internal::Gates;
 use serde_json::{Map, Value, json};
 
 use super::checked::message_line;
-use crate::claim::protocol::{Observation, WithoutRecord};
+use crate::claim::kernel_lock::{Observation, WithoutRecord};
 use crate::claim::target::Target;
 use crate::error::Exit;
 use crate::output::talk::Talk;

@@ -10,7 +10,7 @@ use beadlock_checker::internal::dialect::file::locked_by;
 use beadlock_checker::internal::{Gates, Names};
 
 use super::{beads, lock, memory};
-use crate::claim::protocol::Observation;
+use crate::claim::kernel_lock::Observation;
 use crate::claim::target::{Target, not_found};
 use crate::error::Error;
 use crate::protocol::file::FileTarget;

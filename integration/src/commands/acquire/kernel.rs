@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::dialect::LockMode;
 
 use crate::claim::attendant::{Attendant, Attending, Stopped};
+use crate::claim::kernel_lock::KernelLock;
 use crate::claim::known_process::KnownProcess;
 use crate::claim::nested::name_of;
-use crate::claim::protocol::KernelLock;
 use crate::claim::report::Report;
 use crate::claim::signals::Signals;
 use crate::claim::target::Target;

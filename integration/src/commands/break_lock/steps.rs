@@ -18,8 +18,8 @@ use super::consent::Consent;
 use super::{BreakArgs, ask};
 use crate::claim::attendant::{Attendant, Attending, Stopped, Waited};
 use crate::claim::event::wait_for;
+use crate::claim::kernel_lock::WithoutRecord;
 use crate::claim::patience::not_seen;
-use crate::claim::protocol::WithoutRecord;
 use crate::claim::settling::WRITING;
 use crate::claim::signals::Signals;
 use crate::claim::target::Target;
@@ -288,7 +288,7 @@ impl Breaking<'_> {
             }
             let (path, words) = (self.target.path(), &seen.look().detail);
             let words = if words.is_empty() { "it is aside for the moment" } else { words };
-            attendant.waiting(&Waited::Lock { path: &path, words, left });
+            attendant.waiting(&Waited::Unsettled { path: &path, words, left });
             let pause = Deadline::after(left.min(SHORTLY));
             while !pause.is_over() {
                 let [signalled] = wait_for([attendant.signals()], pause.left());

@@ -333,7 +333,7 @@ impl Taking<'_> {
                 }
                 let (file, holders) = (target.shown(), refused::Holders(target));
                 let (since, left) = (at.elapsed(), deadline.left());
-                attendant.waiting(&Waited::File { file: &file, holders: &holders, since, left });
+                attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left });
                 notice = Deadline::after(TICK);
             }
             let limit = deadline.left().min(notice.left());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::open::{LockFile, Patience, failed, named_inode};
 use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
-use crate::claim::protocol::Observation;
+use crate::claim::kernel_lock::Observation;
 use crate::error::{Code, Error};
 use crate::output::Fact;
 use crate::words::{self, Part, to_type};

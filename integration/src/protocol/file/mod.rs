@@ -21,13 +21,11 @@
 //! waiting.rs    `beadlock wait file:PATH`
 //! operations.rs writes, updates and appends from Rust
 //! command.rs    what `beadlock write`, `update` and `append` share
-//! filter.rs     the command under an update
 //! ```
 
 mod blocked;
 pub mod command;
 pub mod ending;
-pub mod filter;
 pub mod lock;
 mod locking;
 mod look;
@@ -68,9 +66,10 @@ pub use watch::Watch;
 
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::keeping::Guard;
+use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
 use crate::claim::leaving::Why;
 use crate::claim::loss::Loss;
-use crate::claim::protocol::{KernelLock, Observation, Protocol, WaitOver, WithoutRecord};
+use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
 use crate::output::talk::Talk;

@@ -22,9 +22,6 @@ use beadlock_checker::internal::sys::Waiting;
 use beadlock_checker::internal::system_words;
 use nix::sys::signal::Signal;
 
-use super::lock::FileLock;
-use super::nested;
-use super::watch::Watch;
 use crate::claim::attendant::Stopped;
 use crate::claim::command::{Child, Command, has_terminal};
 use crate::claim::event::wait_for;
@@ -36,6 +33,7 @@ use crate::claim::tree::{self, Ending, KnownCommand, Tree};
 use crate::error::{Code, Error, Exit};
 use crate::files::json::{Check, Spilled};
 use crate::output::talk::Talk;
+use crate::protocol::file::{FileLock, Watch, nested};
 use crate::settings::OnLoss;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Deadline;
