@@ -27,6 +27,7 @@ use crate::log::{self, Line, own};
 use crate::outcome::Outcome;
 use crate::outside::Metrics;
 use crate::owner::{Opened, Owners, Refusal};
+use crate::unled::Unled;
 use crate::watch::Watch;
 
 /// So many different reasons are said at most why a database is not served, until it is served again.
@@ -95,7 +96,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> C
     };
     // What is led elsewhere is not touched: its redirect may have been changed because that hangs.
     let itself = database.is_itself().then(open);
-    let is_as_before = matches!(&itself, Some(Ok(Ok(opened))) if Database::has_no_redirect(opened));
+    let is_as_before = matches!(&itself, Some(Ok(Ok(opened))) if Unled::is(opened, &mut told.unled));
     if !is_as_before {
         match follow(common.owners, database, told) {
             Followed::AsBefore => {}

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::git;
 use crate::log::{Line, own};
+use crate::unled::Unled;
 use crate::watch::Marks;
 
 /// The first and the longest wait before a database comes again whose lock went away during its cycle.
@@ -130,6 +131,8 @@ pub(crate) struct LoggedState {
     pub(crate) no_gate: bool,
     /// Why it is not served for the moment; each reason that there was since it was served.
     pub(crate) not_serving: Vec<String>,
+    /// The directory, where it had no redirect.
+    pub(crate) unled: Option<Unled>,
 }
 
 /// A streak of skipped cycles, as the log tells it.

@@ -42,6 +42,7 @@ mod roots;
 mod scheduler;
 #[doc(hidden)]
 pub mod trust;
+mod unled;
 mod watch;
 
 use std::ffi::OsString;

@@ -82,7 +82,7 @@ const AGENT: House = House {
         &["command", "git", "roots"],
         &["audit", "diagnostics", "notify", "outside", "owner"],
         &["log"],
-        &["beside", "limits", "outcome", "trust", "watch"],
+        &["beside", "limits", "outcome", "trust", "unled", "watch"],
     ],
     exceptions: &[],
 };
