@@ -34,15 +34,23 @@ impl Observed {
 
     /// One element of `data` of a `check`.
     pub fn checked(&self, explain: bool) -> Value {
-        let decision = if self.seen.verdict == Verdict::Free { "proceed" } else { "skip" };
-        let mut data = self.answer();
-        data.insert("decision".to_owned(), decision.into());
-        data.insert("removed".to_owned(), false.into());
-        if explain {
-            data.insert("witnesses".to_owned(), self.witnesses());
-            data.insert("next".to_owned(), self.seen.next.clone().into());
+        let Observation { verdict, message, id, next, .. } = &self.seen;
+        let mut data = json!({
+            "target": self.target.name(),
+            "path": self.target.path().to_string_lossy(),
+            "decision": if *verdict == Verdict::Free { "proceed" } else { "skip" },
+            "verdict": verdict.as_str(),
+            "removed": false,
+            "holder": null,
+            "id": id,
+            "reason": verdict.reason().as_str(),
+            "message": message,
+        });
+        if explain && let Some(fields) = data.as_object_mut() {
+            fields.insert("witnesses".to_owned(), self.witnesses());
+            fields.insert("next".to_owned(), next.clone().into());
         }
-        data.into()
+        data
     }
 
     /// The line of a `check`, and what it explains.
@@ -53,17 +61,8 @@ impl Observed {
 
     /// One element of `data` of `status` and `list`.
     pub fn json(&self) -> Value {
-        let mut data = self.answer();
-        data.insert("record".to_owned(), Value::Null);
-        data.insert("age_ms".to_owned(), Value::Null);
-        data.insert("witnesses".to_owned(), self.witnesses());
-        data.insert("next".to_owned(), self.seen.next.clone().into());
-        data.into()
-    }
-
-    fn answer(&self) -> Map<String, Value> {
-        let Observation { verdict, message, id, .. } = &self.seen;
-        let data = json!({
+        let Observation { verdict, message, id, next, .. } = &self.seen;
+        json!({
             "target": self.target.name(),
             "path": self.target.path().to_string_lossy(),
             "verdict": verdict.as_str(),
@@ -71,8 +70,11 @@ impl Observed {
             "id": id,
             "reason": verdict.reason().as_str(),
             "message": message,
-        });
-        if let Value::Object(data) = data { data } else { Map::new() }
+            "record": null,
+            "age_ms": null,
+            "witnesses": self.witnesses(),
+            "next": next,
+        })
     }
 
     fn witnesses(&self) -> Value {
