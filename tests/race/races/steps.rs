@@ -104,11 +104,18 @@ fn squares<'a>(
     alone.steps.iter().enumerate().skip(first).flat_map(at_a_step).collect()
 }
 
+/// How often a square is set up.
+const TRIES: usize = 3;
+
 fn play_square(square: &Square, alone: &Course) -> Option<Broken> {
     let Square { operation, means, kind, at, intruder, .. } = *square;
-    let (course, visit) = play(operation, means, kind, Some((at, intruder)));
+    // A child of another lane has this lane's files open for writing until it executes: a lease may be refused for that.
+    let tries = || (0..TRIES).map(|_| play(operation, means, kind, Some((at, intruder))));
+    let goes_the_same_way = |course: &Course| course.steps.get(..=at) == alone.steps.get(..=at);
+    let (course, visit) = tries().find(|(course, _)| goes_the_same_way(course)).unwrap_or_else(|| {
+        panic!("{square:?} was not reached in {TRIES} tries by the steps {:?}", alone.steps)
+    });
     let visit = visit.unwrap_or_else(|| panic!("{square:?} was not reached: {course:?}"));
-    assert_eq!(course.steps[..=at], alone.steps[..=at], "{square:?}");
     let sentence = broken_rule(operation, &visit, alone, &course)?;
     Some(Broken { square: square.clone(), sentence, course })
 }
