@@ -92,7 +92,8 @@ impl Trusted {
         Ok(self.judge(&opened.stat()?, Sticky::IsNot, opened.as_fd(), "."))
     }
 
-    /// The same for the directory above it. `None` also where it may not be searched, so that there can be no work above it.
+    /// The same for the directory above it. `None` also where it may not be searched, so that there can be no work
+    /// above it.
     ///
     /// # Errors
     /// What `fstatat` said.

@@ -49,7 +49,8 @@ impl OpenDirectory {
         Ok(opened)
     }
 
-    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is asked for.
+    /// The same where nothing is to be done in the directory above: that is looked at, and opened only when it is
+    /// asked for.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -82,7 +82,8 @@ mod tests {
     fn the_sentence_names_the_parent_where_it_is_known() {
         let sentence = |parent: &str| {
             format!(
-                "a zombie: it has ended, its parent {parent}has not collected it; --reap-proven-dead may remove the lock"
+                "a zombie: it has ended, its parent {parent}has not collected it; --reap-proven-dead may remove \
+                 the lock"
             )
         };
         assert_eq!(zombie(Some("make")).to_string(), sentence("(PID 7, make) "));

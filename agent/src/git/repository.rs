@@ -93,7 +93,8 @@ impl Repository {
         }
         if git_dir != common_dir && !request.allow_worktree {
             return Err(Stop::Refused(format!(
-                "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and other \
+                "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and \
+                 other \
                  worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }

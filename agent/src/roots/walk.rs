@@ -3,8 +3,8 @@
 //! In a directory that has not changed since, by its change time, there are the same names. So a look asks every
 //! directory for that time, and reads only those that have changed: where nothing has, it costs one `lstat` each. A
 //! `.beads` is told as what it was found to be; it is asked too where its own cycles do not do so. A time is trusted on
-//! a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began: what comes later may
-//! come within the same tick of the clock.
+//! a file system that only this machine writes, and when it lay [`SETTLED`] back as the look began: what comes later
+//! may come within the same tick of the clock.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -42,7 +42,8 @@ pub(crate) struct Walk {
     tree: Node,
     /// What leads elsewhere, by its `.beads`, and was found not to be tracked by git.
     pub(super) accepted: HashMap<PathBuf, Lead>,
-    /// Whose each `.beads` is, and where it leads, its cycles have asked since the last walk: they have found nothing wrong.
+    /// Whose each `.beads` is, and where it leads, its cycles have asked since the last walk: they have found nothing
+    /// wrong.
     pub(super) are_asked: bool,
 }
 

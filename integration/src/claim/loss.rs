@@ -103,7 +103,8 @@ impl Loss {
                 "{path} was released by somebody who gave its id, or removed by a check that took it for dead"
             ),
             Self::Replaced => format!(
-                "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the old one"
+                "the directory of {path} was replaced by another, where nobody sees the lock; it is still in the \
+                 old one"
             ),
             Self::Changed(Some(record)) if record.id() == Some(id) => {
                 format!("{path} was replaced by a copy of itself: nobody watches over that one")
@@ -145,7 +146,8 @@ impl Loss {
         let status = to_type("beadlock status {}", &[target.part()]);
         let switch = to_type("beadlock hold {} -- git switch BRANCH", &[target.part()]);
         let message = format!(
-            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then {status}; to \
+            "lost the gate of {name} after {age}: {}; what was done since is not protected: look at it, then \
+             {status}; to \
              switch branches between cycles: {switch}",
             loss.cause(target.dir())
         );

@@ -142,7 +142,8 @@ impl<'a> Releasing<'a> {
         let (given, path) = (&target.given, escaped_path(&target.path()));
         if !nested::stands(outer, target) {
             talk.warn(&format!(
-                "the outer claim {} of {path} is not there any more: it was released, its time or its process was over, \
+                "the outer claim {} of {path} is not there any more: it was released, its time or its process was \
+                 over, \
                  or somebody removed it",
                 escaped(outer)
             ));

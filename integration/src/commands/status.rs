@@ -30,7 +30,8 @@ pub struct StatusArgs {
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
     /// Ask the agent that listens at ADDR how all its databases fare: IP:PORT, or unix:PATH
-    #[arg(long, value_name = "ADDR", value_parser = address(), conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
+    #[arg(long, value_name = "ADDR", value_parser = address(),
+          conflicts_with_all = ["raw", "targets", "stale_after", "stale_after_remote"])]
     pub agent: Option<Address>,
     #[command(flatten)]
     pub protocol: LookArgs,

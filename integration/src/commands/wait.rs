@@ -31,10 +31,12 @@ use crate::words;
 
 /// What the help says after the options.
 const HELP: &str = "\
-That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check does, it \
+That it is free promises nothing about the moment after: to have it for yourself use beadlock hold. As a check \
+does, it \
 removes a lock whose holder is proved dead.
 
-Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the wait. 5: it could not be checked for 2s.";
+Exit 0: it was free. 1: its directory is gone, or was replaced. 4: held, or its gate was busy, to the end of the \
+wait. 5: it could not be checked for 2s.";
 
 /// `beadlock wait [TARGET]`
 #[derive(Debug, Args)]

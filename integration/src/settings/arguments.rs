@@ -20,12 +20,12 @@ const EVERYWHERE: &str = "Everywhere";
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
     /// Answer with one JSON object on stdout [env: BEADLOCK_JSON]
-    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide_possible_values = true,
-          default_missing_value = "yes", value_parser = boolean)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, hide_possible_values = true, default_missing_value = "yes", value_parser = boolean)]
     pub json: Option<bool>,
     /// Say only what went wrong [env: BEADLOCK_QUIET]
-    #[arg(short, long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "yes", value_parser = boolean, overrides_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_missing_value = "yes", value_parser = boolean, overrides_with = "verbose")]
     pub quiet: Option<bool>,
     /// Say more
     #[arg(short, long, global = true, help_heading = EVERYWHERE, overrides_with = "quiet")]

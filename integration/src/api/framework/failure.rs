@@ -18,7 +18,10 @@ use crate::{Envelope, Request};
 /// fn quota(used: u32) -> Result<u32, Failure> {
 ///     match used {
 ///         0..20 => Ok(used),
-///         _ => Err(Failure::new("no room for another release").code("QUOTA").exit(7).detail(format!("releases={used}"))),
+///         _ => {
+///             let failure = Failure::new("no room for another release").code("QUOTA").exit(7);
+///             Err(failure.detail(format!("releases={used}")))
+///         }
 ///     }
 /// }
 /// assert_eq!(quota(20).unwrap_err().to_string(), "no room for another release");

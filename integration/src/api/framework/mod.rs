@@ -32,8 +32,10 @@
 //! | panics, and the panic unwinds | is released | goes on to panic |
 //! | calls `std::process::exit`, in whichever thread | is released | ends with that code, and prints nothing |
 //! | gets SIGTERM, SIGINT or SIGHUP | is released, in the order below | dies of that signal, and prints nothing |
-//! | executes another program in its place (`exec`) | stays, and is stale when that has ended | is that program, with its signals and its output |
-//! | gets SIGKILL, SIGQUIT or any other signal that ends it, aborts (as every panic does with `panic = "abort"`), calls `_exit`, is out of memory | is stale | is gone: whoever waits takes the lock over at once, also while a child still writes |
+//! | becomes another program (`exec`) | stays, and is stale when that has ended | is that program |
+//! | gets any other signal that ends it, aborts, calls `_exit`, is out of memory | is stale | is gone |
+//!
+//! With `panic = "abort"` a panic aborts. A stale lock is taken over at once, also while a child still writes.
 //!
 //! A signal that comes in the wait for the lock ends the process with nothing claimed. A signal that was ignored when
 //! the first lock was wanted, as under `nohup`, stays ignored.

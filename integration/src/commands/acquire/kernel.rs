@@ -1,5 +1,5 @@
-//! A claim on a lock without a record: it is taken here and kept by a process of its own, the lease keeper, which shares
-//! the open lock file. A lock of the kernel needs a process that lives.
+//! A claim on a lock without a record: it is taken here and kept by a process of its own, the lease keeper, which
+//! shares the open lock file. A lock of the kernel needs a process that lives.
 
 use std::time::{Duration, Instant};
 

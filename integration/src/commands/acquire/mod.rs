@@ -64,7 +64,8 @@ pub struct AcquireArgs {
     #[arg(long)]
     pub detach: bool,
     /// When that process ends the claim by itself [default: 6h]
-    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero, requires = "detach", conflicts_with = "for_process")]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_above_zero,
+          requires = "detach", conflicts_with = "for_process")]
     pub max_hold: Option<Duration>,
     /// The name in the lock file and in daemons' logs [env: BEADLOCK_HOLDER] [default: the process's name]
     #[arg(long, value_name = "NAME")]
@@ -295,7 +296,8 @@ impl Acquiring<'_> {
 /// The process that the claim is for; `None`: for a keeper's own time.
 fn subject_of(typed: &AcquireArgs) -> Result<Option<i32>, Error> {
     if typed.detach && std::process::id() == 1 {
-        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire it for a \
+        let message = "--detach: this is PID 1, and nothing outlives PID 1: the keeper would end with it; acquire \
+            it for a \
                        process (--for PID), or hold it: beadlock hold -- CMD";
         return Err(Error::usage(message));
     }
@@ -312,7 +314,8 @@ fn warn_of_a_wrapper(typed: &AcquireArgs, subject: Option<i32>, talk: &Talk) {
     let caller = subject.filter(|_| typed.for_process.is_none());
     if let Some((pid, name)) = caller.and_then(|pid| Some((pid, subject::wrapper(pid)?))) {
         talk.warn(&format!(
-            "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: beadlock \
+            "the claim stands for {name} (PID {pid}) and ends with it; to claim for the script that calls {name}: \
+             beadlock \
              acquire --for $$"
         ));
     }

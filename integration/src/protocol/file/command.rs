@@ -154,8 +154,8 @@ impl OneFile<'_> {
     /// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
     ///
     /// # Errors
-    /// As [`FileLock::exclusive`]; a signal that came; the error of `work`. Or `work` succeeded, and the lock is lost by
-    /// now: somebody else may have changed the file as it was before.
+    /// As [`FileLock::exclusive`]; a signal that came; the error of `work`. Or `work` succeeded, and the lock is lost
+    /// by now: somebody else may have changed the file as it was before.
     pub fn under_lock<T: fmt::Display>(
         &self,
         signals: &mut Signals,

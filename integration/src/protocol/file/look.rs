@@ -85,7 +85,8 @@ pub fn not_to_break(target: &FileTarget, seen: &Observation) -> Error {
         false => format!("when it is to end: {}", to_type("kill {}", &[Part::Words(pids)])),
     };
     let message = format!(
-        "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; {end}; \
+        "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; \
+         {end}; \
          or wait: {}",
         to_type("beadlock wait {}", &[target.part()])
     );

@@ -58,7 +58,8 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     };
     let (names, look) = (names(&seen), to_type("lsof +D {}", &[Part::Path(target.dir())]));
     let message = format!(
-        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: {look}"
+        "{said}: {name} is locked by {names}; {then}; when nothing seems to be at work, look for stuck processes: \
+         {look}"
     );
     let mut detail =
         format!("lock_file={} timeout_ms={}", escaped_path(target.lock()), wait.limit().as_millis());
@@ -78,7 +79,8 @@ pub fn twice(target: &FileTarget) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of it would \
+            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of \
+             it would \
              wait for the first; use that one, or release it first"
         ),
     )
@@ -91,7 +93,8 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock would \
+            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive \
+             lock would \
              wait for itself; leave out --shared there, or do this outside of it"
         ),
     )
@@ -104,7 +107,8 @@ pub fn inside_update(target: &FileTarget, update: i32) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait for \
+            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would \
+             wait for \
              itself; what the filter prints becomes the file, so print it there, or do this after the update"
         ),
     )

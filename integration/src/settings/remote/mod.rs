@@ -187,7 +187,8 @@ impl Guard {
         let millis = waited.as_millis();
         let Some(mount) = mounts.on_the_way(path) else {
             let message = format!(
-                "a file system that {given} leads to does not answer (waited {}), so {given} cannot be looked at; look at its \
+                "a file system that {given} leads to does not answer (waited {}), so {given} cannot be looked at; \
+                 look at its \
                  redirect and links",
                 shown(waited)
             );
