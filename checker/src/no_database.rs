@@ -29,7 +29,8 @@ impl NoDatabase {
         Self::new(NoDatabaseKind::Io, message)
     }
 
-    pub(crate) fn usage(message: String) -> Self {
+    /// A mistake of the command line.
+    pub fn usage(message: String) -> Self {
         Self::new(NoDatabaseKind::Usage, message)
     }
 

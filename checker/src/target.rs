@@ -5,26 +5,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dialect::{LockName, Names};
+use crate::dialect::Names;
 use crate::directory;
 use crate::escape::{escaped, escaped_path};
 use crate::no_database::NoDatabase;
 use crate::place::Place;
 use crate::shell::{Part, to_type};
 
-/// A parsed target.
+/// A parsed target: a scheme, and what stands behind its colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// The beads database in a directory.
-    Beads(PathBuf),
-    /// A lock file by the beads rule, at any path and without cycles.
-    Lock(PathBuf),
-    /// The named lock of this name, in whatever lock directory.
-    Tower(LockName),
-    /// The one lock of a directory, judged by its age.
-    Memory(PathBuf),
-    /// A file, by an flock beside it.
-    File(PathBuf),
+pub struct Target {
+    /// What stands before the colon.
+    pub scheme: Scheme,
+    /// What stands behind it, to the byte.
+    pub rest: PathBuf,
 }
 
 /// What stands before the colon of a target. Whatever has to know the schemes asks here, so that none is forgotten.
@@ -46,24 +40,23 @@ impl Scheme {
     /// All of them, in the order in which they are listed for people.
     pub const ALL: [Self; 5] = [Self::Beads, Self::Lock, Self::Tower, Self::Memory, Self::File];
 
-    /// With its colon: `memory:`.
-    pub fn prefix(self) -> &'static str {
+    /// The scheme with its colon, what follows it, and an example of what to name.
+    fn words(self) -> [&'static str; 3] {
         match self {
-            Self::Beads => "beads:",
-            Self::Lock => "lock:",
-            Self::Tower => "tower:",
-            Self::Memory => "memory:",
-            Self::File => "file:",
+            Self::Beads => ["beads:", "DIR", "the target is empty; name a directory, such as path/.beads"],
+            Self::Lock => ["lock:", "PATH", "the target is empty; name a file, such as lock:path/build.lock"],
+            Self::Tower => ["tower:", "NAME", "tower: names no lock; name one, such as tower:app-production"],
+            Self::Memory => {
+                ["memory:", "DIR", "the target is empty; name a directory, such as memory:path/memory"]
+            }
+            Self::File => ["file:", "PATH", "the target is empty; name a file, such as file:path/todo.json"],
         }
     }
 
-    /// What follows the colon, as help texts call it: `DIR`.
-    fn rest(self) -> &'static str {
-        match self {
-            Self::Beads | Self::Memory => "DIR",
-            Self::Lock | Self::File => "PATH",
-            Self::Tower => "NAME",
-        }
+    /// With its colon: `memory:`.
+    pub fn prefix(self) -> &'static str {
+        let [prefix, ..] = self.words();
+        prefix
     }
 
     /// A target of this scheme, for a line.
@@ -79,7 +72,11 @@ impl Scheme {
 
     /// `beads:DIR, lock:PATH, …`: the whole list, for a message.
     fn list() -> String {
-        Self::ALL.map(|scheme| format!("{}{}", scheme.prefix(), scheme.rest())).join(", ")
+        let one = |scheme: Self| {
+            let [prefix, rest, _] = scheme.words();
+            format!("{prefix}{rest}")
+        };
+        Self::ALL.map(one).join(", ")
     }
 }
 
@@ -98,32 +95,17 @@ impl Target {
                 _ => (Scheme::Beads, bytes),
             },
         };
-        let path = PathBuf::from(OsStr::from_bytes(rest));
-        let (target, example) = match scheme {
-            Scheme::Beads => (Self::Beads(path), "a directory, such as path/.beads"),
-            Scheme::Lock => (Self::Lock(path), "a file, such as lock:path/build.lock"),
-            Scheme::Memory => (Self::Memory(path), "a directory, such as memory:path/memory"),
-            Scheme::File => (Self::File(path), "a file, such as file:path/todo.json"),
-            Scheme::Tower if rest.is_empty() => {
-                return Err(NoDatabase::usage(
-                    "tower: names no lock; name one, such as tower:app-production".to_owned(),
-                ));
-            }
-            Scheme::Tower => {
-                let name = LockName::parse(&String::from_utf8_lossy(rest));
-                let wrong = |error| NoDatabase::usage(format!("{}: {error}", escaped_path(Path::new(text))));
-                return name.map(Self::Tower).map_err(wrong);
-            }
-        };
         if rest.is_empty() {
-            return Err(NoDatabase::usage(format!("the target is empty; name {example}")));
+            let [.., example] = scheme.words();
+            return Err(NoDatabase::usage(example.to_owned()));
         }
-        Ok(target)
+        Ok(Self { scheme, rest: PathBuf::from(OsStr::from_bytes(rest)) })
     }
 
     /// Typed as it is, the path is the directory of a database: it does not read as a scheme.
     pub(crate) fn is_plain(path: &Path) -> bool {
-        Self::parse(path.as_os_str()).is_ok_and(|target| target == Self::Beads(path.to_owned()))
+        Self::parse(path.as_os_str())
+            .is_ok_and(|target| target.scheme == Scheme::Beads && target.rest == path)
     }
 
     /// What to type for the lock that any directory can have.
@@ -135,12 +117,11 @@ impl Target {
 
     /// The directory, where this is a database.
     pub(crate) fn into_database(self) -> Result<PathBuf, NoDatabase> {
-        let shown = match self {
-            Self::Beads(dir) => return Ok(dir),
-            Self::File(path) => return Err(NoDatabase::not_for_files(&path)),
-            Self::Lock(path) => Scheme::Lock.shown(&path),
-            Self::Memory(path) => Scheme::Memory.shown(&path),
-            Self::Tower(name) => format!("{}{name}", Scheme::Tower.prefix()),
+        let Self { scheme, rest } = self;
+        let shown = match scheme {
+            Scheme::Beads => return Ok(rest),
+            Scheme::File => return Err(NoDatabase::not_for_files(&rest)),
+            other => other.shown(&rest),
         };
         Err(NoDatabase::usage(format!("{shown} is no beads database; name one: path/.beads")))
     }
@@ -210,25 +191,17 @@ mod tests {
     #[test]
     fn parses() {
         let parsed = |text: &str| Target::parse(OsStr::new(text));
-        assert_eq!(parsed("a/.beads").unwrap(), Target::Beads("a/.beads".into()));
-        assert_eq!(parsed("beads:a:b").unwrap(), Target::Beads("a:b".into()));
-        assert_eq!(parsed("./a:b").unwrap(), Target::Beads("./a:b".into()));
-        assert_eq!(parsed("/x/a:b").unwrap(), Target::Beads("/x/a:b".into()));
-        assert_eq!(parsed("lock:/x/a:b").unwrap(), Target::Lock("/x/a:b".into()));
-        assert_eq!(parsed("memory:x/memory").unwrap(), Target::Memory("x/memory".into()));
-        assert_eq!(parsed("file:todo.json").unwrap(), Target::File("todo.json".into()));
-        assert_eq!(parsed("tower:app-prod").unwrap(), Target::Tower(LockName::parse("app-prod").unwrap()));
-        assert_eq!(parsed("./tower:App").unwrap(), Target::Beads("./tower:App".into()));
-        for (wrong, words) in [
-            ("App", "not 'A'"),
-            ("../x", "not '.'"),
-            ("a/b", "not '/'"),
-            ("-a", "start with '-'"),
-            ("", "names no lock"),
-        ] {
-            let error = parsed(&format!("tower:{wrong}")).unwrap_err();
-            assert!(error.exit_code() == 2 && error.to_string().contains(words), "{wrong}: {error}");
-        }
+        let target = |scheme, rest: &str| Target { scheme, rest: rest.into() };
+        assert_eq!(parsed("a/.beads").unwrap(), target(Scheme::Beads, "a/.beads"));
+        assert_eq!(parsed("beads:a:b").unwrap(), target(Scheme::Beads, "a:b"));
+        assert_eq!(parsed("./a:b").unwrap(), target(Scheme::Beads, "./a:b"));
+        assert_eq!(parsed("/x/a:b").unwrap(), target(Scheme::Beads, "/x/a:b"));
+        assert_eq!(parsed("lock:/x/a:b").unwrap(), target(Scheme::Lock, "/x/a:b"));
+        assert_eq!(parsed("memory:x/memory").unwrap(), target(Scheme::Memory, "x/memory"));
+        assert_eq!(parsed("file:todo.json").unwrap(), target(Scheme::File, "todo.json"));
+        assert_eq!(parsed("tower:app-prod").unwrap(), target(Scheme::Tower, "app-prod"));
+        assert_eq!(parsed("./tower:App").unwrap(), target(Scheme::Beads, "./tower:App"));
+        assert!(parsed("tower:").unwrap_err().to_string().contains("names no lock"));
         for wrong in ["", "beads:", "lock:", "memory:", "file:", "a:b", "ftp://x", ":x", "BEADS:x"] {
             assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
@@ -242,7 +215,7 @@ mod tests {
             let text = format!("{}x", scheme.prefix());
             assert!(Target::parse(OsStr::new(&text)).is_ok(), "{text}");
             assert_eq!(Scheme::split(text.as_bytes()), Some((scheme, &b"x"[..])));
-            assert!(unknown.contains(&format!("{}{}", scheme.prefix(), scheme.rest())), "{unknown}");
+            assert!(unknown.contains(&format!("{}{}", scheme.prefix(), scheme.words()[1])), "{unknown}");
         }
         assert_eq!(Scheme::split(b"memory"), None);
         assert_eq!(Scheme::split(b"./memory:x"), None);
@@ -251,7 +224,7 @@ mod tests {
     #[test]
     fn a_path_need_not_be_utf8() {
         let path = OsStr::from_bytes(b"a\xff/.beads");
-        assert_eq!(Target::parse(path).unwrap(), Target::Beads(path.into()));
+        assert_eq!(Target::parse(path).unwrap(), Target { scheme: Scheme::Beads, rest: path.into() });
     }
 
     #[test]

@@ -129,6 +129,6 @@ fn hold(
         let (step, rollback) = typed.hold_only.steps();
         Steps::new(step, rollback, environment)
     });
-    let mut claim = session_claim(target, words, (holder, id, outer), claim, &trail, environment)?;
+    let mut claim = session_claim(*target, words, (holder, id, outer), claim, &trail, environment)?;
     Session { steps, ..session }.run(std::slice::from_mut(&mut claim), &mut Signals::block()?, report)
 }

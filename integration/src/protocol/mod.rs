@@ -26,9 +26,10 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::Options;
 use beadlock_checker::internal::database::{Database, Directories, Suggest};
 use beadlock_checker::internal::dialect::Record;
+use beadlock_checker::internal::target::Scheme;
 use clap::{Args as ClapArgs, ValueEnum};
 
-pub use resolve::{exact, resolve, root};
+pub use resolve::{Unfound, exact, resolve, root};
 pub use unresolved::{answers_for, answers_for_intent, unresolved};
 
 use crate::claim::kernel_claim::KernelClaim;
@@ -45,52 +46,60 @@ use crate::settings::arguments::ClaimArgs;
 use crate::settings::environment::Environment;
 use beads::{Acceptance, any_directory_is_for_databases};
 
-/// A protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Beads,
-    Lock,
-    Tower,
-    Memory,
-    File,
+/// The folder of a protocol: its rules and words, and how its targets are found and claimed.
+pub trait Folder: Protocol {
+    /// The target that `rest`, which stands behind the colon, names.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn find(
+        &self,
+        rest: &Path,
+        environment: &Environment,
+        acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound>;
+
+    /// The target of an absolute name, as it is. `given` is for lines.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound>;
+
+    /// Where the lock file and the target itself lie by the letters of `rest` alone: nothing is looked at.
+    fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
+        let at = environment.of_database().cwd.join(rest);
+        (at.clone(), at)
+    }
+
+    /// What a claim of `target` says.
+    ///
+    /// # Errors
+    /// What the options, or what they name, lack.
+    fn intended<'a>(
+        &self,
+        target: Target,
+        _typed: &Args,
+        _environment: &Environment,
+    ) -> Result<Intended<'a>, Error> {
+        Ok(Intended::Claim(target.into(), process::claim_words()))
+    }
 }
 
-impl Kind {
-    /// All of them, in the order in which they are listed for people.
-    pub const ALL: [Self; 5] = [Self::Beads, Self::Lock, Self::Tower, Self::Memory, Self::File];
-
-    /// Its rules and words.
-    pub fn protocol(self) -> &'static dyn Protocol {
-        match self {
-            Self::Beads => &beads::Beads,
-            Self::Lock => &lock::LockAtPath,
-            Self::Tower => &tower::Tower,
-            Self::Memory => &memory::Memory,
-            Self::File => &file::File,
-        }
+/// The one list of the protocols.
+pub fn folder(scheme: Scheme) -> &'static dyn Folder {
+    match scheme {
+        Scheme::Beads => &beads::Beads,
+        Scheme::Lock => &lock::LockAtPath,
+        Scheme::Tower => &tower::Tower,
+        Scheme::Memory => &memory::Memory,
+        Scheme::File => &file::File,
     }
+}
 
-    /// The protocol of a target.
-    pub fn of(target: &Target) -> Self {
-        let is_it = |kind: &Self| kind.protocol().prefix() == target.protocol.prefix();
-        Self::ALL.into_iter().find(is_it).unwrap_or(Self::Beads)
-    }
-
-    /// What a claim of `target` says; of a protocol that names its lock in another way, of that lock.
-    fn intended<'a>(
-        self,
-        target: Option<Target>,
-        typed: &Args,
-        environment: &Environment,
-    ) -> Result<Intended<'a>, Error> {
-        let Some(target) = target else { return tower::claim::intended(None, &typed.tower, environment) };
-        match self {
-            Self::Beads | Self::Lock => Ok(Intended::Claim(target, process::claim_words())),
-            Self::Tower => tower::claim::intended(Some(target), &typed.tower, environment),
-            Self::Memory => memory::claim::intended(target, &typed.memory, environment),
-            Self::File => Ok(Intended::Claim(target, file::claim_words(typed.file.mode()))),
-        }
-    }
+/// The folder of a target's protocol.
+fn folder_of(target: &Target) -> &'static dyn Folder {
+    let prefix = target.protocol.prefix().as_bytes();
+    folder(Scheme::split(prefix).map_or(Scheme::Beads, |(scheme, _)| scheme))
 }
 
 /// What is to be claimed.
@@ -99,7 +108,7 @@ pub enum Intended<'a> {
     /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
     Nothing(Option<&'static str>),
     /// This target, and what its record is to say.
-    Claim(Target, ClaimWords<'a>),
+    Claim(Box<Target>, ClaimWords<'a>),
 }
 
 /// What the record of a claim says.
@@ -269,7 +278,7 @@ pub fn process_words<'a>() -> ClaimWords<'a> {
 
 /// What names the database in `dir` on a command line, whatever its path looks like.
 pub fn directory(dir: &Path) -> OsString {
-    prefixed(Kind::Beads.protocol().prefix(), dir)
+    prefixed(Scheme::Beads.prefix(), dir)
 }
 
 /// A database that was found.
@@ -317,10 +326,12 @@ pub fn intended<'a>(
     if let Some(target) = &target {
         target.refuse_tracked()?;
     }
-    let kind = target.as_ref().map_or(Kind::Tower, Kind::of);
-    let given_target = target.as_ref().map_or("that of --intent", |target| target.given.as_str());
-    refuse_options(kind.protocol(), given_target, &given)?;
-    kind.intended(target, typed, environment)
+    let Some(target) = target else {
+        refuse_options(&tower::Tower, "that of --intent", &given)?;
+        return tower::claim::intended(None, &typed.tower, environment);
+    };
+    refuse_options(target.protocol, &target.given, &given)?;
+    folder_of(&target).intended(target, typed, environment)
 }
 
 /// The claim of a session: of the kind that the lock is.
@@ -353,9 +364,9 @@ pub fn session_claim<'a>(
 /// Exit 2.
 pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
     for option in given.iter().filter(|option| !protocol.options().contains(option)) {
-        let has_it = |kind: &Kind| kind.protocol().options().contains(option);
-        if let Some(owner) = Kind::ALL.into_iter().find(has_it) {
-            let kind = owner.protocol().kind();
+        let mut folders = Scheme::ALL.into_iter().map(folder);
+        if let Some(owner) = folders.find(|folder| folder.options().contains(option)) {
+            let kind = owner.kind();
             return Err(Error::usage(format!(
                 "{option} is for {kind}, and the target is {target}; leave it out"
             )));
@@ -393,14 +404,14 @@ mod tests {
 
     #[test]
     fn every_option_of_a_protocol_is_refused_with_the_others() {
-        for owner in Kind::ALL {
-            for option in owner.protocol().options() {
-                for kind in Kind::ALL {
-                    let refused = refuse_options(kind.protocol(), "x", &[option]);
-                    let understands = kind.protocol().options().contains(option);
-                    assert_eq!(refused.is_ok(), understands, "{option} {kind:?}");
+        for owner in Scheme::ALL.map(folder) {
+            for option in owner.options() {
+                for other in Scheme::ALL.map(folder) {
+                    let refused = refuse_options(other, "x", &[option]);
+                    let understands = other.options().contains(option);
+                    assert_eq!(refused.is_ok(), understands, "{option} {other:?}");
                     let words = refused.map_err(|error| error.to_string()).err().unwrap_or_default();
-                    let wanted = format!("{option} is for {}, and the target is x", owner.protocol().kind());
+                    let wanted = format!("{option} is for {}, and the target is x", owner.kind());
                     assert!(understands || words.starts_with(&wanted), "{words}");
                 }
             }

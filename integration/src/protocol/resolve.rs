@@ -1,16 +1,45 @@
 //! From the words of a command line to a target.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use beadlock_checker::internal::database::{Database, NoDatabase};
-use beadlock_checker::internal::target::Target as Parsed;
+use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
-use super::{answers_for, file, lock, memory, tower};
+use super::{answers_for, folder};
 use crate::claim::target::{Target, not_found};
 use crate::error::Error;
 use crate::settings::environment::{Environment, unquoted_target};
+
+/// Why a folder has no target.
+#[derive(Debug)]
+pub enum Unfound {
+    /// In the words of the checker, which can name the variable that is wrong.
+    NoDatabase(NoDatabase),
+    Error(Error),
+}
+
+impl From<NoDatabase> for Unfound {
+    fn from(error: NoDatabase) -> Self {
+        Self::NoDatabase(error)
+    }
+}
+
+impl From<Error> for Unfound {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<Unfound> for Error {
+    fn from(unfound: Unfound) -> Self {
+        match unfound {
+            Unfound::NoDatabase(error) => not_found(&error),
+            Unfound::Error(error) => error,
+        }
+    }
+}
 
 /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
 ///
@@ -23,28 +52,23 @@ pub fn resolve(
 ) -> Result<Target, Error> {
     answers_for(named, environment)?;
     let around = environment.of_database();
-    let of_variable = |error: NoDatabase| not_found(&error.of_variable("BEADLOCK_TARGET"));
-    let as_typed = |error: NoDatabase| not_found(&error);
-    let (text, wrong): (_, &dyn Fn(NoDatabase) -> Error) = match (named, &around.target) {
-        (Some(text), _) => (text, &as_typed),
-        (None, Some(text)) => (text.as_os_str(), &of_variable),
-        (None, None) => {
-            let found = Database::find(&around).and_then(|database| acceptance.of(database, &around));
-            return found.map(beads::target).map_err(as_typed);
-        }
+    let Some(text) = named.map(OsStr::to_owned).or_else(|| around.target.clone()) else {
+        let found = Database::find(&around).and_then(|database| acceptance.of(database, &around));
+        return found.map(beads::target).map_err(|error| not_found(&error));
     };
-    let found = match Parsed::parse(&unquoted_target(text)).map_err(wrong)? {
-        Parsed::Beads(dir) => {
-            let database =
-                Database::named(&dir, &around).and_then(|database| acceptance.of(database, &around));
-            return database.map(beads::target).map_err(wrong);
-        }
-        Parsed::Lock(path) => lock::target(&path, &around.cwd).map_err(wrong)?,
-        Parsed::Tower(name) => tower::in_environment(&name, environment),
-        Parsed::Memory(dir) => memory::target(&dir, &around.cwd).map_err(wrong)?,
-        Parsed::File(path) => file::target(&path)?,
-    };
-    if acceptance.insists() { Err(any_directory_is_for_databases(&found.given)) } else { Ok(found) }
+    let parsed = Parsed::parse(&unquoted_target(&text)).map_err(Unfound::from);
+    let found =
+        parsed.and_then(|Parsed { scheme, rest }| folder(scheme).find(&rest, environment, acceptance));
+    let found = found.map_err(|unfound| match unfound {
+        Unfound::NoDatabase(error) if named.is_none() => not_found(&error.of_variable("BEADLOCK_TARGET")),
+        unfound => unfound.into(),
+    })?;
+    let is_database = found.database.is_some();
+    if acceptance.insists() && !is_database {
+        Err(any_directory_is_for_databases(&found.given))
+    } else {
+        Ok(found)
+    }
 }
 
 /// The target that [`Target::absolute`] has named, as it is: no redirect is followed. `given` is for lines.
@@ -52,22 +76,8 @@ pub fn resolve(
 /// # Errors
 /// Exit 2 for what names no target.
 pub fn exact(absolute: &OsStr, given: &str) -> Result<Target, Error> {
-    if let Some(found) = tower::exact(absolute) {
-        return Ok(found);
-    }
-    let root = Path::new("/");
-    let found = match Parsed::parse(absolute) {
-        Ok(Parsed::Beads(dir)) => return Ok(beads::exact(dir, given)),
-        Ok(Parsed::Lock(path)) => lock::target(&path, root),
-        Ok(Parsed::Memory(dir)) => memory::target(&dir, root),
-        Ok(Parsed::File(path)) => return file::exact(&path, given),
-        Ok(Parsed::Tower(name)) => {
-            let message = format!("{}{name} does not say in which lock directory", tower::PREFIX);
-            return Err(Error::usage(message));
-        }
-        Err(error) => Err(error),
-    };
-    found.map(|found| Target { given: given.to_owned(), ..found }).map_err(|error| not_found(&error))
+    let Parsed { scheme, rest } = Parsed::parse(absolute).map_err(|error| not_found(&error))?;
+    folder(scheme).exact(&rest, given).map_err(Error::from)
 }
 
 /// The directory below which `list` is to look; `Err` is what else the root names: a file, or a lock.
@@ -75,9 +85,10 @@ pub fn exact(absolute: &OsStr, given: &str) -> Result<Target, Error> {
 /// # Errors
 /// Exit 2 for what cannot be understood.
 pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
-    Ok(match Parsed::parse(text).map_err(|error| not_found(&error))? {
-        Parsed::Beads(dir) => Ok(dir),
-        Parsed::File(_) => Err("file"),
-        Parsed::Lock(_) | Parsed::Memory(_) | Parsed::Tower(_) => Err("lock"),
+    let Parsed { scheme, rest } = Parsed::parse(text).map_err(|error| not_found(&error))?;
+    Ok(match scheme {
+        Scheme::Beads => Ok(rest),
+        Scheme::File => Err("file"),
+        _ => Err("lock"),
     })
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::mounts::Mounts;
-use beadlock_checker::internal::target::Target;
+use beadlock_checker::internal::target::{Scheme, Target};
 
-use super::Kind;
+use super::folder;
 use super::tower::lock_dir;
 use crate::error::Error;
 use crate::settings::environment::{Environment, unquoted_target};
@@ -32,7 +32,7 @@ pub struct Unresolved {
 }
 
 impl Unresolved {
-    /// The target that [`resolve`](super::resolve)(super::resolve) is going to look up.
+    /// The target that [`resolve`](super::resolve) is going to look up.
     pub fn of(named: Option<&OsStr>, environment: &Environment, mounts: &Mounts) -> Self {
         let around = environment.of_database();
         let text = named.map(OsStr::to_owned).or_else(|| around.target.clone());
@@ -42,32 +42,17 @@ impl Unresolved {
                 None => Self::nearest(&around.cwd, mounts),
             };
         };
-        let (kind, path, lock, at) = match Target::parse(&unquoted_target(&text)) {
-            Ok(Target::Beads(dir)) => return Self::of_beads(&dir, environment, mounts),
-            Ok(Target::Lock(path)) => {
-                let at = around.cwd.join(&path);
-                (Kind::Lock, path, at.clone(), at)
-            }
-            Ok(Target::Memory(path)) => {
-                let at = around.cwd.join(&path);
-                (Kind::Memory, path, at.join(".lock"), at)
-            }
-            Ok(Target::File(path)) => {
-                let at = around.cwd.join(&path);
-                (Kind::File, path, at.clone(), at)
-            }
-            Ok(Target::Tower(name)) => {
-                let at = lock_dir::unresolved(environment);
-                (Kind::Tower, PathBuf::from(name.as_str()), at.join(format!("{name}.lock")), at)
-            }
+        let Ok(Target { scheme, rest }) = Target::parse(&unquoted_target(&text)) else {
             // What is wrong with it is said without a look.
-            Err(_) => {
-                let (given, wait) = (escaped_path(Path::new(&text)), Wait::DEFAULT);
-                return Self { name: given.clone(), given, path: PathBuf::new(), lookups: Vec::new(), wait };
-            }
+            let (given, wait) = (escaped_path(Path::new(&text)), Wait::DEFAULT);
+            return Self { name: given.clone(), given, path: PathBuf::new(), lookups: Vec::new(), wait };
         };
-        let protocol = kind.protocol();
-        let given = format!("{}{}", protocol.prefix(), escaped_path(&path));
+        if scheme == Scheme::Beads {
+            return Self::of_beads(&rest, environment, mounts);
+        }
+        let protocol = folder(scheme);
+        let (lock, at) = protocol.by_letters(&rest, environment);
+        let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
         let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone())).into_iter().collect();
         Self { name: given.clone(), given, path: lock, lookups, wait: protocol.default_wait() }
     }

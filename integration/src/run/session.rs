@@ -191,13 +191,13 @@ impl Stage<'_, '_> {
 
     /// Says which claims stand, and whether git would commit their locks.
     fn announce(&self, pid: i32, environment: &Environment) -> Vec<Reminder> {
-        let own = self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands());
-        let announce = |claim: &Box<dyn SessionClaim + '_>| {
+        let mut reminders = Vec::new();
+        for claim in self.claims.iter().filter(|claim| !claim.is_nested() && !claim.stands()) {
             let holder = claim.holder().unwrap_or_else(|| self.command.holder_name());
             self.talk.say(&claimed(claim.target(), &holder, pid));
-            Reminder::of(claim.target(), environment.of_database().cwd, self.talk)
-        };
-        own.map(announce).collect()
+            reminders.push(Reminder::of(claim.target(), environment.of_database().cwd, self.talk));
+        }
+        reminders
     }
 
     /// From the command's start to the end of all that has to end with it, and of the rollback after a failure.
@@ -287,8 +287,8 @@ impl Stage<'_, '_> {
 }
 
 fn guards<'g>(claims: &'g Claims<'_>) -> Vec<(usize, Guard<'g>)> {
-    let of = |(index, claim): (usize, &'g Box<dyn SessionClaim + '_>)| Some((index, claim.guard()?));
-    claims.iter().enumerate().filter_map(of).collect()
+    let claims = claims.iter().enumerate();
+    claims.filter_map(|(index, claim)| Some((index, claim.guard()?))).collect()
 }
 
 /// The watchdog that the claims need: it ends the command and all that it has started when this process is killed, and

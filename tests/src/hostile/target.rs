@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::Names;
-use beadlock_checker::internal::target::Target;
+use beadlock_checker::internal::target::{Scheme, Target};
 
 use super::{is_fit_to_be_said, scratch};
 
@@ -17,18 +17,7 @@ pub fn target(bytes: &[u8]) {
             return assert_eq!(error.exit_code(), 2, "{error}");
         }
     };
-    let (path, scheme) = match &target {
-        Target::Beads(path) => (path, "beads:"),
-        Target::Lock(path) => (path, "lock:"),
-        Target::File(path) => (path, "file:"),
-        Target::Memory(path) => (path, "memory:"),
-        Target::Tower(name) => {
-            let typed = bytes.strip_prefix(b"tower:").expect("its scheme");
-            assert_eq!(name.as_str().as_bytes(), typed);
-            let place = Place::tower("/locks", name);
-            return assert_eq!(place.path().parent(), Some(place.dir()), "{name}: out of its directory");
-        }
-    };
+    let (path, scheme) = (&target.rest, target.scheme.prefix());
     let path = path.as_os_str().as_bytes();
     let typed = bytes.strip_prefix(scheme.as_bytes()).unwrap_or(bytes);
     assert!(!path.is_empty() && path == typed, "{target:?} of {bytes:?}");
@@ -37,7 +26,7 @@ pub fn target(bytes: &[u8]) {
         let has_scheme = colon.is_some_and(|colon| !bytes[..colon].contains(&b'/'));
         assert!(scheme == "beads:" && !has_scheme, "{target:?} of {bytes:?}");
     }
-    let Target::Lock(path) = &target else { return };
+    let Target { scheme: Scheme::Lock, rest: path } = &target else { return };
     let cwd = scratch("target");
     std::fs::create_dir_all(&cwd).expect("a directory");
     match Place::of_lock(path, &cwd) {

@@ -138,7 +138,7 @@ fn acquire(
     let of_claim = (&typed.protocol, &typed.claim);
     let intended = intended(typed.target.as_deref(), of_claim, (typed.holder.as_ref(), &[]), environment)?;
     let (target, words) = match intended {
-        Intended::Claim(target, words) => (target, words),
+        Intended::Claim(target, words) => (*target, words),
         Intended::Nothing(why) => {
             let why = why.unwrap_or("mode observe takes no lock");
             let message = format!("{why}: there is nothing to acquire; run the commands without that");

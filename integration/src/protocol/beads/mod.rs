@@ -13,10 +13,11 @@ use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 
 pub use accepted::{Acceptance, any_directory_is_for_databases};
 
-use super::process;
+use super::{Folder, Unfound, process};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::Error;
+use crate::settings::environment::Environment;
 use crate::words::Part;
 
 /// The exclusive lock of a beads database.
@@ -75,6 +76,26 @@ impl Protocol for Beads {
     }
 }
 
+impl Folder for Beads {
+    fn find(
+        &self,
+        rest: &Path,
+        environment: &Environment,
+        acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound> {
+        let around = environment.of_database();
+        let database = Database::named(rest, &around).and_then(|found| acceptance.of(found, &around));
+        Ok(target(database?))
+    }
+
+    /// The database in exactly this directory: no redirect is followed.
+    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+        let exported = prefixed(self.prefix(), rest);
+        let (place, given, typed) = (Place::beads(rest), given.to_owned(), rest.to_owned());
+        Ok(Target { place, given, typed, exported, database: None, protocol: &Beads })
+    }
+}
+
 /// A database that was found.
 pub fn target(database: Database) -> Target {
     let Database { dir, given, named, .. } = database.clone();
@@ -82,7 +103,8 @@ pub fn target(database: Database) -> Target {
     let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
     let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
     // A path with a colon reads as a scheme.
-    let is_plain = matches!(Parsed::parse(typed.as_os_str()), Ok(Parsed::Beads(dir)) if dir == typed);
+    let is_plain = Parsed::parse(typed.as_os_str())
+        .is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == typed);
     let typed = if is_plain { typed } else { Path::new(".").join(typed) };
     let exported = prefixed(Beads.prefix(), &named);
     Target {
@@ -93,11 +115,4 @@ pub fn target(database: Database) -> Target {
         database: Some(database.into()),
         protocol: &Beads,
     }
-}
-
-/// The database in exactly this directory: no redirect is followed. `given` is for lines.
-pub fn exact(dir: PathBuf, given: &str) -> Target {
-    let exported = prefixed(Beads.prefix(), &dir);
-    let (place, given) = (Place::beads(&dir), given.to_owned());
-    Target { place, given, typed: dir, exported, database: None, protocol: &Beads }
 }

@@ -9,7 +9,7 @@ use beadlock_checker::internal::audit::Event;
 use beadlock_checker::internal::dialect::file::{Mode, WAIT};
 use beadlock_checker::internal::duration;
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::target::Target;
+use beadlock_checker::internal::target::{Scheme, Target};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -57,11 +57,12 @@ impl OnFile {
         let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
             return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
         };
-        let Target::File(path) = Target::parse(text).map_err(|error| not_found(&error))? else {
+        let Target { scheme: Scheme::File, rest } = Target::parse(text).map_err(|error| not_found(&error))?
+        else {
             return Err(self.no_file(command, text));
         };
         answers_for(self.target.as_deref(), environment)?;
-        let target = FileTarget::of(&path)?.canonical()?;
+        let target = FileTarget::of(&rest)?.canonical()?;
         let wait = match self.no_wait {
             true => Wait::No,
             false => Wait::UpTo(either(self.wait, "BEADLOCK_WAIT", environment)?.unwrap_or(WAIT)),
@@ -71,7 +72,7 @@ impl OnFile {
 
     fn no_file(&self, command: &str, text: &OsStr) -> Error {
         let shown = escaped_path(text.as_ref());
-        let has_scheme = Target::parse(text).is_ok_and(|target| !matches!(target, Target::Beads(_)));
+        let has_scheme = Target::parse(text).is_ok_and(|target| target.scheme != Scheme::Beads);
         let mut meant = OsString::from("file:");
         meant.push(if has_scheme { OsStr::new("todo.json") } else { text });
         let words = vec!["beadlock".into(), command.into(), meant];

@@ -64,6 +64,8 @@ pub use target::FileTarget;
 pub use turn::Turn;
 pub use watch::Watch;
 
+use super::beads::Acceptance;
+use super::{Args, Folder, Intended, Unfound};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::keeping::Guard;
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
@@ -143,6 +145,33 @@ impl Protocol for File {
 
     fn without_record(&self) -> Option<&'static dyn WithoutRecord> {
         Some(&File)
+    }
+}
+
+impl Folder for File {
+    fn find(
+        &self,
+        rest: &Path,
+        _environment: &Environment,
+        _acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound> {
+        Ok(FileTarget::of(rest)?.canonical()?.to_target())
+    }
+
+    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+        let named = given.strip_prefix(self.prefix()).unwrap_or(given);
+        let file = FileTarget::exact(rest.to_owned(), PathBuf::from(named));
+        let no_name = || Error::new(Code::Usage, "no file's name has a NUL byte");
+        Ok(file.ok_or_else(no_name)?.to_target())
+    }
+
+    fn intended<'a>(
+        &self,
+        target: Target,
+        typed: &Args,
+        _environment: &Environment,
+    ) -> Result<Intended<'a>, Error> {
+        Ok(Intended::Claim(target.into(), claim_words(typed.file.mode())))
     }
 }
 
@@ -246,24 +275,6 @@ impl KernelLock for FileLock {
     fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
         ending::end(*self, known, why, trail)
     }
-}
-
-/// The lock of the file at `path`, which need not exist.
-///
-/// # Errors
-/// As [`FileTarget::of`] and [`FileTarget::canonical`].
-pub fn target(path: &Path) -> Result<Target, Error> {
-    FileTarget::of(path)?.canonical().map(|file| file.to_target())
-}
-
-/// The lock of exactly this file. `given` is for lines.
-///
-/// # Errors
-/// Exit 2 for a name that no file can have.
-pub fn exact(file: &Path, given: &str) -> Result<Target, Error> {
-    let named = given.strip_prefix(File.prefix()).unwrap_or(given);
-    let file = FileTarget::exact(file.to_owned(), PathBuf::from(named));
-    file.map(|file| file.to_target()).ok_or_else(|| Error::new(Code::Usage, "no file's name has a NUL byte"))
 }
 
 /// The words of a claim, which writes none.

@@ -11,10 +11,12 @@ use beadlock_checker::internal::dialect::{Record, lock};
 use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::target::Scheme;
 
-use super::process;
+use super::beads::Acceptance;
+use super::{Folder, Unfound, process};
 use crate::claim::protocol::{NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::Error;
+use crate::settings::environment::Environment;
 
 /// A lock file at a path.
 #[derive(Debug)]
@@ -65,6 +67,21 @@ impl Protocol for LockAtPath {
 
     fn not_released(&self, target: &Target, _record: &Record, error: &Error) -> String {
         process::not_released(target, error)
+    }
+}
+
+impl Folder for LockAtPath {
+    fn find(
+        &self,
+        rest: &Path,
+        environment: &Environment,
+        _acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound> {
+        Ok(target(rest, &environment.of_database().cwd)?)
+    }
+
+    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+        Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
     }
 }
 

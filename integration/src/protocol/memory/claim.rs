@@ -30,7 +30,7 @@ pub fn intended<'a>(
         false if target.is_nowhere() => return Err(nowhere(&target)),
         false => {}
     }
-    Ok(Intended::Claim(target, words(session, operation)))
+    Ok(Intended::Claim(target.into(), words(session, operation)))
 }
 
 /// What the record of a claim says beside its process.

@@ -12,7 +12,7 @@ pub mod options;
 pub mod status;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::internal::database::NoDatabase;
@@ -24,6 +24,8 @@ use beadlock_checker::internal::target::Scheme;
 use beadlock_checker::internal::{Look, shared_file_system};
 use beadlock_checker::{Options, Place, Removed};
 
+use super::beads::Acceptance;
+use super::{Args, Folder, Intended, Unfound};
 use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -145,6 +147,35 @@ impl Protocol for Memory {
         format!(
             "{error}; it is stale 30 s after its last refresh, and goes by itself then; by hand: {by_hand}"
         )
+    }
+}
+
+impl Folder for Memory {
+    fn find(
+        &self,
+        rest: &Path,
+        environment: &Environment,
+        _acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound> {
+        Ok(target(rest, &environment.of_database().cwd)?)
+    }
+
+    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+        Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
+    }
+
+    fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
+        let at = environment.of_database().cwd.join(rest);
+        (at.join(".lock"), at)
+    }
+
+    fn intended<'a>(
+        &self,
+        target: Target,
+        typed: &Args,
+        environment: &Environment,
+    ) -> Result<Intended<'a>, Error> {
+        claim::intended(target, &typed.memory, environment)
     }
 }
 

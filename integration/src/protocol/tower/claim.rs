@@ -30,5 +30,5 @@ pub fn intended<'a>(
     let target = target.unwrap_or_else(|| in_environment(&name, environment));
     let (holder, id) = (Some(fields.actor.clone()), Some(fields.request_id.clone()));
     let words = ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
-    Ok(Intended::Claim(target, ClaimWords { holder, id, ..words }))
+    Ok(Intended::Claim(target.into(), ClaimWords { holder, id, ..words }))
 }

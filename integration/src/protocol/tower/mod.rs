@@ -29,15 +29,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use beadlock_checker::internal::database::NoDatabase;
 use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
+use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::internal::target::Scheme;
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
+use super::beads::Acceptance;
+use super::{Args, Folder, Intended, Unfound};
 use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::Target;
@@ -202,6 +206,47 @@ impl Protocol for Tower {
     }
 }
 
+impl Folder for Tower {
+    fn find(
+        &self,
+        rest: &Path,
+        environment: &Environment,
+        _acceptance: Acceptance<'_>,
+    ) -> Result<Target, Unfound> {
+        let name = LockName::parse(&rest.to_string_lossy()).map_err(|error| {
+            NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest)))
+        })?;
+        Ok(in_environment(&name, environment))
+    }
+
+    /// The named lock of `tower:/run/locks/NAME.lock`, which nobody types.
+    fn exact(&self, rest: &Path, _given: &str) -> Result<Target, Unfound> {
+        let of_path = || {
+            let dir = rest.parent().filter(|dir| dir.is_absolute())?;
+            let name = LockName::parse(rest.file_name()?.to_str()?.strip_suffix(".lock")?).ok()?;
+            Some(target(dir, &name, Some(dir.as_os_str())))
+        };
+        of_path().ok_or_else(|| {
+            let shown = escaped_path(rest);
+            Error::usage(format!("{}{shown} does not say in which lock directory", self.prefix())).into()
+        })
+    }
+
+    fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
+        let at = lock_dir::unresolved(environment);
+        (at.join(format!("{}.lock", rest.display())), at)
+    }
+
+    fn intended<'a>(
+        &self,
+        target: Target,
+        typed: &Args,
+        environment: &Environment,
+    ) -> Result<Intended<'a>, Error> {
+        claim::intended(Some(target), &typed.tower, environment)
+    }
+}
+
 /// The lock called `name` in the lock directory `dir`, which need not exist; `typed` is how the directory was typed.
 pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
     let place = Place::tower(dir, name);
@@ -213,14 +258,6 @@ pub fn target(dir: &Path, name: &LockName, typed: Option<&OsStr>) -> Target {
 /// The lock of this name, in the lock directory that the command line or the environment names.
 pub fn in_environment(name: &LockName, environment: &Environment) -> Target {
     target(&lock_dir::of(environment), name, environment.typed_lock_dir())
-}
-
-/// The named lock of `tower:/run/locks/NAME.lock`, which nobody types.
-pub fn exact(absolute: &OsStr) -> Option<Target> {
-    let path = Path::new(OsStr::from_bytes(absolute.as_bytes().strip_prefix(Tower.prefix().as_bytes())?));
-    let dir = path.parent().filter(|dir| dir.is_absolute())?;
-    let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;
-    Some(target(dir, &LockName::parse(name).ok()?, Some(dir.as_os_str())))
 }
 
 /// The name of a named lock.
