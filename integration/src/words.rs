@@ -8,7 +8,7 @@ use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::internal::{Gate, GateHolder, Look, facts, system_words};
+use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, system_words};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
@@ -50,6 +50,24 @@ pub fn names(processes: &[GateHolder]) -> String {
 /// `PID 33 (sleep 60)`.
 pub fn process_name(pid: i32, command: &str) -> String {
     if command.is_empty() { format!("PID {pid}") } else { format!("PID {pid} ({})", escaped(command)) }
+}
+
+/// `1 byte`, `2 bytes`.
+pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// `a symbolic link`.
+pub fn kind_words(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::File => "a file",
+        FileKind::Directory => "a directory",
+        FileKind::Symlink => "a symbolic link",
+        FileKind::Fifo => "a FIFO",
+        FileKind::Socket => "a socket",
+        FileKind::Device => "a device",
+    }
 }
 
 /// The system's words for a process or a thread that could not be made.

@@ -16,6 +16,7 @@ use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
 use super::attendant::Stopped;
+use super::explained::{Explained, Inspected};
 use super::lease::limits::Limits;
 use super::loss::Loss;
 use super::target::{Target, prefixed};
@@ -241,6 +242,16 @@ pub trait Protocol: fmt::Debug + Sync {
     /// The options that a claim must have besides, as `status` says them.
     fn options_of_claim(&self, _record: Option<&Record>) -> Vec<OsString> {
         Vec::new()
+    }
+
+    /// What a lock of it amounts to that has a record; `None`: there is nothing to explain.
+    fn explain(&self, _seen: &Inspected<'_>) -> Option<Explained> {
+        None
+    }
+
+    /// For how long its holder has said nothing; `None`: it sends no heartbeats.
+    fn silence(&self, _look: &Look) -> Option<Duration> {
+        None
     }
 
     /// The status as its document has it, in place of the lock file's bytes.

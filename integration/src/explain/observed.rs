@@ -5,6 +5,7 @@ use beadlock_checker::internal::Gates;
 use serde_json::{Map, Value, json};
 
 use super::checked::message_line;
+use super::explanation;
 use crate::claim::protocol::{Observation, WithoutRecord};
 use crate::claim::target::Target;
 use crate::error::Exit;
@@ -39,7 +40,7 @@ impl Observed {
         data.insert("decision".to_owned(), decision.into());
         data.insert("removed".to_owned(), false.into());
         if explain {
-            data.insert("witnesses".to_owned(), self.witnesses());
+            data.insert("witnesses".to_owned(), explanation::json(&self.seen.facts));
             data.insert("next".to_owned(), self.seen.next.clone().into());
         }
         data.into()
@@ -56,7 +57,7 @@ impl Observed {
         let mut data = self.answer();
         data.insert("record".to_owned(), Value::Null);
         data.insert("age_ms".to_owned(), Value::Null);
-        data.insert("witnesses".to_owned(), self.witnesses());
+        data.insert("witnesses".to_owned(), explanation::json(&self.seen.facts));
         data.insert("next".to_owned(), self.seen.next.clone().into());
         data.into()
     }
@@ -75,14 +76,6 @@ impl Observed {
         if let Value::Object(data) = data { data } else { Map::new() }
     }
 
-    fn witnesses(&self) -> Value {
-        let facts = self.seen.facts.iter();
-        facts
-            .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)))
-            .collect::<Map<_, _>>()
-            .into()
-    }
-
     /// All that `status` says of it.
     pub fn text(&self, talk: &Talk) -> String {
         let Observation { verdict, headline, .. } = &self.seen;
@@ -94,7 +87,7 @@ impl Observed {
     /// What is known, and what to type, one line each.
     pub fn below(&self) -> String {
         let Observation { id, facts, next, .. } = &self.seen;
-        let mut lines: Vec<String> = facts.iter().filter_map(|fact| fact.line()).collect();
+        let mut lines = explanation::lines(facts);
         lines.extend(id.as_ref().map(|id| format!("id: {id}")));
         lines.push(format!("next: {next}"));
         lines.iter().map(|line| format!("  {line}\n")).collect()
