@@ -17,8 +17,7 @@ use crate::explain::observed::Observed;
 use crate::explain::seen::Seen;
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::talk::{Talk, print_bytes};
-use crate::protocol::beads::Acceptance;
-use crate::protocol::{LookArgs, resolve};
+use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 
 /// `beadlock status [TARGET…]`

@@ -6,7 +6,7 @@
 //! resolve.rs     from the words of a command line to a target
 //! unresolved.rs  a target by its letters alone, for file systems that may hang
 //! listing.rs     what `list` finds
-//! process.rs     what the two protocols share whose locks name a process
+//! process/       what the two protocols share whose locks name a process
 //! beads/ lock/ tower/ memory/ file/
 //! ```
 
@@ -28,6 +28,7 @@ use beadlock_checker::internal::database::{Database, Directories, Suggest};
 use beadlock_checker::internal::dialect::Record;
 use clap::{Args as ClapArgs, ValueEnum};
 
+pub use beads::Acceptance;
 pub use resolve::{exact, resolve, root};
 pub use unresolved::{answers_for, answers_for_intent, unresolved};
 
@@ -42,7 +43,7 @@ use crate::output::trail::Trail;
 use crate::settings::Claim;
 use crate::settings::arguments::ClaimArgs;
 use crate::settings::environment::Environment;
-use beads::{Acceptance, any_directory_is_for_databases};
+use beads::any_directory_is_for_databases;
 
 /// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
