@@ -60,8 +60,7 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::beads::Acceptance;
-    use crate::protocol::resolve;
+    use crate::protocol::{Acceptance, resolve};
     use crate::settings::environment::Environment;
 
     #[test]

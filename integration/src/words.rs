@@ -8,7 +8,7 @@ use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::Liveness;
 pub use beadlock_checker::internal::shell::{Part, quoted, to_type};
-use beadlock_checker::internal::{Gate, GateHolder, Look, facts, system_words};
+use beadlock_checker::internal::{FileKind, Gate, GateHolder, Look, facts, system_words};
 use nix::errno::Errno;
 
 /// How long ago the lock was acquired, by the wall clock; a time in the future is no age at all.
@@ -59,6 +59,24 @@ pub fn in_title(name: &str) -> String {
     match name.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
         None => name,
+    }
+}
+
+/// `1 byte`, `2 bytes`.
+pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// `a symbolic link`.
+pub fn kind_words(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::File => "a file",
+        FileKind::Directory => "a directory",
+        FileKind::Symlink => "a symbolic link",
+        FileKind::Fifo => "a FIFO",
+        FileKind::Socket => "a socket",
+        FileKind::Device => "a device",
     }
 }
 

@@ -1,8 +1,8 @@
 //! `--action git`: a sync that never harms the repository (docs/design.md#the-git-action).
 //!
 //! A sync is a process of its own, this binary again with a hidden first argument, so that it runs under the gate and
-//! comes to its end also when the agent does not. It tells the agent what it does in [messages](message). Everything is done by
-//! the `git` program ([`program`]).
+//! comes to its end also when the agent does not. It tells the agent what it does in [messages](message). Everything
+//! is done by the `git` program ([`program`]).
 //!
 //! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
 //! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a

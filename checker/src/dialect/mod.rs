@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use self::facts::{Depth, Facts};
 use crate::verdict::Verdict;
-pub(crate) use beads::holder_name_is_fit;
+pub use beads::holder_name_is_fit;
 pub use beads::{Content, Mark, Record as ProcessRecord};
 pub use file::Mode as LockMode;
 pub use memory::{Limits as AgeLimits, REFRESH};

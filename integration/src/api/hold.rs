@@ -21,8 +21,7 @@ use crate::claim::target::Target;
 #[cfg(any(doc, test))]
 use crate::error::Code;
 use crate::error::Error;
-use crate::protocol::beads::Acceptance;
-use crate::protocol::{directory, process_words, resolve};
+use crate::protocol::{Acceptance, directory, process_words, resolve};
 use crate::settings::check_holder;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;

@@ -14,6 +14,7 @@
 //! keeping.rs     a lock that stands is watched, and where its dialect wants that kept up
 //! lease/         the heartbeats of a lock that is judged by time, and its limits
 //! protocol.rs    what a claim needs of the protocol of its lock
+//! explained.rs   what a lock amounts to, as its protocol explains it: values for `explain`
 //! leaving.rs     the end of a claim
 //! report.rs      what became of it, for people and in JSON
 //! command.rs     the command: found in PATH before any wait, forked, not yet executing
@@ -28,6 +29,7 @@ pub mod attendant;
 pub mod claiming;
 pub mod command;
 pub mod event;
+pub mod explained;
 pub mod gate;
 pub mod keeping;
 pub mod kernel_claim;

@@ -15,6 +15,7 @@ use beadlock_checker::internal::take::Held;
 use beadlock_checker::{Options, Removed, Verdict};
 use serde_json::Value;
 
+use super::explained::{Explained, Inspected};
 use super::kernel_lock::WithoutRecord;
 use super::lease::limits::Limits;
 use super::loss::Loss;
@@ -240,6 +241,16 @@ pub trait Protocol: fmt::Debug + Sync {
     /// The options that a claim must have besides, as `status` says them.
     fn options_of_claim(&self, _record: Option<&Record>) -> Vec<OsString> {
         Vec::new()
+    }
+
+    /// What a lock of it amounts to that has a record; `None`: there is nothing to explain.
+    fn explain(&self, _seen: &Inspected<'_>) -> Option<Explained> {
+        None
+    }
+
+    /// For how long its holder has said nothing; `None`: it sends no heartbeats.
+    fn silence(&self, _look: &Look) -> Option<Duration> {
+        None
     }
 
     /// The status as its document has it, in place of the lock file's bytes.

@@ -14,8 +14,7 @@ use crate::explain::observed::Observed;
 use crate::output::answers::{Answers, each};
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
-use crate::protocol::beads::Acceptance;
-use crate::protocol::{LookArgs, resolve, unresolved};
+use crate::protocol::{Acceptance, LookArgs, resolve, unresolved};
 use crate::settings::audit;
 use crate::settings::environment::Environment;
 

@@ -12,13 +12,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::Value;
 
 use crate::error::{Code, Error, Exit};
+use crate::explain::explanation::Explanation;
 use crate::explain::observed::Observed;
 use crate::explain::seen::Seen;
-use crate::explain::witnesses::Witnesses;
 use crate::output::answers::{Answers, each, not_written};
 use crate::output::talk::{Talk, print_bytes};
-use crate::protocol::beads::Acceptance;
-use crate::protocol::{LookArgs, resolve};
+use crate::protocol::{Acceptance, LookArgs, resolve};
 use crate::settings::environment::Environment;
 
 /// `beadlock status [TARGET…]`
@@ -76,8 +75,8 @@ fn seen(
         talk.warn(&error.to_string());
     }
     let seen = Seen { look: look(&target.place, &options), target };
-    let witnesses = Witnesses::gather(&seen.look, &seen.target).by(options.limits);
-    Ok((seen.json(&witnesses), seen.text(&witnesses, talk)))
+    let explanation = Explanation::of(&seen.look, &seen.target, &options);
+    Ok((seen.json(&explanation), seen.text(&explanation, talk)))
 }
 
 /// `status --raw`: the bytes of every target's lock file, one after the other, as they are; of one that is not there

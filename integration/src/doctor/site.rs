@@ -13,8 +13,7 @@ use nix::sys::statvfs::{Statvfs, fstatvfs};
 use super::bench::Bench;
 use super::outcome::TrialFailure;
 use crate::error::{Code, Error};
-use crate::protocol::beads::Acceptance;
-use crate::protocol::resolve;
+use crate::protocol::{Acceptance, resolve};
 use crate::settings::environment::Environment;
 
 /// A directory, open for as long as it is examined, but neither for reading nor for the gate.

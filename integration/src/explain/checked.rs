@@ -5,8 +5,7 @@ use beadlock_checker::internal::{Look, look};
 use beadlock_checker::{Decision, Options, Skip, Verdict, Watched};
 use serde_json::{Value, json};
 
-use super::next;
-use super::witnesses::Witnesses;
+use super::explanation::Explanation;
 use crate::claim::target::Target;
 use crate::error::Exit;
 
@@ -66,7 +65,7 @@ impl Checked {
             "message": self.decision.to_string(),
         });
         if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), self.witnesses(&self.before).json());
+            fields.insert("witnesses".to_owned(), self.explain(&self.before).json());
             fields.insert("lease_unavailable".to_owned(), self.lease_unavailable().into());
             fields.insert("next".to_owned(), self.next().into());
         }
@@ -82,11 +81,14 @@ impl Checked {
                 self.decision.record().map(|record| format!(", holder {}", escaped(record.holder())));
             let holder = holder.unwrap_or_default();
             text.push_str(&format!("  {path}: {} ({reason}){holder}\n", verdict.as_str()));
-            for line in self.witnesses(&self.before).lines() {
+            for line in self.explain(&self.before).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
             if self.lease_unavailable() {
-                text.push_str("  lease_unavailable: the lock was compared before and after instead; two writers at once could lose a claim\n");
+                text.push_str(
+                    "  lease_unavailable: the lock was compared before and after instead; two writers \
+                    at once could lose a claim\n",
+                );
             }
             text.push_str(&format!("  next: {}\n", self.next()));
         }
@@ -101,10 +103,10 @@ impl Checked {
     /// After the check: what it removed needs nothing any more.
     fn next(&self) -> String {
         let now = look(&self.target.place, &Options { limits: self.options.limits, ..Options::default() });
-        next::next(&self.witnesses(&now))
+        self.explain(&now).next
     }
 
-    fn witnesses<'a>(&'a self, look: &'a Look) -> Witnesses<'a> {
-        Witnesses::gather(look, &self.target).by(self.options.limits)
+    fn explain(&self, look: &Look) -> Explanation {
+        Explanation::of(look, &self.target, &self.options)
     }
 }

@@ -1,17 +1,19 @@
 //! What a look has found, for people and for programs: who holds a lock, why that counts, and what to type next.
 //!
+//! What belongs to one kind of lock comes from its protocol as values; this room adds what is the same for all.
+//!
 //! ```text
-//! situation.rs  which situation a lock is in: one pure judgement
-//! witnesses/    what speaks for it
-//! next.rs       the command to type
-//! seen.rs       a lock as `status` and `list` show it
-//! observed.rs   a lock without a record
-//! checked.rs    a target, and what a daemon does about it
+//! explanation.rs  the facts about one lock, as text and as JSON
+//! situation.rs    what every protocol sees alike: free, set aside, unreadable
+//! gate.rs         who has the gate, and who waits for it
+//! seen.rs         a lock as `status` and `list` show it
+//! observed.rs     a lock without a record
+//! checked.rs      a target, and what a daemon does about it
 //! ```
 
 pub mod checked;
-pub mod next;
+pub mod explanation;
+mod gate;
 pub mod observed;
 pub mod seen;
-pub mod situation;
-pub mod witnesses;
+mod situation;

@@ -2,9 +2,10 @@
 
 use beadlock_checker::Verdict;
 use beadlock_checker::internal::Gates;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::checked::message_line;
+use super::explanation;
 use crate::claim::kernel_lock::{Observation, WithoutRecord};
 use crate::claim::target::Target;
 use crate::error::Exit;
@@ -47,7 +48,7 @@ impl Observed {
             "message": message,
         });
         if explain && let Some(fields) = data.as_object_mut() {
-            fields.insert("witnesses".to_owned(), self.witnesses());
+            fields.insert("witnesses".to_owned(), explanation::json(&self.seen.facts));
             fields.insert("next".to_owned(), next.clone().into());
         }
         data
@@ -72,17 +73,9 @@ impl Observed {
             "message": message,
             "record": null,
             "age_ms": null,
-            "witnesses": self.witnesses(),
+            "witnesses": explanation::json(&self.seen.facts),
             "next": next,
         })
-    }
-
-    fn witnesses(&self) -> Value {
-        let facts = self.seen.facts.iter();
-        facts
-            .filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)))
-            .collect::<Map<_, _>>()
-            .into()
     }
 
     /// All that `status` says of it.
@@ -96,7 +89,7 @@ impl Observed {
     /// What is known, and what to type, one line each.
     pub fn below(&self) -> String {
         let Observation { id, facts, next, .. } = &self.seen;
-        let mut lines: Vec<String> = facts.iter().filter_map(|fact| fact.line()).collect();
+        let mut lines = explanation::lines(facts);
         lines.extend(id.as_ref().map(|id| format!("id: {id}")));
         lines.push(format!("next: {next}"));
         lines.iter().map(|line| format!("  {line}\n")).collect()

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::tower;
 use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::{Look, facts};
 use beadlock_checker::{Decision, Proceed, Skip, Verdict};
 use serde_json::{Value, json};
 
-use super::next;
-use super::witnesses::Witnesses;
+use super::explanation::Explanation;
 use crate::claim::target::Target;
 use crate::output::talk::Talk;
 use crate::words;
@@ -28,13 +26,10 @@ impl Seen {
         let record = self.look.record.clone().map(Box::new);
         match (self.look.verdict, record) {
             (Verdict::Free, _) => Decision::Proceed(Proceed::NoLock),
-            (Verdict::Stale(reason), Some(record)) if record.as_tower().is_some() => {
-                let age = self.silence().unwrap_or_default();
-                Decision::Skip(Skip::Stale { record, reason, age })
-            }
-            (Verdict::Stale(reason), Some(record)) => {
-                Decision::Proceed(Proceed::WouldRemoveStale(record, reason))
-            }
+            (Verdict::Stale(reason), Some(record)) => match self.silence() {
+                Some(age) => Decision::Skip(Skip::Stale { record, reason, age }),
+                None => Decision::Proceed(Proceed::WouldRemoveStale(record, reason)),
+            },
             (Verdict::Held(reason), Some(record)) => Decision::Skip(Skip::Locked(record, reason)),
             (verdict, record) => {
                 let (reason, detail) = (verdict.reason(), self.look.detail.clone());
@@ -43,14 +38,13 @@ impl Seen {
         }
     }
 
-    /// For how long the holder of a named lock has said nothing.
+    /// For how long a holder that sends heartbeats has said nothing.
     fn silence(&self) -> Option<Duration> {
-        let record = self.look.record.as_ref()?.as_tower()?;
-        Some(tower::silence(record, self.look.facts.as_ref()?.now))
+        self.target.protocol.silence(&self.look)
     }
 
     /// One element of `data` in the JSON contract.
-    pub fn json(&self, witnesses: &Witnesses<'_>) -> Value {
+    pub fn json(&self, explanation: &Explanation) -> Value {
         let record = self.look.record.as_ref();
         let age = record.map(|record| words::millis(words::age(record)));
         json!({
@@ -63,8 +57,8 @@ impl Seen {
             "message": self.decision().to_string(),
             "record": record.and_then(|record| serde_json::to_value(record).ok()),
             "age_ms": age,
-            "witnesses": witnesses.json(),
-            "next": next::next(witnesses),
+            "witnesses": explanation.json(),
+            "next": explanation.next,
         })
     }
 
@@ -73,17 +67,16 @@ impl Seen {
         talk.painted_data(self.look.verdict.as_str(), color(self.look.verdict))
     }
 
-    /// All that is said of one lock. Of a named one that somebody has, the first word is the document's: `active` or
-    /// `stale`.
-    pub fn text(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+    /// All that is said of one lock. Of one whose holder sends heartbeats the first word is `active` or `stale`.
+    pub fn text(&self, explanation: &Explanation, talk: &Talk) -> String {
         let (head, what) = match self.silence() {
-            Some(silence) => self.of_tower(silence, talk),
-            None => (String::new(), self.of_any(witnesses, talk)),
+            Some(silence) => self.of_silent(silence, talk),
+            None => (String::new(), self.of_any(explanation, talk)),
         };
-        format!("{head}{}: {what}\n{}", self.target.given, self.below(witnesses))
+        format!("{head}{}: {what}\n{}", self.target.given, self.below(explanation))
     }
 
-    fn of_tower(&self, silence: Duration, talk: &Talk) -> (String, String) {
+    fn of_silent(&self, silence: Duration, talk: &Talk) -> (String, String) {
         let (reason, holder) =
             (self.look.verdict.reason(), self.target.holder(&self.look).unwrap_or_default());
         let silence = format!("heartbeat {} ago", shown(silence));
@@ -99,12 +92,11 @@ impl Seen {
         }
     }
 
-    fn of_any(&self, witnesses: &Witnesses<'_>, talk: &Talk) -> String {
+    fn of_any(&self, explanation: &Explanation, talk: &Talk) -> String {
         let (verdict, reason, word) = (self.look.verdict, self.look.verdict.reason(), self.word(talk));
         match (verdict, self.target.holder(&self.look)) {
             (Verdict::Held(_), Some(holder)) => {
-                let zombie = if witnesses.zombie().is_some() { "a zombie, " } else { "" };
-                format!("{word} by {zombie}{holder}{} ({reason})", self.for_how_long())
+                format!("{word} by {}{holder}{} ({reason})", explanation.holder_is, self.for_how_long())
             }
             (Verdict::Stale(_), Some(holder)) => format!("{word}, left by {holder} ({reason})"),
             (Verdict::Unreadable(_), _) => {
@@ -126,11 +118,11 @@ impl Seen {
         age.map(|age| format!(" for {}", shown(age))).unwrap_or_default()
     }
 
-    /// The witnesses, and what to type, one line each.
-    pub fn below(&self, witnesses: &Witnesses<'_>) -> String {
-        let mut lines = witnesses.lines();
+    /// What is known, and what to type, one line each.
+    pub fn below(&self, explanation: &Explanation) -> String {
+        let mut lines = explanation.lines();
         lines.extend(self.look.id.as_ref().map(|id| format!("id: {}", escaped(id))));
-        lines.push(format!("next: {}", next::next(witnesses)));
+        lines.push(format!("next: {}", explanation.next));
         lines.iter().map(|line| format!("  {line}\n")).collect()
     }
 }

@@ -1,19 +1,24 @@
-//! Which situation a lock is in: one pure judgement, from which `status`, `list` and `check --explain` take their
-//! words. The verdict says what a daemon does; the situation says what a person is looking at.
+//! A lock without a record that is held or stale, which every protocol sees alike: which situation it is in, why it
+//! counts as what it counts as, and what to type next.
+//!
+//! A command can be pasted, and a `#` and what it is for come after it. What cannot be undone comes after the `#`, so
+//! that nobody types it by accident.
 
 use std::time::Duration;
 
-use beadlock_checker::internal::dialect::{Record, StartedAt, beads, memory};
-use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::closed;
+use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::obstacle::Obstacle;
-use beadlock_checker::internal::{FileKind, Look, Member};
+use beadlock_checker::internal::{FileKind, Look};
 use beadlock_checker::{Reason, Verdict};
 
-use crate::claim::protocol::LONGEST_LOCK_FILE;
+use super::gate::Shut;
+use crate::claim::explained::{Explained, NextCommand};
+use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock};
 use crate::claim::settling::WRITING;
-
-/// How a recorded start may differ from the one that is read back and still be the same: in clock ticks.
-const TICK: u64 = 1;
+use crate::claim::target::Target;
+use crate::words::{Part, kind_words, to_type};
 
 /// What a person is looking at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,61 +27,6 @@ pub enum Situation {
     Free,
     /// There is no lock but one that was set aside: by a removal that goes on, or that has crashed.
     SetAside,
-    /// Its process lives here.
-    Alive,
-    /// Its process lives here and is another user's.
-    AliveOfAnotherUser,
-    /// Its process has ended, and its parent has not asked how.
-    Zombie,
-    /// Its PID is another process now.
-    Recycled,
-    /// This machine has booted since, and its PID is in use again.
-    Rebooted {
-        /// `--reap-proven-dead` takes it for dead; not on a file system that other machines may write.
-        proved: bool,
-    },
-    /// Its process is gone: the next check removes it.
-    Gone {
-        /// This machine has booted since.
-        rebooted: bool,
-    },
-    /// No process can have its PID.
-    NoSuchPid,
-    /// The system gives no answer about its PID.
-    Unanswered,
-    /// This machine, this boot, these PIDs; another name, or another machine id.
-    Renamed(Here),
-    /// A container of this machine.
-    Container(Inside),
-    /// A container of this machine in which nobody lives any more.
-    ContainerGone {
-        /// The record has this host's name, so `--reap-proven-dead` counts it.
-        proved: bool,
-    },
-    /// Another host.
-    Remote {
-        /// It has this machine's id, and another boot: renamed and booted since, or a copy of this machine's disk.
-        same_machine: bool,
-    },
-    /// Another machine of this name.
-    Namesake,
-    /// This machine has no name to compare with.
-    Nameless,
-    /// A named lock whose holder has said in time that it lives.
-    Beating,
-    /// A named lock whose holder has said nothing for too long.
-    Silent,
-    /// A named lock whose last heartbeat lies in the future.
-    BeatingInFuture,
-    /// A lock that is judged by its age, and not too old.
-    Recent,
-    /// A lock that is judged by its age, and does not say when it was acquired: it never becomes too old.
-    Ageless,
-    /// A lock that is judged by its age, and too old.
-    Old,
-    /// A lock that is too old by the wall clock, and whose process may live here: one look cannot tell whether it is
-    /// refreshed.
-    OldByTheClock,
     /// An empty file.
     Empty {
         /// Written a moment ago: the rest may come.
@@ -89,9 +39,9 @@ pub enum Situation {
     },
     /// JSON in which a value that is needed is missing or wrong.
     Invalid,
-    /// At `lock:PATH`: no lock at all, but somebody's data.
+    /// No lock at all, but somebody's data.
     Data,
-    /// Something that is no regular file.
+    /// Not a regular file.
     NotAFile(FileKind),
     /// Larger than any lock.
     TooLarge,
@@ -101,81 +51,32 @@ pub enum Situation {
     NotOpened(Obstacle),
 }
 
-/// What became of a process of this machine that the rule does not ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Here {
-    /// It lives.
-    Lives,
-    /// Its PID is another process now.
-    Recycled,
-    /// There is no such process.
-    Gone,
-    /// There is no telling.
-    Unknown,
-}
-
-/// What is to be seen of a process in a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inside {
-    /// Its PID as it is here.
-    Process(i32),
-    /// Only others of its container, one of which is this.
-    Others(i32),
-    /// Nothing.
-    Nothing,
-}
-
-/// What was asked beyond the facts of the verdict.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked<'a> {
-    /// The wall clock.
-    pub now: StartedAt,
-    /// What `kill(pid, 0)` says of the recorded PID here, when the rule does not ask.
-    pub liveness: Liveness,
-    /// Who lives in the recorded PID namespace, when it is not ours.
-    pub members: &'a [Member],
-}
-
 impl Situation {
-    /// Of a look.
-    pub fn of(look: &Look, asked: &Asked<'_>) -> Self {
-        match (look.verdict, &look.record, &look.facts) {
-            (Verdict::Free, ..) if look.side_file => Self::SetAside,
-            (Verdict::Free, ..) => Self::Free,
-            (Verdict::Unreadable(reason), ..) => unreadable(reason, look, asked.now),
-            (Verdict::Held(reason) | Verdict::Stale(reason), Some(record), Some(facts)) => match record {
-                Record::Beads(record) => of_record(reason, record, facts, asked),
-                Record::Tower(_) => of_heartbeat(reason),
-                Record::Memory(record) => of_age(reason, record),
-            },
-            (Verdict::Held(_) | Verdict::Stale(_), ..) => Self::Unread,
+    /// Of a look that has found no record, and perhaps somebody's data.
+    pub fn of(look: &Look, data: Option<&NotALock>, now: StartedAt) -> Self {
+        let reason = match look.verdict {
+            Verdict::Free if look.side_file => return Self::SetAside,
+            Verdict::Free => return Self::Free,
+            Verdict::Unreadable(reason) => reason,
+            Verdict::Held(_) | Verdict::Stale(_) => return Self::Unread,
+        };
+        let age = look.on_disk.and_then(|on_disk| Duration::try_from(on_disk.modified.age(now)).ok());
+        let fresh = age.is_some_and(|age| age < WRITING);
+        match (reason, look.on_disk) {
+            (Reason::Malformed | Reason::Invalid, _) if data.is_some() => Self::Data,
+            (Reason::Malformed, Some(on_disk)) if on_disk.size == 0 => Self::Empty { fresh },
+            (Reason::Malformed, _) => Self::Malformed { fresh },
+            (Reason::Invalid, _) => Self::Invalid,
+            (_, Some(on_disk)) if on_disk.kind != FileKind::File => Self::NotAFile(on_disk.kind),
+            (_, Some(on_disk)) if on_disk.size > LONGEST_LOCK_FILE => Self::TooLarge,
+            _ => Obstacle::of(&look.detail).map_or(Self::Unread, Self::NotOpened),
         }
     }
 
-    /// A word for it, e.g. `container_gone`; for JSON.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
             Self::SetAside => "set_aside",
-            Self::Alive | Self::AliveOfAnotherUser => "alive",
-            Self::Zombie => "zombie",
-            Self::Recycled => "pid_recycled",
-            Self::Rebooted { .. } => "rebooted",
-            Self::Gone { .. } => "gone",
-            Self::NoSuchPid | Self::Unanswered => "pid_unknown",
-            Self::Renamed(_) => "renamed",
-            Self::Container(_) => "container",
-            Self::ContainerGone { .. } => "container_gone",
-            Self::Remote { .. } => "remote",
-            Self::Namesake => "namesake",
-            Self::Nameless => "nameless",
-            Self::Beating => "beating",
-            Self::Silent => "silent",
-            Self::BeatingInFuture => "beating_in_future",
-            Self::Recent => "recent",
-            Self::Ageless => "ageless",
-            Self::Old => "old",
-            Self::OldByTheClock => "old_by_the_clock",
             Self::Empty { .. } => "empty",
             Self::Malformed { .. } => "malformed",
             Self::Invalid => "invalid",
@@ -187,99 +88,140 @@ impl Situation {
     }
 }
 
-fn of_heartbeat(reason: Reason) -> Situation {
-    match reason {
-        Reason::HeartbeatFresh => Situation::Beating,
-        Reason::HeartbeatInFuture => Situation::BeatingInFuture,
-        _ => Situation::Silent,
-    }
-}
-
-fn of_age(reason: Reason, record: &memory::Record) -> Situation {
-    match reason {
-        Reason::PidGone => Situation::Gone { rebooted: false },
-        Reason::AgeExceeded => Situation::Old,
-        Reason::AgeFresh => Situation::Recent,
-        _ if record.acquired_at.is_some() => Situation::OldByTheClock,
-        _ => Situation::Ageless,
-    }
-}
-
-fn unreadable(reason: Reason, look: &Look, now: StartedAt) -> Situation {
-    let age = look.on_disk.map(|on_disk| on_disk.modified.age(now));
-    let fresh = age.and_then(|age| Duration::try_from(age).ok()).is_some_and(|age| age < WRITING);
-    match (reason, look.on_disk) {
-        _ if look.content == Some(beads::Content::Data) => Situation::Data,
-        (Reason::Malformed, Some(on_disk)) if on_disk.size == 0 => Situation::Empty { fresh },
-        (Reason::Malformed, _) => Situation::Malformed { fresh },
-        (Reason::Invalid, _) => Situation::Invalid,
-        (_, Some(on_disk)) if on_disk.kind != FileKind::File => Situation::NotAFile(on_disk.kind),
-        (_, Some(on_disk)) if on_disk.size > LONGEST_LOCK_FILE => Situation::TooLarge,
-        _ => Obstacle::of(&look.detail).map_or(Situation::Unread, Situation::NotOpened),
-    }
-}
-
-fn of_record(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
-    let proof = match beads::judge(record, facts, true) {
-        Verdict::Stale(proof) => Some(proof),
-        _ => None,
+/// Why it counts as what it counts as, and what to type.
+pub fn explain(
+    situation: Situation,
+    (look, target, now): (&Look, &Target, StartedAt),
+    data: Option<NotALock>,
+    gate: &Shut,
+) -> Explained {
+    let (why, next) = match (situation, data) {
+        (Situation::Free, _) => of_free(target, gate),
+        (Situation::SetAside, _) => {
+            let by = match gate.is_shut() {
+                true => "somebody is removing one at this moment",
+                false => "a crash has left it there",
+            };
+            let check = to_type("beadlock check {}", &[target.part()]);
+            (
+                format!("no lock, but one is aside: {by}"),
+                (check, "puts right what a crash has left".to_owned()),
+            )
+        }
+        (Situation::Data | Situation::TooLarge, Some(data)) => of_data(data, target),
+        (Situation::Empty { .. } | Situation::Malformed { .. } | Situation::Invalid, _) => {
+            of_content(situation, (look, target, now))
+        }
+        _ => of_unread(situation, target),
     };
-    let rebooted = facts.other_boot(record) == Some(true);
-    match (proof, reason) {
-        (Some(Reason::PidGone), _) => Situation::Gone { rebooted },
-        (Some(Reason::OtherBoot), _) => Situation::Rebooted { proved: true },
-        (Some(Reason::PidReused), _) => Situation::Recycled,
-        (Some(Reason::Zombie), _) => Situation::Zombie,
-        (Some(Reason::NamespaceGone), _) => Situation::ContainerGone { proved: true },
-        (_, Reason::OtherPidNamespace) => inside(record, facts, asked),
-        (_, Reason::OtherHost | Reason::OtherMachine) if facts.other_boot(record) == Some(false) => {
-            match record.pid_ns().zip(facts.ids.pid_ns.as_deref()) {
-                Some((theirs, ours)) if theirs == ours => Situation::Renamed(here(record, facts, asked)),
-                Some(_) => inside(record, facts, asked),
-                None => elsewhere(reason, record, facts),
-            }
+    Explained { situation: situation.as_str(), why, next, facts: Vec::new(), holder_is: "" }
+}
+
+fn of_free(target: &Target, gate: &Shut) -> (String, NextCommand) {
+    let claim = Part::Words(target.protocol.options_of_claim(None));
+    let hold = to_type("beadlock hold {} {} -- CMD", &[target.part(), claim]);
+    match gate.orphaned() {
+        Some(orphaned) => {
+            let daemon = orphaned.daemon();
+            let why = format!("no lock; a claim waits for the gate, which a cycle of {daemon} keeps shut");
+            let pids: Vec<String> = orphaned.work.iter().map(|work| work.pid.to_string()).collect();
+            let end = orphaned.to_end_it();
+            let comment = format!("what is left running; a claim waits for it; to end it: {end}");
+            (why, (to_type("ps -fp {}", &[Part::Word(pids.join(",").as_ref())]), comment))
         }
-        (_, Reason::OtherHost | Reason::OtherMachine) => elsewhere(reason, record, facts),
-        (_, Reason::HostUnknown) => Situation::Nameless,
-        (_, Reason::PidAlive | Reason::PidNotPermitted | Reason::PidUnknown) if rebooted => {
-            Situation::Rebooted { proved: false }
+        None if gate.is_shut() => (
+            "no lock; a claim waits for the gate".to_owned(),
+            (hold, "waits until the gate is open".to_owned()),
+        ),
+        None => ("no lock".to_owned(), (hold, String::new())),
+    }
+}
+
+/// Somebody's data.
+fn of_data(data: NotALock, target: &Target) -> (String, NextCommand) {
+    let [file, lock] = data.meant.map(|name| Part::Words(vec![name]));
+    let comment = format!("locks the file itself; for a lock file beside it: {}", to_type("{}", &[lock]));
+    let claim = Part::Words(target.protocol.options_of_claim(None));
+    (data.words, (to_type("beadlock hold {} {} -- CMD", &[file, claim]), comment))
+}
+
+/// A file that was read, and is not a record.
+fn of_content(
+    situation: Situation,
+    (look, target, now): (&Look, &Target, StartedAt),
+) -> (String, NextCommand) {
+    let of_target = |template| to_type(template, &[target.part()]);
+    let malformed = of_target("beadlock break {} --malformed");
+    let age = look.on_disk.and_then(|file| Duration::try_from(file.modified.age(now)).ok());
+    let being_written = |what: &str| {
+        let why = format!("{what}, and {} old: somebody may be writing it", shown(age.unwrap_or_default()));
+        let again = of_target("sleep 2; beadlock status {}");
+        (why, (again, "somebody may be writing it".to_owned()))
+    };
+    let raw = || {
+        let comment = format!("shows it; when nobody needs it: {malformed}");
+        (of_target("beadlock status --raw {}"), comment)
+    };
+    match situation {
+        Situation::Empty { fresh: true } => being_written("the file is empty"),
+        Situation::Malformed { fresh: true } => being_written("it is no lock record"),
+        Situation::Empty { fresh: false } => match target.protocol.why_empty(look) {
+            Some(why) => (format!("the file is empty: {why}"), (malformed, "if nobody uses it".to_owned())),
+            None => (
+                "the file is empty: who made it died before the first byte, or the disk is full".to_owned(),
+                (malformed, "there is nothing in it; was the disk full? df -h".to_owned()),
+            ),
+        },
+        Situation::Malformed { fresh: false } => {
+            ("it is no lock record, so nobody can tell whose it is".to_owned(), raw())
         }
-        (_, Reason::PidAlive) => Situation::Alive,
-        (_, Reason::PidNotPermitted) => Situation::AliveOfAnotherUser,
-        _ if i32::try_from(record.pid).is_err() => Situation::NoSuchPid,
-        _ => Situation::Unanswered,
+        _ => {
+            let why = "it is a record in which a value that is needed is missing or wrong, so nobody can tell \
+                whose it is";
+            (why.to_owned(), raw())
+        }
     }
 }
 
-fn elsewhere(reason: Reason, record: &beads::Record, facts: &Facts) -> Situation {
-    match reason {
-        Reason::OtherMachine => Situation::Namesake,
-        _ => Situation::Remote { same_machine: facts.other_machine(record) == Some(false) },
-    }
-}
-
-fn inside(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
-    if facts.proof.as_ref().is_some_and(|proof| proof.namespace_gone) {
-        return Situation::ContainerGone { proved: false };
-    }
-    let is_it = |member: &&Member| i64::from(member.pid_there) == record.pid;
-    Situation::Container(match (asked.members.iter().find(is_it), asked.members.first()) {
-        (Some(member), _) => Inside::Process(member.pid),
-        (None, Some(other)) => Inside::Others(other.pid),
-        (None, None) => Inside::Nothing,
-    })
-}
-
-fn here(record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Here {
-    let proof = facts.proof.as_ref();
-    let recorded = record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
-    let now = proof.and_then(|proof| proof.start_ticks);
-    match (asked.liveness, recorded.zip(now)) {
-        (Liveness::Gone, _) => Here::Gone,
-        (_, Some((then, now))) if then.abs_diff(now) > TICK => Here::Recycled,
-        _ if proof.is_some_and(|proof| proof.zombie) => Here::Gone,
-        (Liveness::Alive | Liveness::NotPermitted, _) => Here::Lives,
-        (Liveness::Unknown | Liveness::NotAsked, _) => Here::Unknown,
+/// What was not read.
+fn of_unread(situation: Situation, target: &Target) -> (String, NextCommand) {
+    let path = target.path();
+    let of_target = |template| to_type(template, &[target.part()]);
+    let of_lock = |template| to_type(template, &[Part::Path(&path)]);
+    let malformed = || format!("when nobody needs it: {}", of_target("beadlock break {} --malformed"));
+    let again = || of_target("sleep 2; beadlock status {}");
+    match situation {
+        Situation::NotAFile(kind) => {
+            let list = if kind == FileKind::Directory { "ls -la {}" } else { "ls -ld {}" };
+            let there = kind_words(kind);
+            let why =
+                format!("there is {there} where a lock is a regular file; it is neither opened nor followed");
+            (why, (of_lock(list), malformed()))
+        }
+        Situation::TooLarge => {
+            ("no lock is that large; it is not read".to_owned(), (of_lock("ls -ld {}"), malformed()))
+        }
+        Situation::NotOpened(obstacle) => {
+            let next = match obstacle {
+                Obstacle::Descriptors => (
+                    format!("ulimit -n \"$(ulimit -Hn)\"; {}", of_target("beadlock status {}")),
+                    "this process may open too few files",
+                ),
+                Obstacle::FileTable => (again(), "this machine has too many open files: fs.file-max"),
+                Obstacle::Lease => (
+                    again(),
+                    "a process has it under a write lease; to see those that have leases: grep LEASE /proc/locks",
+                ),
+            };
+            (obstacle.advice().to_owned(), (next.0, next.1.to_owned()))
+        }
+        _ => {
+            let next = match closed::directory_above(&path) {
+                Some(why) => (of_lock("namei -l {}"), why),
+                None => (of_lock("ls -ld {}"), "as a user who may read it: beadlock status".to_owned()),
+            };
+            ("it could not be read, so nobody can tell whose it is".to_owned(), next)
+        }
     }
 }
 

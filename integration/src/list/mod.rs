@@ -24,11 +24,12 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::{Gates, look_all, system_words};
 use clap::Args;
 
+use crate::claim::explained::Machine;
 use crate::claim::target::Target;
 use crate::error::{Code, Error, Exit};
+use crate::explain::explanation::Explanation;
 use crate::explain::observed::Observed;
 use crate::explain::seen::Seen;
-use crate::explain::witnesses::{Machine, Witnesses};
 use crate::output::Common;
 use crate::output::answers::{Answers, not_written};
 use crate::output::talk::{Talk, print};
@@ -95,10 +96,10 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     let machine = Machine::default();
     if common.json {
         let files = files.iter().map(Observed::json);
-        answers.data = seen.iter().map(|seen| seen.json(&witnesses(seen, &machine))).chain(files).collect();
+        answers.data = seen.iter().map(|seen| seen.json(&explain(seen, &machine))).chain(files).collect();
     }
     let talk = &common.talk;
-    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&witnesses(seen, &machine)));
+    let row = |seen: &Seen| Row::of(seen, talk, || seen.below(&explain(seen, &machine)));
     let rows = seen.iter().map(row).chain(files.iter().map(|look| Row::of_observed(look, talk)));
     let rows: Vec<Row> = rows.collect();
     if !common.json {
@@ -114,8 +115,8 @@ pub fn run(typed: &List, environment: &Environment, common: &Common) -> Answers 
     answers
 }
 
-fn witnesses<'a>(seen: &'a Seen, machine: &Machine) -> Witnesses<'a> {
-    Witnesses::on(machine, &seen.look, &seen.target)
+fn explain(seen: &Seen, machine: &Machine) -> Explanation {
+    Explanation::on(machine, &seen.look, &seen.target, &Options::default())
 }
 
 /// Many a file is called as a lock is.

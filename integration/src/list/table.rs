@@ -9,8 +9,8 @@ use beadlock_checker::internal::facts;
 
 use crate::explain::observed::Observed;
 use crate::explain::seen::{Seen, color};
-use crate::explain::witnesses::counted;
 use crate::output::talk::Talk;
+use crate::words::counted;
 
 /// No column makes room for more than so many characters: one that is longer pushes only its own line.
 const WIDEST: usize = 60;

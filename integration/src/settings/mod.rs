@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
+use beadlock_checker::internal::dialect::holder_name_is_fit;
 use beadlock_checker::internal::duration;
 use beadlock_checker::internal::escape::escaped;
 use clap::ValueEnum;

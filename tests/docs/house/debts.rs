@@ -6,41 +6,24 @@ use std::collections::BTreeSet;
 use super::workspace::Workspace;
 use super::{seam, sizes};
 
-/// The enums of the protocols. The rules allow one in the checker and one in the integration.
-const ENUMS: &[&str] = &[
-    "checker/dialect/mod.rs: Dialect",
-    "checker/dialect/mod.rs: Record",
-    "checker/target.rs: Target",
-    "checker/target.rs: Scheme",
-    "integration/claim/attendant.rs: Waited",
-    "integration/target.rs: Kind",
-];
+/// The enums of the protocols that are written by hand. `Dialect` and `Record` are made from the list in
+/// checker/src/dialect/mod.rs.
+const ENUMS: &[&str] = &["checker/target.rs: Scheme"];
 
 /// Places outside its folders that name a protocol.
-const PLACES: &[(&str, usize)] = &[("beads", 58), ("lock", 28), ("tower", 78), ("memory", 83), ("file", 54)];
+const PLACES: &[(&str, usize)] = &[];
 
 /// Functions above 80 lines.
-const FUNCTIONS: &[&str] = &[
-    "integration/acquire/mod.rs: acquire",
-    "integration/breaking/steps.rs: run",
-    "integration/cli/dispatch.rs: run",
-    "integration/cycle/run.rs: cycle",
-    "integration/doctor/words.rs: of",
-    "integration/explain/next.rs: answer",
-    "integration/explain/witnesses/why.rs: why",
-    "integration/hold.rs: hold",
-    "integration/hold/file.rs: hold",
-    "integration/release.rs: release",
-];
+const FUNCTIONS: &[&str] = &[];
 
 /// Files above 400 lines.
-const FILES: &[&str] = &["checker/sys.rs"];
+const FILES: &[&str] = &[];
 
 /// Lines above 120 columns.
-const WIDE_LINES: usize = 55;
+const WIDE_LINES: usize = 0;
 
 /// The most lines that each crate may have in `src`, without unit tests. It may have fewer.
-const LINES: &[(&str, usize)] = &[("checker", 11558), ("integration", 29035), ("agent", 12434)];
+const LINES: &[(&str, usize)] = &[("checker", 11300), ("integration", 29850), ("agent", 12750)];
 
 #[test]
 fn the_enums_of_the_protocols_are_those_that_are_known() {

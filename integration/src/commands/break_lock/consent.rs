@@ -8,9 +8,8 @@ use super::ask;
 use crate::claim::attendant::{Attendant, Stopped};
 use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::explain::witnesses::kind_words;
 use crate::output::talk::Talk;
-use crate::words::to_type;
+use crate::words::{kind_words, to_type};
 
 /// How much of it is shown.
 const SHOWN: usize = 200;

@@ -25,19 +25,18 @@ use crate::claim::signals::Signals;
 use crate::claim::target::Target;
 use crate::claim::{gate, nested};
 use crate::error::{Code, Error};
+use crate::explain::explanation::Explanation;
 use crate::explain::seen::Seen as Shown;
-use crate::explain::witnesses::{Witnesses, kind_words};
 use crate::ground::Ground;
 use crate::output::Common;
 use crate::output::envelope::Request;
 use crate::output::talk::Talk;
 use crate::output::trail::Trail;
-use crate::protocol::beads::Acceptance;
-use crate::protocol::{refuse_options, resolve};
+use crate::protocol::{Acceptance, refuse_options, resolve};
 use crate::settings;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Deadline;
-use crate::words::{self, Part, to_type};
+use crate::words::{self, Part, kind_words, to_type};
 
 /// For how long the gate is waited for, and a lock that is being written.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -310,7 +309,7 @@ impl Breaking<'_> {
     /// Shows the lock, and lets its id be typed.
     fn ask(&self, look: &Look, attendant: &mut impl Attendant) -> Result<Choice, Stopped> {
         let shown = Shown { target: self.target.clone(), look: look.clone() };
-        self.talk.ask(&shown.text(&Witnesses::gather(look, self.target), self.talk));
+        self.talk.ask(&shown.text(&Explanation::of(look, self.target, &Options::default()), self.talk));
         self.spare(look)?;
         let Some(id) = &look.id else { return Err(choice::without_id(look, self.target).into()) };
         let typed = ask::line("Type its id to break it: ", self.talk, attendant)?;

@@ -14,6 +14,7 @@ use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 pub use accepted::{Acceptance, any_directory_is_for_databases};
 
 use super::{Folder, Unfound, process};
+use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::Error;
@@ -63,6 +64,10 @@ impl Protocol for Beads {
 
     fn absolute(&self, target: &Target) -> OsString {
         prefixed(self.prefix(), target.dir())
+    }
+
+    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
+        process::explain(seen)
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {

@@ -13,6 +13,7 @@ use beadlock_checker::internal::target::Scheme;
 
 use super::beads::Acceptance;
 use super::{Folder, Unfound, process};
+use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::Error;
@@ -57,6 +58,10 @@ impl Protocol for LockAtPath {
 
     fn may_be_data(&self, look: &Look) -> bool {
         not_a_lock::may_be_data(look)
+    }
+
+    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
+        process::explain(seen)
     }
 
     fn timed_out(&self, waited: &WaitOver<'_>) -> String {

@@ -4,10 +4,12 @@
 //! mod.rs       this page: the protocol, and how its target is found
 //! options.rs   the options that belong to it alone
 //! claim.rs     what a claim says, and the directory that it may make
+//! explained.rs what `status` explains of it
 //! status.rs    the document's status object
 //! ```
 
 pub mod claim;
+mod explained;
 pub mod options;
 pub mod status;
 
@@ -26,6 +28,7 @@ use beadlock_checker::{Options, Place, Removed};
 
 use super::beads::Acceptance;
 use super::{Args, Folder, Intended, Unfound};
+use crate::claim::explained::{Explained, Inspected};
 use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -122,6 +125,10 @@ impl Protocol for Memory {
 
     fn removed(&self, removed: &Removed) -> Option<String> {
         Some(removed.breaking()).filter(|words| !words.is_empty())
+    }
+
+    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
+        explained::explain(seen)
     }
 
     fn document_status(

@@ -10,12 +10,14 @@
 //! options.rs   the options that belong to named locks alone
 //! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
 //! claim.rs     what a command line claims that names a lock or an intent
+//! explained.rs what `status` explains of it
 //! listing.rs   every named lock of the lock directory
 //! audit.rs     the events that the document wants written down
 //! ```
 
 pub mod audit;
 pub mod claim;
+mod explained;
 pub mod fields;
 pub mod intent;
 pub mod listing;
@@ -34,14 +36,15 @@ use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
 use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::facts;
 use beadlock_checker::internal::take::Held;
 use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{Look, facts};
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
 use super::beads::Acceptance;
 use super::{Args, Folder, Intended, Unfound};
+use crate::claim::explained::{Explained, Inspected};
 use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::Target;
@@ -180,6 +183,14 @@ impl Protocol for Tower {
 
     fn has_steps(&self) -> bool {
         true
+    }
+
+    fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
+        explained::explain(seen)
+    }
+
+    fn silence(&self, look: &Look) -> Option<Duration> {
+        Some(tower::silence(look.record.as_ref()?.as_tower()?, look.facts.as_ref()?.now))
     }
 
     /// Which intent, in which version.

@@ -1,9 +1,24 @@
 //! What `beads` and `lock` share: a lock that is valid for as long as its process lives.
+//!
+//! ```text
+//! mod.rs        this page: the words of a claim, and whether a process has the lock
+//! situation.rs  which situation such a lock is in: one pure judgement
+//! explained.rs  what `status` explains of it, and what to type next
+//! facts.rs      what speaks for that
+//! ```
+
+mod explained;
+mod facts;
+mod situation;
+#[cfg(test)]
+mod tests;
 
 use beadlock_checker::Verdict;
 use beadlock_checker::internal::Look;
 use beadlock_checker::internal::dialect::{Rejected, beads};
 use beadlock_checker::internal::facts::Facts;
+
+pub use explained::explain;
 
 use super::ClaimWords;
 use crate::claim::target::Target;

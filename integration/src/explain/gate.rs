@@ -7,6 +7,7 @@ use beadlock_checker::internal::process::Stat;
 use beadlock_checker::internal::{GateHolder, Gates, Role};
 use serde_json::{Value, json};
 
+use crate::output::Fact;
 use crate::words::{self, Part, to_type};
 
 /// Who has a gate and who waits for it, as far as `/proc` shows.
@@ -87,27 +88,8 @@ impl Shut {
         self.holders.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// One line each.
-    pub fn lines(&self, has_cycles: bool) -> Vec<String> {
-        let mut lines = Vec::new();
-        lines.push(match self.orphaned() {
-            Some(orphaned) => format!(
-                "gate: shut by what {} has left running: {}; it opens when that has ended",
-                orphaned.daemon(),
-                words::names(orphaned.work)
-            ),
-            None if !self.is_shut() => "gate: open, as far as /proc shows".to_owned(),
-            None if has_cycles => format!("gate: shut by {} (a sync cycle or a claim)", self.names()),
-            None => format!("gate: shut by {} (a lock there is being changed)", self.names()),
-        });
-        if !self.waiters.is_empty() {
-            lines.push(format!("waiting for the gate: {}", words::names(&self.waiters)));
-        }
-        lines
-    }
-
-    /// `gate` and `gate_waiters`.
-    pub fn json(&self) -> (Value, Value) {
+    /// For programs `gate` and `gate_waiters`, and for people what is to be read after everything else.
+    pub fn facts(&self, has_cycles: bool) -> ([Fact; 2], Vec<Fact>) {
         let process = |GateHolder { pid, command }: &GateHolder| json!({ "pid": pid, "command": command });
         let holder = |(holder, role): &(GateHolder, Role)| {
             let (role, daemon, work) = match role {
@@ -125,7 +107,25 @@ impl Shut {
                 "work": work,
             })
         };
-        let holders = self.holders.iter().map(holder).collect();
-        (holders, self.waiters.iter().map(process).collect())
+        let holders: Value = self.holders.iter().map(holder).collect();
+        let waiters: Value = self.waiters.iter().map(process).collect();
+        let mut people = vec![Fact::text("gate", self.state(has_cycles))];
+        if !self.waiters.is_empty() {
+            people.push(Fact::text("waiting for the gate", words::names(&self.waiters)));
+        }
+        ([Fact::json("gate", holders), Fact::json("gate_waiters", waiters)], people)
+    }
+
+    fn state(&self, has_cycles: bool) -> String {
+        match self.orphaned() {
+            Some(orphaned) => format!(
+                "shut by what {} has left running: {}; it opens when that has ended",
+                orphaned.daemon(),
+                words::names(orphaned.work)
+            ),
+            None if !self.is_shut() => "open, as far as /proc shows".to_owned(),
+            None if has_cycles => format!("shut by {} (a sync cycle or a claim)", self.names()),
+            None => format!("shut by {} (a lock there is being changed)", self.names()),
+        }
     }
 }

@@ -1,0 +1,152 @@
+//! What a lock with a record amounts to, as its protocol explains it: values, which `explain` renders for people and
+//! for programs.
+
+use std::cell::OnceCell;
+use std::path::Path;
+
+use beadlock_checker::Options;
+use beadlock_checker::internal::dialect::{Record, StartedAt};
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::{Gates, Look, Member, Namespaces};
+use jiff::SignedDuration;
+
+use super::target::Target;
+use crate::output::Fact;
+use crate::words::{Part, to_type};
+
+/// What is to be seen of this machine's processes: looked for once, when first asked, however many locks there are.
+#[derive(Debug, Default)]
+pub struct Machine {
+    gates: OnceCell<Gates>,
+    namespaces: OnceCell<Namespaces>,
+}
+
+impl Machine {
+    /// Who has which gate.
+    pub fn gates(&self) -> &Gates {
+        self.gates.get_or_init(Gates::now)
+    }
+
+    /// Who lives in this PID namespace.
+    pub fn members(&self, namespace: &str) -> &[Member] {
+        self.namespaces.get_or_init(Namespaces::scan).members(namespace)
+    }
+}
+
+/// The command to type, and why; without a reason there is none to give.
+pub type NextCommand = (String, String);
+
+/// What a lock amounts to.
+#[derive(Debug)]
+pub struct Explained {
+    /// A word for its situation, for JSON: `container_gone`.
+    pub situation: &'static str,
+    /// Why the lock counts as what it counts as, in a sentence.
+    pub why: String,
+    /// What to type.
+    pub next: NextCommand,
+    /// What speaks for it, in the order in which it is shown.
+    pub facts: Vec<Fact>,
+    /// What stands before the holder's name: `a zombie, `.
+    pub holder_is: &'static str,
+}
+
+/// A lock with a record, as it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Inspected<'a> {
+    pub look: &'a Look,
+    pub record: &'a Record,
+    pub facts: &'a Facts,
+    pub target: &'a Target,
+    pub machine: &'a Machine,
+    /// The rules that it was judged by.
+    pub options: &'a Options,
+    /// The wall clock.
+    pub now: StartedAt,
+    /// A process has the gate.
+    pub is_gate_shut: bool,
+}
+
+impl Inspected<'_> {
+    /// A command about the target.
+    pub fn of_target(&self, template: &'static str) -> String {
+        to_type(template, &[self.target.part()])
+    }
+
+    /// Waits until it is free.
+    pub fn wait(&self) -> String {
+        self.of_target("beadlock wait --wait 10m {}")
+    }
+
+    /// What removes a lock whose process is gone.
+    pub fn removed_by_check(&self) -> NextCommand {
+        let when = if self.is_gate_shut { "removes it, once the gate is open" } else { "removes it" };
+        (self.of_target("beadlock check {}"), when.to_owned())
+    }
+
+    /// Shows the recorded process.
+    pub fn see_process(&self) -> String {
+        see(self.record.pid())
+    }
+
+    /// Shows it on its host.
+    pub fn see_on_its_host(&self) -> String {
+        let host = Part::Word(self.record.hostname().as_ref());
+        to_type("ssh -- {} ps -p {}", &[host, Part::Pid(self.record.pid())])
+    }
+
+    /// Its id as an option of `break`.
+    pub fn id(&self) -> Part<'_> {
+        Part::Value("--id", self.look.id.as_deref().unwrap_or_default().as_ref())
+    }
+
+    /// Breaks it although nothing proves its holder dead.
+    pub fn by_hand(&self) -> String {
+        to_type("beadlock break {} {} --even-if-live", &[self.target.part(), self.id()])
+    }
+
+    /// The lock file.
+    pub fn of_lock(&self, template: &'static str) -> String {
+        let path = self.target.path();
+        to_type(template, &[Part::Path(Path::new(&path))])
+    }
+}
+
+/// Shows a process.
+pub fn see(pid: i64) -> String {
+    to_type("ps -fp {}", &[Part::Pid(pid)])
+}
+
+/// `5m ago`, or `5m in the future`.
+pub fn since(age: SignedDuration) -> String {
+    let when = if age.is_negative() { "in the future" } else { "ago" };
+    format!("{} {when}", shown(age.unsigned_abs()))
+}
+
+/// In whole milliseconds, as JSON has it.
+pub fn millis(age: SignedDuration) -> i64 {
+    i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What `kill(pid, 0)` answers, as JSON has it.
+pub fn kill_word(liveness: Liveness) -> &'static str {
+    match liveness {
+        Liveness::Alive => "ok",
+        Liveness::NotPermitted => "EPERM",
+        Liveness::Gone => "ESRCH",
+        Liveness::Unknown => "unknown",
+        Liveness::NotAsked => "not_asked",
+    }
+}
+
+/// The same in words.
+pub fn kill_words(liveness: Liveness) -> &'static str {
+    match liveness {
+        Liveness::Alive => "succeeds: it lives",
+        Liveness::NotPermitted => "says EPERM: it lives, and belongs to another user",
+        Liveness::Gone => "says ESRCH: it is gone",
+        Liveness::Unknown => "gives no answer that can be trusted: counts as alive",
+        Liveness::NotAsked => "was not asked: it is not a process of this place",
+    }
+}

@@ -1,0 +1,117 @@
+//! Everything that a verdict rests on, what it amounts to for a reader, and what to type next
+//! (docs/design.md#looking): one list of facts, which is rendered as text and as JSON.
+
+use std::time::Duration;
+
+use beadlock_checker::Options;
+use beadlock_checker::internal::dialect::StartedAt;
+use beadlock_checker::internal::duration::shown;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{FileKind, Look, OnDisk, facts};
+use serde_json::{Map, Value, json};
+
+use super::gate::Shut;
+use super::situation::{self, Situation};
+use crate::claim::explained::{Explained, Inspected, Machine, millis};
+use crate::claim::target::Target;
+use crate::output::Fact;
+use crate::words::{counted, kind_words};
+
+/// What is known about one lock and its gate.
+#[derive(Debug)]
+pub struct Explanation {
+    facts: Vec<Fact>,
+    /// The command to type, and why.
+    pub next: String,
+    /// What stands before the holder's name: `a zombie, `.
+    pub holder_is: &'static str,
+}
+
+impl Explanation {
+    /// Of a look at `target` by these rules.
+    pub fn of(look: &Look, target: &Target, options: &Options) -> Self {
+        Self::on(&Machine::default(), look, target, options)
+    }
+
+    /// One of many, on a machine that is the same for all of them.
+    pub fn on(machine: &Machine, look: &Look, target: &Target, options: &Options) -> Self {
+        let now = facts::now();
+        let gate = Shut::of(machine.gates(), target.dir());
+        let explained = by_record(machine, (look, target, options, now), &gate);
+        let Explained { situation, why, next, facts, holder_is } = explained.unwrap_or_else(|| {
+            let data = target.protocol.not_a_lock(look, target);
+            let situation = Situation::of(look, data.as_ref(), now);
+            situation::explain(situation, (look, target, now), data, &gate)
+        });
+        let (command, comment) = next;
+        let next = if comment.is_empty() { command } else { format!("{command}   # {comment}") };
+        let (gate_for_programs, gate_for_people) = gate.facts(target.has_cycles());
+        let mut all = vec![Fact::json("situation", situation)];
+        all.extend(gate_for_programs);
+        all.push(Fact::json("side_file", look.side_file));
+        all.push(Fact::json("file", look.on_disk.map(|file| file_json(&file, now))));
+        all.push(Fact::text("why", why));
+        all.extend(facts);
+        all.extend(look.on_disk.map(|file| Fact::text("file", file_text(&file, now))));
+        if look.side_file {
+            let name = escaped(&target.place.names().aside().to_string_lossy()).to_string();
+            all.push(Fact::text("side file", format!("{name} is there; the next check sees to it")));
+        }
+        all.extend(gate_for_people);
+        Self { facts: all, next, holder_is }
+    }
+
+    /// One fact a line, for people; what they amount to first.
+    pub fn lines(&self) -> Vec<String> {
+        lines(&self.facts)
+    }
+
+    /// The same facts for programs: the `witnesses` of the JSON contract. A fact that is not known is null; what only a
+    /// record has is there only with a record.
+    pub fn json(&self) -> Value {
+        json(&self.facts)
+    }
+}
+
+/// What the protocol knows, where there is a record of a lock that is held or stale.
+fn by_record(
+    machine: &Machine,
+    (look, target, options, now): (&Look, &Target, &Options, StartedAt),
+    gate: &Shut,
+) -> Option<Explained> {
+    let (record, facts) = look.record.as_ref().zip(look.facts.as_ref())?;
+    let is_gate_shut = gate.is_shut();
+    target.protocol.explain(&Inspected { look, record, facts, target, machine, options, now, is_gate_shut })
+}
+
+/// One line each, for people.
+pub fn lines(facts: &[Fact]) -> Vec<String> {
+    facts.iter().filter_map(Fact::line).collect()
+}
+
+/// One object, for programs.
+pub fn json(facts: &[Fact]) -> Value {
+    let fields = facts.iter().filter_map(|fact| Some((fact.name.to_owned(), fact.json.clone()?)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+fn file_json(file: &OnDisk, now: StartedAt) -> Value {
+    json!({
+        "kind": file.kind.as_str(),
+        "size": file.size,
+        "modified": file.modified.to_string(),
+        "age_ms": millis(file.modified.age(now)),
+        "owner": file.owner,
+    })
+}
+
+fn file_text(file: &OnDisk, now: StartedAt) -> String {
+    let age = match Duration::try_from(file.modified.age(now)) {
+        Ok(age) => format!("last written {} ago", shown(age)),
+        Err(_) => "last written in the future, by its file system's clock".to_owned(),
+    };
+    match file.kind {
+        FileKind::File => format!("{}, {age}", counted(file.size, "byte", "bytes")),
+        kind => format!("{}, of user {}", kind_words(kind), file.owner),
+    }
+}

@@ -1,0 +1,136 @@
+//! The options that mean something to one protocol, for each command that takes any.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use beadlock_checker::Options;
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::{file, memory, refuse_options, tower};
+use crate::claim::target::Target;
+use crate::error::Error;
+
+/// The options of `hold` and `acquire` that mean something to one protocol.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(skip)]
+pub struct Args {
+    /// Of a named lock that is held or stale print what its document answers, and nothing else
+    #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
+    raw: bool,
+    #[command(flatten)]
+    pub(super) file: file::options::FileArgs,
+    #[command(flatten)]
+    pub(super) memory: memory::options::MemoryArgs,
+    #[command(flatten)]
+    pub(super) tower: tower::options::TowerArgs,
+}
+
+impl Args {
+    /// What they say of which locks count as dead.
+    pub fn options(&self) -> Options {
+        Options {
+            force_lock: self.tower.force_lock,
+            keep_stale: self.memory.no_break_stale,
+            limits: self.memory.ages.limits(),
+            ..Options::default()
+        }
+    }
+
+    /// Of a lock that is held or stale print what its document answers, and nothing else.
+    pub fn raw(&self) -> bool {
+        self.raw
+    }
+
+    /// The files that are read beside the targets.
+    pub fn files(&self) -> Option<&Path> {
+        self.tower.intent.as_deref()
+    }
+
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        let raw = self.raw.then_some("--raw").into_iter().collect();
+        [self.file.given(), self.memory.given(), self.tower.given(), raw].concat()
+    }
+}
+
+/// The options of `hold` alone that mean something to one protocol.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(skip)]
+pub struct HoldOnlyArgs {
+    #[command(flatten)]
+    failure: tower::options::FailureStep,
+    #[command(flatten)]
+    rollback: tower::options::Rollback,
+}
+
+impl HoldOnlyArgs {
+    /// Those that were typed.
+    pub fn given(&self) -> Vec<&'static str> {
+        let step = self.failure.failure_step.is_some().then_some("--failure-step");
+        step.into_iter().chain(self.rollback.rollback.is_some().then_some("--rollback")).collect()
+    }
+
+    /// The step that fails, and the command that undoes the work.
+    pub fn steps(self) -> (Option<String>, Option<OsString>) {
+        (self.failure.failure_step, self.rollback.rollback)
+    }
+}
+
+/// What became of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WorkResult {
+    /// It is done.
+    Success,
+    /// It is not.
+    Failure,
+}
+
+/// The options of `release` that mean something to one protocol.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(skip)]
+pub struct ReleaseArgs {
+    /// What became of the work, for the audit: success, failure [default: success, with --failure-step failure]
+    #[arg(long, value_name = "RESULT", hide_possible_values = true, help_heading = tower::options::HEADING)]
+    result: Option<WorkResult>,
+    #[command(flatten)]
+    failure: tower::options::FailureStep,
+}
+
+impl ReleaseArgs {
+    /// Those that were typed.
+    pub fn given(&self) -> Vec<&'static str> {
+        let result = self.result.map(|_| "--result");
+        let step = self.failure.failure_step.is_some().then_some("--failure-step");
+        result.into_iter().chain(step).collect()
+    }
+
+    /// The step that has failed, as it was typed, and whether the work has failed.
+    ///
+    /// # Errors
+    /// Exit 2 when the two options contradict each other.
+    pub fn outcome(&self) -> Result<(Option<&str>, bool), Error> {
+        let step = self.failure.failure_step.as_deref();
+        if self.result == Some(WorkResult::Success) && step.is_some() {
+            return Err(Error::usage("--result success, and --failure-step: which of the two is it?"));
+        }
+        Ok((step, self.result == Some(WorkResult::Failure)))
+    }
+}
+
+/// The options of a look that mean something to one protocol.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[group(skip)]
+pub struct LookArgs {
+    #[command(flatten)]
+    ages: memory::options::Ages,
+}
+
+impl LookArgs {
+    /// The rules by which this target is judged.
+    ///
+    /// # Errors
+    /// Exit 2 for an option that its protocol does not understand.
+    pub fn options(&self, target: &Target, options: Options) -> Result<Options, Error> {
+        refuse_options(target.protocol, &target.given, &self.ages.given())?;
+        Ok(Options { limits: self.ages.limits(), ..options })
+    }
+}

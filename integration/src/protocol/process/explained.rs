@@ -1,0 +1,295 @@
+//! What `status` explains of a lock whose process is judged: what the process is now, and what to type next.
+
+use beadlock_checker::internal::dialect::beads::Record;
+use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::{Member, Zombie, process};
+
+use super::situation::{self, Asked, Here, Inside, Situation};
+use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, see};
+use crate::words::{Part, process_name, to_type};
+
+/// A record, and what the machine answers about its process.
+pub(super) struct Inquiry<'a> {
+    pub seen: &'a Inspected<'a>,
+    pub record: &'a Record,
+    pub facts: &'a Facts,
+    pub asked: Asked<'a>,
+    pub situation: Situation,
+    /// The command of the process that has the recorded PID on this machine now; untrusted.
+    pub command_now: Option<String>,
+    /// The process of a container, as it is seen from here.
+    inside: String,
+    /// The holder, where it is a zombie.
+    zombie: Option<Zombie>,
+}
+
+/// The word of a situation, why the lock counts as what it counts as, and what to type.
+type Words = (&'static str, String, NextCommand);
+
+/// Of a lock that was read.
+pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
+    let record = seen.record.as_beads()?;
+    let inquiry = Inquiry::of(seen, record);
+    let (situation, why, next) = match inquiry.situation {
+        Situation::Renamed(here) => inquiry.of_renamed(here),
+        Situation::Container(inside) => inquiry.of_container(inside),
+        Situation::ContainerGone { .. }
+        | Situation::Remote { .. }
+        | Situation::Namesake
+        | Situation::Nameless => inquiry.of_another_place(),
+        _ => inquiry.of_this_place(),
+    };
+    let holder_is = if inquiry.zombie.is_some() { "a zombie, " } else { "" };
+    Some(Explained { situation, why, next, facts: inquiry.to_facts(), holder_is })
+}
+
+/// Asks what the rule does not.
+fn ask<'a>(record: &Record, facts: &Facts, machine: &'a Machine) -> Asked<'a> {
+    let mut asked = Asked { liveness: Liveness::NotAsked, members: &[] };
+    if facts.other_boot(record) == Some(false)
+        && let (Some(theirs), Some(ours)) = (record.pid_ns(), facts.ids.pid_ns.as_deref())
+    {
+        if theirs != ours {
+            asked.members = machine.members(theirs);
+        } else if facts.liveness == Liveness::NotAsked {
+            asked.liveness = process::probe(record.pid);
+        }
+    }
+    asked
+}
+
+impl<'a> Inquiry<'a> {
+    fn of(seen: &'a Inspected<'a>, record: &'a Record) -> Self {
+        let facts = seen.facts;
+        let asked = ask(record, facts, seen.machine);
+        let situation = situation::of(seen.look.verdict.reason(), record, facts, &asked);
+        let pid = i32::try_from(record.pid).ok();
+        let lives = |liveness| matches!(liveness, Liveness::Alive | Liveness::NotPermitted);
+        let command_now = pid.filter(|_| lives(facts.liveness) || lives(asked.liveness));
+        let zombie = pid.filter(|_| situation == Situation::Zombie).map(Zombie::of);
+        let inside = match situation {
+            Situation::Container(Inside::Process(here)) => {
+                process_name(here, &process::command_line(here).unwrap_or_default())
+            }
+            _ => String::new(),
+        };
+        let command_now = command_now.and_then(process::command_line);
+        Self { seen, record, facts, asked, situation, command_now, inside, zombie }
+    }
+
+    /// Its process can be looked up here.
+    fn of_this_place(&self) -> Words {
+        let (seen, pid) = (self.seen, self.record.pid);
+        let reap = |comment: String| (seen.of_target("beadlock check --reap-proven-dead {}"), comment);
+        let now = self.now_is();
+        match self.situation {
+            Situation::Alive if self.recorded_start_is_known() => {
+                let why = "its process lives here, and started when the record says";
+                ("alive", why.to_owned(), self.wait())
+            }
+            Situation::Alive => {
+                let why =
+                    format!("PID {pid} lives here; whether it is still the one that claimed is not recorded");
+                ("alive", why, self.wait())
+            }
+            Situation::AliveOfAnotherUser => {
+                ("alive", "its process lives here, and is another user's".to_owned(), self.wait())
+            }
+            Situation::Zombie => {
+                let words = |zombie: Option<Zombie>| zombie.map(|zombie| zombie.to_string());
+                let pasted = words(self.zombie.clone().map(Zombie::in_plain_text)).unwrap_or_default();
+                ("zombie", words(self.zombie.clone()).unwrap_or_default(), reap(pasted))
+            }
+            Situation::Recycled => (
+                "pid_recycled",
+                format!("its process is gone: PID {pid} is another one now{now}"),
+                reap("removes it: pid_reused".to_owned()),
+            ),
+            Situation::Rebooted { proved: true } => (
+                "rebooted",
+                format!(
+                    "this machine has booted since: its process is gone, and PID {pid} is another one{now}"
+                ),
+                reap("removes it: other_boot".to_owned()),
+            ),
+            Situation::Rebooted { proved: false } => (
+                "rebooted",
+                format!(
+                    "this machine has booted since, and PID {pid} is in use again{now}; the boot alone is no \
+                     proof here, \
+                     because {}",
+                    self.why_boot_is_no_proof()
+                ),
+                self.see(format!(
+                    "a process that was started since the boot is not its holder; then: {}",
+                    seen.by_hand()
+                )),
+            ),
+            Situation::Gone { rebooted } => {
+                let booted = if rebooted { "; this machine has booted since" } else { "" };
+                ("gone", format!("its process is gone{booted}"), seen.removed_by_check())
+            }
+            Situation::NoSuchPid => (
+                "pid_unknown",
+                format!("no process can have PID {pid}, so nothing can ever prove it dead"),
+                (
+                    seen.of_lock("cat {}"),
+                    format!("ask whoever runs the tool that wrote it; {}", self.once_gone()),
+                ),
+            ),
+            _ => {
+                let why = format!("the system gives no answer about PID {pid}");
+                ("pid_unknown", why, self.see(self.once_gone()))
+            }
+        }
+    }
+
+    /// Its process cannot be looked up here.
+    fn of_another_place(&self) -> Words {
+        let host = escaped(&self.record.hostname);
+        let far = |comment| (self.seen.see_on_its_host(), comment);
+        let container = "it was claimed in a container of this machine";
+        match self.situation {
+            Situation::ContainerGone { proved: true } => (
+                "container_gone",
+                format!("{container}, and nobody lives in that any more"),
+                (
+                    self.seen.of_target("beadlock check --reap-proven-dead {}"),
+                    "removes it: namespace_gone".to_owned(),
+                ),
+            ),
+            Situation::ContainerGone { proved: false } => (
+                "container_gone",
+                format!(
+                    "{container} called {host}, and nobody lives in that any more; by its name it is another \
+                     host's, so \
+                     no check removes it"
+                ),
+                (self.seen.by_hand(), "nobody lives in its container any more".to_owned()),
+            ),
+            Situation::Namesake => (
+                "namesake",
+                format!(
+                    "it was claimed on another machine that is called {host} too; only there can its process be \
+                     looked up"
+                ),
+                far(format!(
+                    "by an address that leads to the other machine of this name; {}",
+                    self.once_gone()
+                )),
+            ),
+            Situation::Nameless => (
+                "nameless",
+                "this machine has no host name to compare with".to_owned(),
+                (
+                    "hostname -F /etc/hostname".to_owned(),
+                    format!("gives this machine its name; {}", self.once_gone()),
+                ),
+            ),
+            Situation::Remote { same_machine: true } => {
+                let why = format!(
+                    "it was claimed on {host}, with the machine id of this one: this machine has another name and \
+                     another \
+                     boot since, or {host} is a copy of its disk"
+                );
+                ("remote", why, far(self.once_gone()))
+            }
+            _ => {
+                let why = format!(
+                    "it was claimed on another host, {host}; only there can its process be looked up"
+                );
+                ("remote", why, far(self.once_gone()))
+            }
+        }
+    }
+
+    fn of_renamed(&self, here: Here) -> Words {
+        let (host, pid) = (escaped(&self.record.hostname).to_string(), self.record.pid);
+        let name = self.facts.hostname.as_deref().unwrap_or_default();
+        let what = match name.eq_ignore_ascii_case(&host) {
+            false => format!(
+                "this machine was renamed: it was {host} when this was claimed, and is {} now",
+                escaped(name)
+            ),
+            true => "this machine's id has changed since this was claimed".to_owned(),
+        };
+        let not_its_holder = || self.see(format!("it is not its holder; then: {}", self.seen.by_hand()));
+        let (now, next) = match here {
+            Here::Lives => (format!("it lives{}", self.now_is()), self.wait()),
+            Here::Recycled => (format!("it is another process now{}", self.now_is()), not_its_holder()),
+            Here::Gone => ("it is gone".to_owned(), not_its_holder()),
+            Here::Unknown => ("the system gives no answer about it".to_owned(), self.see(self.once_gone())),
+        };
+        ("renamed", format!("{what}, on the same boot; so PID {pid} can be looked up here: {now}"), next)
+    }
+
+    fn of_container(&self, inside: Inside) -> Words {
+        let (pid, once_gone) = (self.record.pid, self.once_gone());
+        let (why, next) = match inside {
+            Inside::Process(here) => (
+                format!("and its process lives: {} here", self.inside),
+                (see(here.into()), format!("its process, as it is seen from here; {once_gone}")),
+            ),
+            Inside::Others(other) => (
+                format!("which lives; nobody that we can see there is PID {pid}"),
+                (
+                    to_type("nsenter -t {} -p -m ps -p {}", &[Part::Pid(other.into()), Part::Pid(pid)]),
+                    format!("looks for it in its container; {once_gone}"),
+                ),
+            ),
+            Inside::Nothing => (
+                "only root outside of every container sees who lives in it".to_owned(),
+                (
+                    self.seen.of_target("sudo beadlock status {}"),
+                    format!(
+                        "on the host, outside of every container: there root sees into them; {once_gone}"
+                    ),
+                ),
+            ),
+        };
+        let mark = if inside == Inside::Nothing { ';' } else { ',' };
+        ("container", format!("it was claimed in a container of this machine{mark} {why}"), next)
+    }
+
+    fn wait(&self) -> NextCommand {
+        let see = self.seen.see_process();
+        (self.seen.wait(), format!("waits until it is free; to see its process: {see}"))
+    }
+
+    fn see(&self, comment: String) -> NextCommand {
+        (self.seen.see_process(), comment)
+    }
+
+    fn once_gone(&self) -> String {
+        format!("once it is gone: {}", self.seen.by_hand())
+    }
+
+    fn recorded_start_is_known(&self) -> bool {
+        let recorded = self.record.beadlock.as_ref().and_then(|mark| mark.start_ticks);
+        recorded.is_some() && self.facts.proof.as_ref().is_some_and(|proof| proof.start_ticks.is_some())
+    }
+
+    /// ` (sleep 300)`.
+    fn now_is(&self) -> String {
+        let command = self.command_now.as_ref();
+        command.map(|command| format!(" ({})", escaped(command))).unwrap_or_default()
+    }
+
+    fn why_boot_is_no_proof(&self) -> &'static str {
+        match self.is_local() {
+            true => "which machine it was is not recorded",
+            false => "the lock is not known to lie on a file system that only this machine writes",
+        }
+    }
+
+    /// Only this machine writes the file system of the lock.
+    pub(super) fn is_local(&self) -> bool {
+        self.facts.proof.as_ref().is_some_and(|proof| proof.local_file_system)
+    }
+
+    /// The process of a container that the record names.
+    pub(super) fn member(&self) -> Option<&Member> {
+        self.asked.members.iter().find(|member| i64::from(member.pid_there) == self.record.pid)
+    }
+}

@@ -1,0 +1,74 @@
+//! What `status` explains of a named lock: its holder's heartbeats. Host and PID are told to people: neither is asked.
+
+use beadlock_checker::Reason;
+use beadlock_checker::internal::dialect::tower::silence;
+use beadlock_checker::internal::escape::escaped;
+use serde_json::json;
+
+use super::Tower;
+use crate::claim::explained::{Explained, Inspected, millis, since};
+use crate::claim::protocol::Protocol;
+use crate::output::Fact;
+use crate::words::{Part, to_type};
+
+/// Of a named lock that was read.
+pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
+    let record = seen.record.as_tower()?;
+    let (ttl, silent) = (record.ttl_seconds, silence(record, seen.facts.now).as_secs());
+    let (situation, why, next) = match seen.look.verdict.reason() {
+        Reason::HeartbeatFresh => (
+            "beating",
+            format!("its holder said {silent}s ago that it lives, and may be silent for {ttl}s"),
+            (seen.wait(), "waits until it is free".to_owned()),
+        ),
+        Reason::HeartbeatInFuture => {
+            let host = Part::Word(record.host_id.as_ref());
+            (
+                "beating_in_future",
+                format!(
+                    "its last heartbeat lies in the future: a clock is wrong, here or on {}; it counts as held",
+                    escaped(&record.host_id)
+                ),
+                (
+                    to_type("ssh -- {} date -u; date -u", &[host]),
+                    format!("compares the two clocks; once it is gone: {}", seen.by_hand()),
+                ),
+            )
+        }
+        _ => {
+            let claim = Part::Words(Tower.options_of_claim(Some(seen.record)));
+            let by_hand = to_type("beadlock break {} {}", &[seen.target.part(), seen.id()]);
+            (
+                "silent",
+                format!("its holder has said nothing for {silent}s, and may be silent for {ttl}s"),
+                (
+                    to_type("beadlock hold {} --force-lock {} -- CMD", &[seen.target.part(), claim]),
+                    format!("takes it, and writes that down; without a command: {by_hand}"),
+                ),
+            )
+        }
+    };
+    Some(Explained { situation, why, next, facts: facts(seen), holder_is: "" })
+}
+
+fn facts(seen: &Inspected<'_>) -> Vec<Fact> {
+    let Some(record) = seen.record.as_tower() else { return Vec::new() };
+    let (ttl, beat) = (record.ttl_seconds, record.last_heartbeat_at);
+    let (acquired, silent) = (record.created_at.age(seen.facts.now), beat.age(seen.facts.now));
+    let (intent, version) = (escaped(&record.intent), escaped(&record.intent_version));
+    vec![
+        Fact::text("acquired", format!("{}, {}", record.created_at, since(acquired))),
+        Fact::new(
+            "heartbeat",
+            format!("{beat}, {}; stale after {ttl}s without one", since(silent)),
+            json!({ "at": beat.to_string(), "age_ms": millis(silent), "ttl_seconds": ttl }),
+        ),
+        Fact::text("intent", format!("{intent}, version {version}")),
+        Fact::new(
+            "host",
+            format!("{}, PID {} there (for people: neither is asked)", escaped(&record.host_id), record.pid),
+            json!({ "record": record.host_id, "here": seen.facts.hostname.as_deref() }),
+        ),
+        Fact::json("pid", record.pid),
+    ]
+}
