@@ -85,7 +85,10 @@ impl Checked {
                 text.push_str(&format!("  {line}\n"));
             }
             if self.lease_unavailable() {
-                text.push_str("  lease_unavailable: the lock was compared before and after instead; two writers at once could lose a claim\n");
+                text.push_str(
+                    "  lease_unavailable: the lock was compared before and after instead; two writers at once could \
+                     lose a claim\n",
+                );
             }
             text.push_str(&format!("  next: {}\n", self.next()));
         }
