@@ -2,7 +2,6 @@
 //! for programs.
 
 use std::cell::OnceCell;
-use std::path::Path;
 
 use beadlock_checker::Options;
 use beadlock_checker::internal::dialect::{Record, StartedAt};
@@ -74,9 +73,9 @@ impl Inspected<'_> {
         to_type(template, &[self.target.part()])
     }
 
-    /// Waits until it is free.
-    pub fn wait(&self) -> String {
-        self.of_target("beadlock wait --wait 10m {}")
+    /// Waits for its end.
+    pub fn wait(&self, comment: &str) -> NextCommand {
+        (self.of_target("beadlock wait --wait 10m {}"), comment.to_owned())
     }
 
     /// What removes a lock whose process is gone.
@@ -106,10 +105,9 @@ impl Inspected<'_> {
         to_type("beadlock break {} {} --even-if-live", &[self.target.part(), self.id()])
     }
 
-    /// The lock file.
-    pub fn of_lock(&self, template: &'static str) -> String {
-        let path = self.target.path();
-        to_type(template, &[Part::Path(Path::new(&path))])
+    /// What to do about the lock when something is found to be gone.
+    pub fn once_gone(&self) -> String {
+        format!("once it is gone: {}", self.by_hand())
     }
 }
 
@@ -129,24 +127,13 @@ pub fn millis(age: SignedDuration) -> i64 {
     i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What `kill(pid, 0)` answers, as JSON has it.
-pub fn kill_word(liveness: Liveness) -> &'static str {
+/// What `kill(pid, 0)` answers: as JSON has it, and in words.
+pub fn kill_words(liveness: Liveness) -> (&'static str, &'static str) {
     match liveness {
-        Liveness::Alive => "ok",
-        Liveness::NotPermitted => "EPERM",
-        Liveness::Gone => "ESRCH",
-        Liveness::Unknown => "unknown",
-        Liveness::NotAsked => "not_asked",
-    }
-}
-
-/// The same in words.
-pub fn kill_words(liveness: Liveness) -> &'static str {
-    match liveness {
-        Liveness::Alive => "succeeds: it lives",
-        Liveness::NotPermitted => "says EPERM: it lives, and belongs to another user",
-        Liveness::Gone => "says ESRCH: it is gone",
-        Liveness::Unknown => "gives no answer that can be trusted: counts as alive",
-        Liveness::NotAsked => "was not asked: it is not a process of this place",
+        Liveness::Alive => ("ok", "succeeds: it lives"),
+        Liveness::NotPermitted => ("EPERM", "says EPERM: it lives, and belongs to another user"),
+        Liveness::Gone => ("ESRCH", "says ESRCH: it is gone"),
+        Liveness::Unknown => ("unknown", "gives no answer that can be trusted: counts as alive"),
+        Liveness::NotAsked => ("not_asked", "was not asked: it is not a process of this place"),
     }
 }

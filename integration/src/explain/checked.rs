@@ -86,8 +86,8 @@ impl Checked {
             }
             if self.lease_unavailable() {
                 text.push_str(
-                    "  lease_unavailable: the lock was compared before and after instead; two writers \
-                    at once could lose a claim\n",
+                    "  lease_unavailable: the lock was compared before and after instead; two writers at once could \
+                     lose a claim\n",
                 );
             }
             text.push_str(&format!("  next: {}\n", self.next()));

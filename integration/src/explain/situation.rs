@@ -176,9 +176,8 @@ fn of_content(
             ("it is no lock record, so nobody can tell whose it is".to_owned(), raw())
         }
         _ => {
-            let why = "it is a record in which a value that is needed is missing or wrong, so nobody can tell \
-                whose it is";
-            (why.to_owned(), raw())
+            let why = "it is a record in which a value that is needed is missing or wrong";
+            (format!("{why}, so nobody can tell whose it is"), raw())
         }
     }
 }

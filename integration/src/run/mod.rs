@@ -5,7 +5,7 @@
 //! session.rs       the processes, the claims, the end
 //! steps.rs         which step of the work has failed, and the rollback
 //! request.rs       what each helper process is asked for
-//! watchdog.rs      watches a command: ends its tree when beadlock is killed, or keeps the gate of a cycle until its end
+//! watchdog.rs      watches a command: ends its tree when beadlock is killed, or keeps the gate of a cycle
 //! lease_keeper.rs  keeps the claim that `acquire` leaves behind
 //! ```
 

@@ -23,7 +23,7 @@
 //! lives, it is the one to do so; an orphaned gate keeper does it before it ends.
 //!
 //! The kernel tells the command to end at the same moment (`parent_death` of
-//! [`Spawn`](beadlock_checker::internal::sys::Spawn)). All processes of the [tree](crate::claim::tree) get TERM, then
+//! [`Spawn`](beadlock_checker::internal::sys::Spawn)). All processes of the tree (`claim/tree.rs`) get TERM, then
 //! CONT; what is left after the grace gets KILL, until two looks in a row find nothing.
 //!
 //! # Limits

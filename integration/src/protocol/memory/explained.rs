@@ -8,7 +8,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::escape::escaped;
 use serde_json::json;
 
-use crate::claim::explained::{Explained, Inspected, NextCommand, kill_word, kill_words, millis, since};
+use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};
 use crate::output::Fact;
 
 /// Of a lock that was read.
@@ -19,7 +19,7 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let (situation, why, next) = match seen.look.verdict.reason() {
         Reason::PidGone => ("gone", "its process is gone".to_owned(), seen.removed_by_check()),
         Reason::AgeExceeded => ("old", why(), remove),
-        Reason::AgeFresh => ("recent", why(), (seen.wait(), "waits until it is free, or too old".to_owned())),
+        Reason::AgeFresh => ("recent", why(), seen.wait("waits until it is free, or too old")),
         reason if record.acquired_at.is_some() => ("old_by_the_clock", why(), wait_for_refresh(seen, reason)),
         reason => ("ageless", why(), ask_holder(seen, reason)),
     };
@@ -36,13 +36,12 @@ fn wait_for_refresh(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
 }
 
 fn ask_holder(seen: &Inspected<'_>, reason: Reason) -> NextCommand {
-    let by_hand = seen.by_hand();
     if seen.record.pid() <= 0 {
         let raw = seen.of_target("beadlock status --raw {}");
-        return (raw, format!("shows it; when nobody works: {by_hand}"));
+        return (raw, format!("shows it; when nobody works: {}", seen.by_hand()));
     }
     let see = if reason == Reason::OtherHost { seen.see_on_its_host() } else { seen.see_process() };
-    (see, format!("once it is gone: {by_hand}"))
+    (see, seen.once_gone())
 }
 
 fn why(seen: &Inspected<'_>, record: &Record) -> String {
@@ -57,9 +56,8 @@ fn why(seen: &Inspected<'_>, record: &Record) -> String {
     let age = record.acquired_at.map(|time| time.age(facts.now));
     if memory::is_old(record, facts, limits) {
         return format!(
-            "{process}, and by the clock the lock is {:.1}s old (>{}s); a clock that was set makes a refreshed \
-             lock old, so \
-             it is stale only when it stays unrefreshed for {}",
+            "{process}, and by the clock the lock is {:.1}s old (>{}s); a clock that was set makes a refreshed lock \
+             old, so it is stale only when it stays unrefreshed for {}",
             age.unwrap_or_default().as_secs_f64(),
             limits.age.as_secs_f64(),
             shown(UNREFRESHED)
@@ -91,7 +89,7 @@ fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
         (Some(pid), Liveness::NotAsked) => {
             format!("PID {pid}, which was not asked: it is not known to be of this place")
         }
-        (Some(pid), liveness) => format!("kill({pid}, 0) {}", kill_words(liveness)),
+        (Some(pid), liveness) => format!("kill({pid}, 0) {}", kill_words(liveness).1),
     };
     let here = facts.hostname.as_deref().unwrap_or("unknown");
     let host = match &record.hostname {
@@ -102,7 +100,7 @@ fn facts(seen: &Inspected<'_>, record: &Record) -> Vec<Fact> {
         }
     };
     vec![
-        Fact::json("kill", kill_word(facts.liveness)),
+        Fact::json("kill", kill_words(facts.liveness).0),
         Fact::text("acquired", acquired),
         Fact::text("process", process),
         Fact::new("host", host, json!({ "record": record.hostname, "here": facts.hostname.as_deref() })),

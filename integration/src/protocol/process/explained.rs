@@ -24,6 +24,8 @@ pub(super) struct Inquiry<'a> {
     zombie: Option<Zombie>,
 }
 
+const CONTAINER: &str = "it was claimed in a container of this machine";
+
 /// The word of a situation, why the lock counts as what it counts as, and what to type.
 type Words = (&'static str, String, NextCommand);
 
@@ -80,126 +82,109 @@ impl<'a> Inquiry<'a> {
 
     /// Its process can be looked up here.
     fn of_this_place(&self) -> Words {
-        let (seen, pid) = (self.seen, self.record.pid);
-        let reap = |comment: String| (seen.of_target("beadlock check --reap-proven-dead {}"), comment);
-        let now = self.now_is();
+        let (seen, pid, now) = (self.seen, self.record.pid, self.now_is());
+        let reap =
+            |comment: &str| (seen.of_target("beadlock check --reap-proven-dead {}"), comment.to_owned());
         match self.situation {
-            Situation::Alive if self.recorded_start_is_known() => {
-                let why = "its process lives here, and started when the record says";
-                ("alive", why.to_owned(), self.wait())
-            }
             Situation::Alive => {
-                let why =
-                    format!("PID {pid} lives here; whether it is still the one that claimed is not recorded");
+                let why = match self.recorded_start_is_known() {
+                    true => "its process lives here, and started when the record says".to_owned(),
+                    false => format!(
+                        "PID {pid} lives here; whether it is still the one that claimed is not recorded"
+                    ),
+                };
                 ("alive", why, self.wait())
             }
             Situation::AliveOfAnotherUser => {
                 ("alive", "its process lives here, and is another user's".to_owned(), self.wait())
             }
             Situation::Zombie => {
-                let words = |zombie: Option<Zombie>| zombie.map(|zombie| zombie.to_string());
-                let pasted = words(self.zombie.clone().map(Zombie::in_plain_text)).unwrap_or_default();
-                ("zombie", words(self.zombie.clone()).unwrap_or_default(), reap(pasted))
+                let zombie = self.zombie.as_ref().map(|zombie| (zombie.to_string(), zombie.clone()));
+                let (why, zombie) =
+                    zombie.map(|(why, it)| (why, it.in_plain_text().to_string())).unwrap_or_default();
+                ("zombie", why, reap(&zombie))
             }
-            Situation::Recycled => (
-                "pid_recycled",
-                format!("its process is gone: PID {pid} is another one now{now}"),
-                reap("removes it: pid_reused".to_owned()),
-            ),
-            Situation::Rebooted { proved: true } => (
-                "rebooted",
-                format!(
-                    "this machine has booted since: its process is gone, and PID {pid} is another one{now}"
-                ),
-                reap("removes it: other_boot".to_owned()),
-            ),
-            Situation::Rebooted { proved: false } => (
-                "rebooted",
-                format!(
-                    "this machine has booted since, and PID {pid} is in use again{now}; the boot alone is no \
-                     proof here, \
-                     because {}",
-                    self.why_boot_is_no_proof()
-                ),
-                self.see(format!(
-                    "a process that was started since the boot is not its holder; then: {}",
-                    seen.by_hand()
-                )),
-            ),
+            Situation::Recycled => {
+                let why = format!("its process is gone: PID {pid} is another one now{now}");
+                ("pid_recycled", why, reap("removes it: pid_reused"))
+            }
+            Situation::Rebooted { proved } => {
+                let booted = "this machine has booted since";
+                let (why, next) = match proved {
+                    true => (
+                        format!("{booted}: its process is gone, and PID {pid} is another one{now}"),
+                        reap("removes it: other_boot"),
+                    ),
+                    false => (
+                        format!(
+                            "{booted}, and PID {pid} is in use again{now}; the boot alone is no proof here, because {}",
+                            self.why_boot_is_no_proof()
+                        ),
+                        self.not_its_holder("a process that was started since the boot is not its holder"),
+                    ),
+                };
+                ("rebooted", why, next)
+            }
             Situation::Gone { rebooted } => {
                 let booted = if rebooted { "; this machine has booted since" } else { "" };
                 ("gone", format!("its process is gone{booted}"), seen.removed_by_check())
             }
-            Situation::NoSuchPid => (
-                "pid_unknown",
-                format!("no process can have PID {pid}, so nothing can ever prove it dead"),
-                (
-                    seen.of_lock("cat {}"),
-                    format!("ask whoever runs the tool that wrote it; {}", self.once_gone()),
-                ),
-            ),
+            Situation::NoSuchPid => {
+                let why = format!("no process can have PID {pid}, so nothing can ever prove it dead");
+                let path = seen.target.path();
+                let comment = format!("ask whoever runs the tool that wrote it; {}", seen.once_gone());
+                ("pid_unknown", why, (to_type("cat {}", &[Part::Path(&path)]), comment))
+            }
             _ => {
                 let why = format!("the system gives no answer about PID {pid}");
-                ("pid_unknown", why, self.see(self.once_gone()))
+                ("pid_unknown", why, (seen.see_process(), seen.once_gone()))
             }
         }
     }
 
     /// Its process cannot be looked up here.
     fn of_another_place(&self) -> Words {
-        let host = escaped(&self.record.hostname);
-        let far = |comment| (self.seen.see_on_its_host(), comment);
-        let container = "it was claimed in a container of this machine";
+        let (seen, host) = (self.seen, escaped(&self.record.hostname));
+        let once_gone = seen.once_gone();
+        let only_there = "only there can its process be looked up";
         match self.situation {
-            Situation::ContainerGone { proved: true } => (
-                "container_gone",
-                format!("{container}, and nobody lives in that any more"),
-                (
-                    self.seen.of_target("beadlock check --reap-proven-dead {}"),
-                    "removes it: namespace_gone".to_owned(),
-                ),
-            ),
-            Situation::ContainerGone { proved: false } => (
-                "container_gone",
-                format!(
-                    "{container} called {host}, and nobody lives in that any more; by its name it is another \
-                     host's, so \
-                     no check removes it"
-                ),
-                (self.seen.by_hand(), "nobody lives in its container any more".to_owned()),
-            ),
-            Situation::Namesake => (
-                "namesake",
-                format!(
-                    "it was claimed on another machine that is called {host} too; only there can its process be \
-                     looked up"
-                ),
-                far(format!(
-                    "by an address that leads to the other machine of this name; {}",
-                    self.once_gone()
-                )),
-            ),
-            Situation::Nameless => (
-                "nameless",
-                "this machine has no host name to compare with".to_owned(),
-                (
-                    "hostname -F /etc/hostname".to_owned(),
-                    format!("gives this machine its name; {}", self.once_gone()),
-                ),
-            ),
-            Situation::Remote { same_machine: true } => {
-                let why = format!(
-                    "it was claimed on {host}, with the machine id of this one: this machine has another name and \
-                     another \
-                     boot since, or {host} is a copy of its disk"
-                );
-                ("remote", why, far(self.once_gone()))
+            Situation::ContainerGone { proved } => {
+                let nobody = "and nobody lives in that any more";
+                let (of_host, next) = match proved {
+                    true => {
+                        let reap = seen.of_target("beadlock check --reap-proven-dead {}");
+                        (format!(", {nobody}"), (reap, "removes it: namespace_gone".to_owned()))
+                    }
+                    false => (
+                        format!(
+                            " called {host}, {nobody}; by its name it is another host's, so no check removes it"
+                        ),
+                        (seen.by_hand(), "nobody lives in its container any more".to_owned()),
+                    ),
+                };
+                ("container_gone", format!("{CONTAINER}{of_host}"), next)
             }
-            _ => {
-                let why = format!(
-                    "it was claimed on another host, {host}; only there can its process be looked up"
-                );
-                ("remote", why, far(self.once_gone()))
+            Situation::Namesake => {
+                let why =
+                    format!("it was claimed on another machine that is called {host} too; {only_there}");
+                let comment =
+                    format!("by an address that leads to the other machine of this name; {once_gone}");
+                ("namesake", why, (seen.see_on_its_host(), comment))
+            }
+            Situation::Nameless => {
+                let why = "this machine has no host name to compare with".to_owned();
+                let comment = format!("gives this machine its name; {once_gone}");
+                ("nameless", why, ("hostname -F /etc/hostname".to_owned(), comment))
+            }
+            situation => {
+                let why = match situation {
+                    Situation::Remote { same_machine: true } => format!(
+                        "it was claimed on {host}, with the machine id of this one: this machine has another name and \
+                         another boot since, or {host} is a copy of its disk"
+                    ),
+                    _ => format!("it was claimed on another host, {host}; {only_there}"),
+                };
+                ("remote", why, (seen.see_on_its_host(), once_gone))
             }
         }
     }
@@ -214,55 +199,49 @@ impl<'a> Inquiry<'a> {
             ),
             true => "this machine's id has changed since this was claimed".to_owned(),
         };
-        let not_its_holder = || self.see(format!("it is not its holder; then: {}", self.seen.by_hand()));
+        let other = || self.not_its_holder("it is not its holder");
         let (now, next) = match here {
             Here::Lives => (format!("it lives{}", self.now_is()), self.wait()),
-            Here::Recycled => (format!("it is another process now{}", self.now_is()), not_its_holder()),
-            Here::Gone => ("it is gone".to_owned(), not_its_holder()),
-            Here::Unknown => ("the system gives no answer about it".to_owned(), self.see(self.once_gone())),
+            Here::Recycled => (format!("it is another process now{}", self.now_is()), other()),
+            Here::Gone => ("it is gone".to_owned(), other()),
+            Here::Unknown => (
+                "the system gives no answer about it".to_owned(),
+                (self.seen.see_process(), self.seen.once_gone()),
+            ),
         };
         ("renamed", format!("{what}, on the same boot; so PID {pid} can be looked up here: {now}"), next)
     }
 
     fn of_container(&self, inside: Inside) -> Words {
-        let (pid, once_gone) = (self.record.pid, self.once_gone());
-        let (why, next) = match inside {
+        let pid = self.record.pid;
+        let (why, command, comment) = match inside {
             Inside::Process(here) => (
-                format!("and its process lives: {} here", self.inside),
-                (see(here.into()), format!("its process, as it is seen from here; {once_gone}")),
+                format!(", and its process lives: {} here", self.inside),
+                see(here.into()),
+                "its process, as it is seen from here",
             ),
             Inside::Others(other) => (
-                format!("which lives; nobody that we can see there is PID {pid}"),
-                (
-                    to_type("nsenter -t {} -p -m ps -p {}", &[Part::Pid(other.into()), Part::Pid(pid)]),
-                    format!("looks for it in its container; {once_gone}"),
-                ),
+                format!(", which lives; nobody that we can see there is PID {pid}"),
+                to_type("nsenter -t {} -p -m ps -p {}", &[Part::Pid(other.into()), Part::Pid(pid)]),
+                "looks for it in its container",
             ),
             Inside::Nothing => (
-                "only root outside of every container sees who lives in it".to_owned(),
-                (
-                    self.seen.of_target("sudo beadlock status {}"),
-                    format!(
-                        "on the host, outside of every container: there root sees into them; {once_gone}"
-                    ),
-                ),
+                "; only root outside of every container sees who lives in it".to_owned(),
+                self.seen.of_target("sudo beadlock status {}"),
+                "on the host, outside of every container: there root sees into them",
             ),
         };
-        let mark = if inside == Inside::Nothing { ';' } else { ',' };
-        ("container", format!("it was claimed in a container of this machine{mark} {why}"), next)
+        let next = (command, format!("{comment}; {}", self.seen.once_gone()));
+        ("container", format!("{CONTAINER}{why}"), next)
     }
 
     fn wait(&self) -> NextCommand {
         let see = self.seen.see_process();
-        (self.seen.wait(), format!("waits until it is free; to see its process: {see}"))
+        self.seen.wait(&format!("waits until it is free; to see its process: {see}"))
     }
 
-    fn see(&self, comment: String) -> NextCommand {
-        (self.seen.see_process(), comment)
-    }
-
-    fn once_gone(&self) -> String {
-        format!("once it is gone: {}", self.seen.by_hand())
+    fn not_its_holder(&self, comment: &str) -> NextCommand {
+        (self.seen.see_process(), format!("{comment}; then: {}", self.seen.by_hand()))
     }
 
     fn recorded_start_is_known(&self) -> bool {

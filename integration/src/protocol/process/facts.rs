@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::explained::Inquiry;
 use super::situation::{Here, Situation};
-use crate::claim::explained::{kill_word, kill_words, millis, since};
+use crate::claim::explained::{kill_words, millis, since};
 use crate::output::Fact;
 use crate::words::counted;
 
@@ -31,20 +31,18 @@ impl Inquiry<'_> {
         let (pid, liveness) = (record.pid, self.asked.liveness);
         let age = record.started_at.age(self.seen.now);
         let host = escaped(&record.hostname);
-        let wrong = match age.is_negative() {
-            true => format!(": a clock is wrong, here or on {host}"),
-            false => String::new(),
-        };
+        let wrong = age.is_negative().then(|| format!(": a clock is wrong, here or on {host}"));
+        let wrong = wrong.unwrap_or_default();
         let is_zombie = facts.proof.as_ref().is_some_and(|proof| proof.zombie);
         let answer = match facts.liveness {
             Liveness::Alive if is_zombie => "succeeds: a zombie answers, too",
-            liveness => kill_words(liveness),
+            liveness => kill_words(liveness).1,
         };
         let mut lines = vec![
             Fact::text("acquired", format!("{}, {}{wrong}", record.started_at, since(age))),
             Fact::text("process", format!("kill({pid}, 0) {answer}")),
-            Fact::json("kill", kill_word(facts.liveness)),
-            Fact::json("kill_here", kill_word(liveness)),
+            Fact::json("kill", kill_words(facts.liveness).0),
+            Fact::json("kill_here", kill_words(liveness).0),
             Fact::json("command_now", self.command_now.as_deref()),
         ];
         if is_zombie {
@@ -52,7 +50,7 @@ impl Inquiry<'_> {
             lines.push(Fact::text("that PID is a zombie", ended));
         }
         if liveness != Liveness::NotAsked {
-            lines.push(Fact::text("that PID here", format!("kill({pid}, 0) {}", kill_words(liveness))));
+            lines.push(Fact::text("that PID here", format!("kill({pid}, 0) {}", kill_words(liveness).1)));
         }
         if let Situation::Recycled | Situation::Rebooted { .. } | Situation::Renamed(Here::Recycled) =
             self.situation

@@ -19,7 +19,7 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
         Reason::HeartbeatFresh => (
             "beating",
             format!("its holder said {silent}s ago that it lives, and may be silent for {ttl}s"),
-            (seen.wait(), "waits until it is free".to_owned()),
+            seen.wait("waits until it is free"),
         ),
         Reason::HeartbeatInFuture => {
             let host = Part::Word(record.host_id.as_ref());
@@ -31,7 +31,7 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
                 ),
                 (
                     to_type("ssh -- {} date -u; date -u", &[host]),
-                    format!("compares the two clocks; once it is gone: {}", seen.by_hand()),
+                    format!("compares the two clocks; {}", seen.once_gone()),
                 ),
             )
         }
