@@ -245,8 +245,7 @@ mod tests {
             (Some(77), Some("ci-3"), Some("pid_alive"))
         );
         assert_eq!(read.writer, Some(LogWriter::Agent));
-        let line = r#"{"time":"2026-02-01T10:11:12.5+01:00","level":"INFO","msg":"Starting %s...","!BADKEY":"sync \
-            cycle","!BADKEY":"x"}"#;
+        let line = r#"{"time":"2026-02-01T10:11:12.5+01:00","level":"INFO","msg":"Starting %s...","!BADKEY":"sync cycle","!BADKEY":"x"}"#;
         let read = json(line).unwrap();
         assert_eq!((&*read.message, read.writer), ("Starting sync cycle...", Some(LogWriter::Original)));
         assert_eq!(read.at.unwrap().rfc3339(), "2026-02-01T09:11:12.5Z");
