@@ -9,7 +9,7 @@ use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::target::{Scheme, Target};
 
-use super::folder;
+use super::{beads, folder};
 use super::tower::lock_dir;
 use crate::error::Error;
 use crate::settings::environment::{Environment, unquoted_target};
@@ -59,14 +59,14 @@ impl Unresolved {
 
     fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {
         let around = environment.of_database();
-        let (at, given) = (around.cwd.join(dir), escaped_path(dir));
+        let (at, shown) = (around.cwd.join(dir), escaped_path(dir));
         let mut lookups: Vec<Lookup> = of_directory(&at, mounts).into_iter().collect();
         // Whatever is named is compared with it.
         let variable = around.beads_dir.map(|dir: OsString| around.cwd.join(dir)).filter(|dir| *dir != at);
         lookups.extend(variable.and_then(|dir| of_directory(&dir, mounts)));
         Self {
-            name: format!("beads:{given}"),
-            given,
+            name: format!("beads:{shown}"),
+            given: beads::given_as(shown),
             path: at.join(".exclusive-lock"),
             lookups,
             wait: Wait::DEFAULT,

@@ -171,3 +171,27 @@ fn a_claim_of_beads_reads_no_directory() {
     Running::apart(scene.shell(script)).end().expect(2, &[]);
     assert!(scene.read("calls").contains("getdents64"), "the control: a look at the directory shows");
 }
+
+#[test]
+fn a_directory_that_is_called_like_a_target_is_printed_with_its_scheme() {
+    let scene = crate::a_scene();
+    for name in ["beads:x", "lock:y", "other:z", "x"] {
+        let dir = scene.file(name);
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("issues.jsonl"), "").unwrap();
+        let typed = format!("beads:{name}");
+        let look = |target: &str| {
+            let data = scene.run(&["status", target, "--json"]).expect(0, &[]).json()["data"][0].clone();
+            let of = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+            (of("target"), of("path"))
+        };
+        let (target, path) = look(&typed);
+        assert_eq!((target.as_str(), path), (typed.as_str(), format!("{}/.exclusive-lock", dir.display())));
+        assert_eq!(look(&target), look(&typed), "what is printed is the same target");
+        let line = scene.run(&["status", &typed]).expect(0, &[]).out;
+        let shown = if name == "x" { "x" } else { &typed };
+        assert!(line.starts_with(&format!("{shown}: free")), "{line}");
+        let said = scene.run(&["hold", &typed, "--", "true"]).expect(0, &[]).err;
+        assert!(said.contains(&format!("released {shown} ")), "{said}");
+    }
+}

@@ -107,10 +107,8 @@ pub fn target(database: Database) -> Target {
     // As the user knows it, where those words are the path itself.
     let is_itself = !given.contains(['\\', char::REPLACEMENT_CHARACTER]);
     let typed = if is_itself { PathBuf::from(&given) } else { dir.clone() };
-    // A path with a colon reads as a scheme.
-    let is_plain = Parsed::parse(typed.as_os_str())
-        .is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == typed);
-    let typed = if is_plain { typed } else { Path::new(".").join(typed) };
+    let typed = if is_plain(&typed) { typed } else { Path::new(".").join(typed) };
+    let given = given_as(given);
     let exported = prefixed(Beads.prefix(), &named);
     Target {
         place: Place::beads(dir),
@@ -120,4 +118,14 @@ pub fn target(database: Database) -> Target {
         database: Some(database.into()),
         protocol: &Beads,
     }
+}
+
+/// How the database in the directory `shown` is named in lines: with its scheme, where the name reads as one itself.
+pub fn given_as(shown: String) -> String {
+    if is_plain(Path::new(&shown)) { shown } else { format!("{}{shown}", Beads.prefix()) }
+}
+
+/// The path alone names this directory on a command line: it does not read as a scheme.
+fn is_plain(path: &Path) -> bool {
+    Parsed::parse(path.as_os_str()).is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == path)
 }
