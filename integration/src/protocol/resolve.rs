@@ -15,7 +15,7 @@ use crate::settings::environment::{Environment, unquoted_target};
 /// Why a folder has no target.
 #[derive(Debug)]
 pub enum Unfound {
-    /// In the words of the checker, which can name the variable that is wrong.
+    /// In the words of the checker.
     NoDatabase(NoDatabase),
     Error(Error),
 }
@@ -29,6 +29,16 @@ impl From<NoDatabase> for Unfound {
 impl From<Error> for Unfound {
     fn from(error: Error) -> Self {
         Self::Error(error)
+    }
+}
+
+impl Unfound {
+    /// The same, naming the variable that the target came from.
+    fn of_variable(self, name: &str) -> Self {
+        match self {
+            Self::NoDatabase(error) => Self::NoDatabase(error.of_variable(name)),
+            Self::Error(error) => Self::Error(Error { message: format!("${name}: {}", error.message), ..error }),
+        }
     }
 }
 
@@ -59,9 +69,9 @@ pub fn resolve(
     let parsed = Parsed::parse(&unquoted_target(&text)).map_err(Unfound::from);
     let found =
         parsed.and_then(|Parsed { scheme, rest }| folder(scheme).find(&rest, environment, acceptance));
-    let found = found.map_err(|unfound| match unfound {
-        Unfound::NoDatabase(error) if named.is_none() => not_found(&error.of_variable("BEADLOCK_TARGET")),
-        unfound => unfound.into(),
+    let found = found.map_err(|unfound| match named {
+        None => unfound.of_variable("BEADLOCK_TARGET"),
+        Some(_) => unfound,
     })?;
     let is_database = found.database.is_some();
     if acceptance.insists() && !is_database {

@@ -91,6 +91,31 @@ fn no_target_is_exit_1_and_says_where_it_looked() {
 }
 
 #[test]
+fn a_target_of_the_environment_that_is_wrong_names_its_variable() {
+    let scene = crate::a_scene();
+    for (target, code, words) in [
+        ("beads:nowhere", 1, "nowhere does not exist"),
+        ("lock:.", 2, "lock:. names no file"),
+        ("tower:A", 2, "tower:A: a lock's name has only"),
+        ("memory:/dev/null", 1, "memory:/dev/null is not a directory"),
+        ("file:.", 2, "file:. names no file"),
+        ("file:nowhere/x", 1, "does not exist; make it first"),
+        ("ftp:x", 2, "unknown scheme ftp:"),
+    ] {
+        for args in [&["status"][..], &["hold", "--", "true"], &["release", "--id", "x"], &["wait"]] {
+            let mut command = scene.beadlock(args);
+            command.env("BEADLOCK_TARGET", target);
+            let ended = Running::apart(command).end().expect(code, &[words]);
+            assert!(ended.err.starts_with("beadlock: error: $BEADLOCK_TARGET: "), "{args:?} {ended:?}");
+        }
+    }
+    let mut command = scene.beadlock(&["status", "file:."]);
+    command.env("BEADLOCK_TARGET", "beads:nowhere");
+    let ended = Running::apart(command).end().expect(2, &["file:. names no file"]);
+    assert!(!ended.err.contains("BEADLOCK_TARGET"), "what is typed beats it: {ended:?}");
+}
+
+#[test]
 fn help_and_version_are_answers() {
     let scene = crate::a_scene();
     assert!(scene.run(&["--help"]).expect(0, &[]).out.contains("hold"));

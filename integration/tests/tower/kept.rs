@@ -66,9 +66,16 @@ fn a_hold_under_it_is_nested() {
     other.env("BEADLOCK_ID", "req_1").env("BEADLOCK_TARGET", "tower:other");
     beadlock_testkit::Running::apart(other).end().expect(4, &["held by"]);
     tower.run(&["release", TARGET, "--id", "req_1"]).expect(0, &[]);
-    // And one within a hold.
-    let script = "$BEADLOCK hold tower:app-prod --intent-name x --intent-version 1 -- echo inner";
-    assert_eq!(tower.hold(&[], script).expect(0, &[]).out, "inner\n");
+    // And one within a hold: its command belongs to the outer claim, with the outer claim's id and token.
+    let script = "said='$BEADLOCK_HELD_ID $BEADLOCK_HELD_IDS $BEADLOCK_WARDS'; eval echo $said; \
+                  $BEADLOCK hold tower:app-prod --intent-name x --intent-version 1 --json -- sh -c \"echo $said\"";
+    let out = tower.hold(&["--request-id", "req_1"], script).expect(0, &[]).out;
+    let lines: Vec<&str> = out.lines().collect();
+    let [outer, inner, ..] = lines[..] else { panic!("{out}") };
+    assert_eq!(outer, inner);
+    let words: Vec<&str> = outer.split(' ').collect();
+    assert_eq!(words[..2], ["req_1", "req_1@app-prod"]);
+    assert!(words.len() == 3 && !words[2].contains(':'), "one token: {outer}");
     assert!(tower.names().is_empty());
 }
 
