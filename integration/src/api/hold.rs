@@ -39,8 +39,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once;
-    /// one that git tracks is refused, for everybody who may push would decide what is claimed.
+    /// On the database in `dir`, in the name of this program. A `redirect` file in it is followed once; one that git
+    /// tracks is refused, for everybody who may push would decide what is claimed.
     pub fn on(dir: impl Into<PathBuf>) -> Self {
         Self::of(Some(directory(&dir.into())))
     }

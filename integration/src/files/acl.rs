@@ -10,7 +10,6 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr, lgetxattr};
 use rustix::io::Errno;
 
-/// The extended attribute that it is.
 const NAME: &CStr = c"system.posix_acl_access";
 
 /// No extended attribute has more bytes.

@@ -2,9 +2,8 @@
 //! there is no room for all of them, none of them stays.
 //!
 //! # Limits
-//! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in
-//! between. The next append finds that the last line has no end, says so, and keeps it apart: it is never merged with
-//! another.
+//! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in between.
+//! The next append finds that the last line has no end, says so, and keeps it apart: it is never merged with another.
 
 use std::fmt;
 use std::fs::File;
@@ -23,7 +22,6 @@ use super::write::tidy;
 use crate::error::Error;
 use crate::files::WriteLock;
 
-/// One write copies no more than this at once.
 const LIMIT: u64 = 1 << 30;
 
 /// Whole lines that are what they have to be.

@@ -3,10 +3,10 @@
 //! They move only when the file has its new content: a write that fails touches none. Before that the file as it is
 //! gets a second name, `PATH.tmp1`, and after it that one becomes `PATH.1`.
 //!
-//! A kill at any step loses none but the oldest. A `PATH.tmp1` that it leaves is what the file still is, and is
-//! removed by the next operation; or it is what the file was, and the next operation makes it a backup. They are
-//! moved from the oldest end, each into a place that is free by then. What a kill leaves is a gap, and a gap is
-//! filled by the next rotation, never shifted over.
+//! A kill at any step loses none but the oldest. A `PATH.tmp1` that it leaves is what the file still is, and is removed
+//! by the next operation; or it is what the file was, and the next operation makes it a backup. They are moved from the
+//! oldest end, each into a place that is free by then. What a kill leaves is a gap, and a gap is filled by the next
+//! rotation, never shifted over.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -44,9 +44,8 @@ enum Newest {
     Waiting { last: u32 },
 }
 
-/// Keeps the file as it is; `count` backups are to be there afterwards; 0 keeps none, and touches none. Only under
-/// the lock.
-/// An error leaves the file and its backups as they were.
+/// Keeps the file as it is; `count` backups are to be there afterwards; 0 keeps none, and touches none. Only under the
+/// lock. An error leaves the file and its backups as they were.
 pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Result<Kept<'e>, Error> {
     let kept = |newest| Kept { entry, newest };
     let Some(original) = original.filter(|_| count > 0) else { return Ok(kept(Newest::None)) };
@@ -71,7 +70,6 @@ pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Re
 }
 
 impl Kept<'_> {
-    /// There is a backup of it.
     pub fn is_any(&self) -> bool {
         self.newest != Newest::None
     }
@@ -81,8 +79,8 @@ impl Kept<'_> {
         self.newest == Newest::There
     }
 
-    /// What the file was becomes its newest backup, and the others move by one. Once the file is new.
-    /// After an error the next operation goes on with it.
+    /// What the file was becomes its newest backup, and the others move by one. Once the file is new. After an error
+    /// the next operation goes on with it.
     pub fn rotate(mut self) -> Result<(), Error> {
         let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
             return Ok(());
@@ -95,8 +93,8 @@ impl Kept<'_> {
 }
 
 impl Drop for Kept<'_> {
-    /// What cannot be removed now is removed by the next operation. A network file system may say that a rename
-    /// failed which was done: then it stays, and the next operation makes it a backup.
+    /// What cannot be removed now is removed by the next operation. A network file system may say that a rename failed
+    /// which was done: then it stays, and the next operation makes it a backup.
     fn drop(&mut self) {
         if let Newest::Waiting { .. } = self.newest {
             let _ = remove_needless(self.entry);
@@ -119,8 +117,8 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     rotate(entry, if missing <= count { missing } else { missing - 1 })
 }
 
-/// Removes what waits to be a backup where nothing is lost with it: it is what the file still is, or its newest
-/// backup. True: nothing waits.
+/// Removes what waits to be a backup where nothing is lost with it: it is what the file still is, or its newest backup.
+/// True: nothing waits.
 fn remove_needless(entry: &Entry) -> Result<bool, Error> {
     let Some(waiting) = entry.look(Beside::Waiting)? else { return Ok(true) };
     let newest = entry.look(Beside::Backup(1))?;

@@ -64,7 +64,6 @@ impl Entry {
         Ok(Self { dir, path: path.to_owned(), name: name.to_owned() })
     }
 
-    /// The path that it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -102,7 +101,6 @@ impl Entry {
         }
     }
 
-    /// The file's access control list; `None`: it has none, or is not there.
     pub fn acl(&self) -> Result<Option<Acl>, Error> {
         Acl::of(&self.path).map_err(|error| self.failed("read the ACL of", Beside::Itself, error))
     }
@@ -163,7 +161,6 @@ impl Entry {
         }
     }
 
-    /// Of a file that is open.
     pub fn stat(&self, file: &File) -> Result<FileStat, Error> {
         fstat(file).map_err(|errno| self.failed("look at", Beside::Itself, errno))
     }
@@ -212,7 +209,6 @@ impl Entry {
         }
     }
 
-    /// Gives the file a second name.
     pub fn link_to(&self, to: Beside) -> nix::Result<()> {
         linkat(&self.dir, self.name.as_os_str(), &self.dir, self.name_of(to).as_os_str(), AtFlags::empty())
     }
@@ -234,7 +230,6 @@ impl Entry {
         Some(Error::io(message, obstacle.kind()))
     }
 
-    /// Removes a file beside it. False: there was none.
     pub fn remove(&self, which: Beside) -> Result<bool, Error> {
         match unlinkat(&self.dir, self.name_of(which).as_os_str(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) => Ok(true),

@@ -22,7 +22,6 @@ use crate::error::Error;
 /// said.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes that are copied at once.
 const PIECE: usize = 64 * 1024;
 
 /// What content has to be.
@@ -200,7 +199,6 @@ struct Tee<R, W> {
     from: R,
     to: W,
     count: u64,
-    /// There was nothing but white space.
     is_blank: bool,
     /// None: the content may be anything, or each line is checked on its own.
     text: Option<Text>,

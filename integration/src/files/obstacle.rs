@@ -36,7 +36,6 @@ impl Obstacle {
         .find_map(|(attribute, obstacle)| attributes.contains(attribute).then_some(obstacle))
     }
 
-    /// The kind of error that it is.
     pub fn kind(self) -> io::ErrorKind {
         match self {
             Self::MountPoint => io::ErrorKind::ResourceBusy,

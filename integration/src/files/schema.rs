@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// More than this many bytes is no schema that anybody has written.
 const LIMIT: u64 = 16 << 20;
 
 /// A JSON Schema for [`Rules::schema`](super::write::Rules::schema). Needs the cargo feature `validate-schema`.

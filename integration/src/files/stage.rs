@@ -14,7 +14,6 @@ use super::acl::{self, Acl};
 use super::entry::{Beside, Entry};
 use crate::error::{Code, Error};
 
-/// The bits of a mode that `chmod` sets.
 const PERMISSIONS: u32 = 0o7777;
 
 /// What it has of the file that it is to replace.
@@ -64,12 +63,10 @@ impl<'e> Stage<'e> {
         }
     }
 
-    /// The file that it is for.
     pub fn entry(&self) -> &'e Entry {
         self.entry
     }
 
-    /// To be written to.
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -1,14 +1,14 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
-//! 1. The content is written to a stage that has no name, and checked on the way.
-//! 2. With the lock held: what a crash has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the
+//! 1. The content is written to a stage that has no name, and checked on the way. 2. With the lock held: what a crash
+//! has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the
 //!    stage gets mode, ACL and owner of the file, is synced, and gets the name `PATH.tmp`.
-//! 3. The file gets a second name, `PATH.tmp1`.
-//! 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1` is removed, and no backup has moved.
-//! 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the directory is synced.
+//! 3. The file gets a second name, `PATH.tmp1`. 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1`
+//! is removed, and no backup has moved. 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the
+//! directory is synced.
 //!
-//! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content
-//! that is what it was before is written like any other.
+//! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content that
+//! is what it was before is written like any other.
 //!
 //! # Limits
 //! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
@@ -64,12 +64,10 @@ impl Rules {
         Self { backups: Some(count), ..self }
     }
 
-    /// How many backups it keeps.
     pub(crate) fn kept(&self) -> u32 {
         self.backups.unwrap_or(backups::DEFAULT)
     }
 
-    /// What is checked of the content of the file at `path`.
     pub(crate) fn check(&self, path: &Path) -> Check<'_> {
         let format = self.format.unwrap_or_else(|| Format::of(path));
         Check { format, schema: self.schema.as_ref() }
@@ -123,7 +121,6 @@ pub struct Draft<'e> {
 }
 
 impl<'e> Draft<'e> {
-    /// Of content that is there already.
     pub fn of(stage: Stage<'e>, bytes: u64) -> Self {
         Self { stage, bytes }
     }
@@ -136,8 +133,8 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for
-    /// the commit looks again: what can be done before is not done while others wait.
+    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for the
+    /// commit looks again: what can be done before is not done while others wait.
     pub fn prepare(mut self) -> Result<Self, Error> {
         self.stage.seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
         Ok(self)

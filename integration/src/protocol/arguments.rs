@@ -36,12 +36,10 @@ impl Args {
         }
     }
 
-    /// Of a lock that is held or stale print what its document answers, and nothing else.
     pub fn raw(&self) -> bool {
         self.raw
     }
 
-    /// The files that are read beside the targets.
     pub fn files(&self) -> Option<&Path> {
         self.tower.intent.as_deref()
     }
@@ -63,13 +61,11 @@ pub struct HoldOnlyArgs {
 }
 
 impl HoldOnlyArgs {
-    /// Those that were typed.
     pub fn given(&self) -> Vec<&'static str> {
         let step = self.failure.failure_step.is_some().then_some("--failure-step");
         step.into_iter().chain(self.rollback.rollback.is_some().then_some("--rollback")).collect()
     }
 
-    /// The step that fails, and the command that undoes the work.
     pub fn steps(self) -> (Option<String>, Option<OsString>) {
         (self.failure.failure_step, self.rollback.rollback)
     }
@@ -96,7 +92,6 @@ pub struct ReleaseArgs {
 }
 
 impl ReleaseArgs {
-    /// Those that were typed.
     pub fn given(&self) -> Vec<&'static str> {
         let result = self.result.map(|_| "--result");
         let step = self.failure.failure_step.is_some().then_some("--failure-step");
@@ -104,9 +99,6 @@ impl ReleaseArgs {
     }
 
     /// The step that has failed, as it was typed, and whether the work has failed.
-    ///
-    /// # Errors
-    /// Exit 2 when the two options contradict each other.
     pub fn outcome(&self) -> Result<(Option<&str>, bool), Error> {
         let step = self.failure.failure_step.as_deref();
         if self.result == Some(WorkResult::Success) && step.is_some() {
@@ -125,10 +117,6 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
-    /// The rules by which this target is judged.
-    ///
-    /// # Errors
-    /// Exit 2 for an option that its protocol does not understand.
     pub fn options(&self, target: &Target, options: Options) -> Result<Options, Error> {
         refuse_options(target.protocol, &target.given, &self.ages.given())?;
         Ok(Options { limits: self.ages.limits(), ..options })

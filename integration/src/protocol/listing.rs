@@ -17,7 +17,6 @@ use crate::protocol::file::FileTarget;
 
 pub use super::tower::listing::{is_root as is_root_of_names, of as of_names};
 
-/// The lock of a database, or its side file, is called so.
 pub fn is_lock_of_database(name: &OsStr) -> bool {
     is_one_of(&Names::BEADS, name)
 }
@@ -36,11 +35,8 @@ pub fn may_be_flock(path: &Path) -> bool {
     locked_by(path).is_some() && path.file_name().is_some_and(|name| !is_own_name(name))
 }
 
-/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory
-/// has a redirect, or contains another database) by the lock file's own.
-///
-/// # Errors
-/// When the lock file cannot be named.
+/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory has
+/// a redirect, or contains another database) by the lock file's own.
 pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     match Database::named(typed, around) {
         Ok(database) if database.dir == dir => Ok(beads::target(database)),
@@ -51,10 +47,6 @@ pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> 
     }
 }
 
-/// The one lock of the directory that is typed so.
-///
-/// # Errors
-/// When the directory cannot be reached.
 pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     memory::target(typed, &around.cwd).map_err(|error| not_found(&error))
 }

@@ -51,9 +51,6 @@ use beads::any_directory_is_for_databases;
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.
 pub trait Folder: Protocol {
     /// The target that `rest`, which stands behind the colon, names.
-    ///
-    /// # Errors
-    /// Why there is none.
     fn find(
         &self,
         rest: &Path,
@@ -62,9 +59,6 @@ pub trait Folder: Protocol {
     ) -> Result<Target, Unfound>;
 
     /// The target of an absolute name, as it is. `given` is for lines.
-    ///
-    /// # Errors
-    /// Why there is none.
     fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound>;
 
     /// Where the lock file and the target itself lie by the letters of `rest` alone: nothing is looked at.
@@ -74,9 +68,6 @@ pub trait Folder: Protocol {
     }
 
     /// What a claim of `target` says.
-    ///
-    /// # Errors
-    /// What the options, or what they name, lack.
     fn intended<'a>(
         &self,
         target: Target,
@@ -98,7 +89,6 @@ pub fn folder(scheme: Scheme) -> &'static dyn Folder {
     }
 }
 
-/// The folder of a target's protocol.
 fn folder_of(target: &Target) -> &'static dyn Folder {
     let prefix = target.protocol.prefix().as_bytes();
     folder(Scheme::split(prefix).map_or(Scheme::Beads, |(scheme, _)| scheme))
@@ -121,7 +111,6 @@ pub struct ClaimWords<'a> {
     pub id: Option<String>,
     /// How a lock without a record is shared.
     pub mode: file::Mode,
-    /// Makes the record, from the holder, the id and the process.
     make: MakeWords<'a>,
 }
 
@@ -137,18 +126,15 @@ impl std::fmt::Debug for ClaimWords<'_> {
 }
 
 impl<'a> ClaimWords<'a> {
-    /// With this record.
     pub fn new(make: impl Fn(&str, &str, u32) -> Result<Record, Error> + 'a) -> Self {
         Self { holder: None, id: None, mode: file::Mode::Exclusive, make: Box::new(make) }
     }
 
-    /// Makes the record of the claim `id` of `holder`.
     pub fn of(self, holder: String, id: String) -> MakeRecord<'a> {
         Box::new(move |pid| (self.make)(&holder, &id, pid))
     }
 }
 
-/// The words of a claim whose record names a process.
 pub fn process_words<'a>() -> ClaimWords<'a> {
     process::claim_words()
 }
@@ -158,24 +144,17 @@ pub fn directory(dir: &Path) -> OsString {
     prefixed(Scheme::Beads.prefix(), dir)
 }
 
-/// A database that was found.
 pub fn of_database(database: Database) -> Target {
     beads::target(database)
 }
 
 /// The lock file at `path`, by the rule of a database's lock.
-///
-/// # Errors
-/// As [`not_found`].
 pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> {
     lock::target(path, &environment.of_database().cwd).map_err(|error| not_found(&error))
 }
 
-/// What a command line is to claim: the target that is typed, else the lock of an intent, else what is found.
-/// `besides` are options that were typed and are not in `typed` or `claim`.
-///
-/// # Errors
-/// Exit 2 for an option that the protocol does not understand, and what the protocol's folder says.
+/// What a command line is to claim: the target that is typed, else the lock of an intent, else what is found. `besides`
+/// are options that were typed and are not in `typed` or `claim`.
 pub fn intended<'a>(
     named: Option<&OsStr>,
     (typed, claim): (&Args, &ClaimArgs),
@@ -212,9 +191,6 @@ pub fn intended<'a>(
 }
 
 /// The claim of a session: of the kind that the lock is.
-///
-/// # Errors
-/// Inside a cycle of the target; where the file of a lock cannot be opened.
 pub fn session_claim<'a>(
     target: Target,
     words: ClaimWords<'a>,
@@ -236,9 +212,6 @@ pub fn session_claim<'a>(
 }
 
 /// Refuses what was typed and does nothing for this protocol: whoever types an option relies on it.
-///
-/// # Errors
-/// Exit 2.
 pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static str]) -> Result<(), Error> {
     for option in given.iter().filter(|option| !protocol.options().contains(option)) {
         let mut folders = Scheme::ALL.into_iter().map(folder);
@@ -257,9 +230,6 @@ pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static s
 
 /// Refuses a report, before anything is said or written, that is the lock of the target of a command line. A target
 /// that is not found has no lock: that is said elsewhere.
-///
-/// # Errors
-/// Exit 2.
 pub fn refuse_report(
     file: Option<&Path>,
     target: Option<&OsStr>,

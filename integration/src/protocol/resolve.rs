@@ -15,7 +15,6 @@ use crate::settings::environment::{Environment, unquoted_target};
 /// Why a folder has no target.
 #[derive(Debug)]
 pub enum Unfound {
-    /// In the words of the checker.
     NoDatabase(NoDatabase),
     Error(Error),
 }
@@ -33,7 +32,6 @@ impl From<Error> for Unfound {
 }
 
 impl Unfound {
-    /// The same, naming the variable that the target came from.
     fn of_variable(self, name: &str) -> Self {
         match self {
             Self::NoDatabase(error) => Self::NoDatabase(error.of_variable(name)),
@@ -52,9 +50,6 @@ impl From<Unfound> for Error {
 }
 
 /// The target named on the command line; without a name `$BEADLOCK_TARGET`, `$BEADS_DIR`, else the nearest `.beads`.
-///
-/// # Errors
-/// As [`not_found`], and in the program as [`answers_for`]; exit 2 for a directory that is not accepted.
 pub fn resolve(
     named: Option<&OsStr>,
     environment: &Environment,
@@ -82,18 +77,12 @@ pub fn resolve(
 }
 
 /// The target that [`Target::absolute`] has named, as it is: no redirect is followed. `given` is for lines.
-///
-/// # Errors
-/// Exit 2 for what names no target.
 pub fn exact(absolute: &OsStr, given: &str) -> Result<Target, Error> {
     let Parsed { scheme, rest } = Parsed::parse(absolute).map_err(|error| not_found(&error))?;
     folder(scheme).exact(&rest, given).map_err(Error::from)
 }
 
 /// The directory below which `list` is to look; `Err` is what else the root names: a file, or a lock.
-///
-/// # Errors
-/// Exit 2 for what cannot be understood.
 pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
     let Parsed { scheme, rest } = Parsed::parse(text).map_err(|error| not_found(&error))?;
     Ok(match scheme {

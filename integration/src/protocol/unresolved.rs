@@ -21,18 +21,15 @@ use crate::settings::wait::Wait;
 pub struct Unresolved {
     /// With its scheme, as JSON has it.
     pub name: String,
-    /// For lines.
     pub given: String,
     /// Where its lock file lies, links and redirects aside.
     pub path: PathBuf,
-    /// What may hang.
     pub lookups: Vec<Lookup>,
     /// How long a claim waits for a holder where the command line does not say so.
     pub wait: Wait,
 }
 
 impl Unresolved {
-    /// The target that [`resolve`](super::resolve) is going to look up.
     pub fn of(named: Option<&OsStr>, environment: &Environment, mounts: &Mounts) -> Self {
         let around = environment.of_database();
         let text = named.map(OsStr::to_owned).or_else(|| around.target.clone());
@@ -97,9 +94,6 @@ impl Unresolved {
 }
 
 /// Returns when the target that is meant, and what the command touches beside it, can be looked at.
-///
-/// # Errors
-/// [`Code::LockUnreadable`](crate::error::Code::LockUnreadable) when a file system on the way did not answer in time.
 pub fn answers_for(named: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
     let Some(Unresolved { given, lookups, wait, .. }) = unresolved(named, environment) else { return Ok(()) };
@@ -107,9 +101,6 @@ pub fn answers_for(named: Option<&OsStr>, environment: &Environment) -> Result<(
 }
 
 /// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
-///
-/// # Errors
-/// As [`answers_for`].
 pub fn answers_for_intent(environment: &Environment) -> Result<(), Error> {
     let remote = environment.remote();
     let Some(mounts) = remote.mounts() else { return Ok(()) };

@@ -17,9 +17,9 @@ use crate::claim::tree::{self, Tree};
 /// The children and all that they have started, but those that were there before the lock.
 ///
 /// Limits: a library makes nobody a subreaper before the end: who left its parent before the signal came, as a daemon
-/// does, is not seen. Without a `/proc` of our own PID namespace nobody is: they are waited for, and do not hear of
-/// the signal. A parent that lives on after it was told may have started somebody in the same clock tick before: that
-/// one does not hear of it.
+/// does, is not seen. Without a `/proc` of our own PID namespace nobody is: they are waited for, and do not hear of the
+/// signal. A parent that lives on after it was told may have started somebody in the same clock tick before: that one
+/// does not hear of it.
 #[derive(Debug)]
 pub struct Children {
     tree: Tree,

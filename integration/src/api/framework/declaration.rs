@@ -77,8 +77,8 @@ impl CommandLock {
         self
     }
 
-    /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have
-    /// ended. See [which order to use](super#which-order-to-use).
+    /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have ended.
+    /// See [which order to use](super#which-order-to-use).
     pub fn release_before_forwarding(mut self) -> Self {
         self.terms.order = Order::ReleaseFirst;
         self
@@ -111,9 +111,9 @@ impl CommandLock {
         self.acquire_heeding(&bell)
     }
 
-    /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it
-    /// is ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again
-    /// at once.
+    /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it is
+    /// ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at
+    /// once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -132,8 +132,8 @@ impl CommandLock {
         let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
         let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
         let drain = self.timeout.max(SHORTEST_DRAIN);
-        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is
-        // another's by now.
+        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is another's
+        // by now.
         let options = Options { reap_proven_dead: true, ..Options::default() };
         let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
         let claim = match wish.claim(&environment, &mut Waiting(bell)) {

@@ -52,8 +52,8 @@ impl Directory {
     ///
     /// # Errors
     /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or
-    /// others may write it: they could take any lock. Also when others may rename what is in the directory above
-    /// both. And when it cannot be made.
+    /// others may write it: they could take any lock. Also when others may rename what is in the directory above both.
+    /// And when it cannot be made.
     pub fn make(&self) -> Result<(), Error> {
         match self {
             Self::Given(dir) => {

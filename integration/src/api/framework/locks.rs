@@ -42,7 +42,6 @@ pub struct Terms {
     pub kill_after: Duration,
 }
 
-/// Why this process is ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// A signal does it.
@@ -85,8 +84,8 @@ static CHANGED: Condvar = Condvar::new();
 /// A signal is ending this process: as [`State::ending`] has it, for who must not wait, as a fork must not.
 static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
 
-/// The PID of the process whose locks these are; 0 while there never was one. A forked child finds them in its
-/// memory, and they are none of its own.
+/// The PID of the process whose locks these are; 0 while there never was one. A forked child finds them in its memory,
+/// and they are none of its own.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// This process is the one whose locks these are, and no fork of it.
@@ -117,7 +116,6 @@ impl Bell {
         Ok(Arc::new(Self { fd, is_withdrawn: AtomicBool::new(false) }))
     }
 
-    /// Nobody wants the lock any more.
     pub fn withdraw(&self) {
         self.is_withdrawn.store(true, Ordering::Relaxed);
         self.ring();
@@ -243,7 +241,6 @@ impl State {
         CHANGED.notify_all();
     }
 
-    /// Takes the claim out, to release it.
     fn take(&mut self, number: u64) -> Option<Claim> {
         let lock = self.lock(number)?;
         match std::mem::replace(&mut lock.phase, Phase::Leaving) {
@@ -256,13 +253,12 @@ impl State {
     }
 }
 
-/// Why this process is ending, if it is.
 pub fn ending() -> Option<Ending> {
     state().ending
 }
 
-/// Releases a lock whose work is done; of one that is gone already, `Ok(None)`. `None`: a signal is ending the
-/// process, and whoever hears signals sees to the lock.
+/// Releases a lock whose work is done; of one that is gone already, `Ok(None)`. `None`: a signal is ending the process,
+/// and whoever hears signals sees to the lock.
 pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>, Error>> {
     let claim = {
         let mut state = state();
@@ -282,7 +278,6 @@ pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>
     (!is_ended_by_a_signal()).then_some(released)
 }
 
-/// A signal is ending this process.
 pub fn is_ended_by_a_signal() -> bool {
     IS_SIGNALLED.load(Ordering::Relaxed)
 }
@@ -353,7 +348,6 @@ pub fn standing() -> Vec<Terms> {
     state.locks.iter().filter(stands).map(|lock| lock.terms).collect()
 }
 
-/// Nobody works under a lock any more.
 pub fn all_returned() -> bool {
     !state().locks.iter().any(|lock| matches!(lock.phase, Phase::Standing(_)))
 }
@@ -363,8 +357,8 @@ pub fn take_tree() -> Tree {
     state().tree.take().unwrap_or_default()
 }
 
-/// Releases the locks that stand, the last first: all, or those of this order. Answers what could not be released,
-/// and why.
+/// Releases the locks that stand, the last first: all, or those of this order. Answers what could not be released, and
+/// why.
 pub fn release_all(order: Option<Order>) -> Vec<Error> {
     let numbers: Vec<u64> = {
         let state = state();

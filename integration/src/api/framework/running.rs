@@ -10,8 +10,8 @@ use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 
-/// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone,
-/// for other threads.
+/// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone, for
+/// other threads.
 #[derive(Debug, Clone)]
 pub struct Running(Arc<Shared>);
 
@@ -41,15 +41,15 @@ impl Running {
         &self.0.id
     }
 
-    /// A signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to its end.
-    /// It has 200 ms from when the last child has ended. A child that is started then hears of the signal at once:
-    /// what has to be cleaned up, the process does by itself.
+    /// A signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to its end. It
+    /// has 200 ms from when the last child has ended. A child that is started then hears of the signal at once: what
+    /// has to be cleaned up, the process does by itself.
     pub fn is_ending(&self) -> bool {
         locks::is_ended_by_a_signal()
     }
 
-    /// Whether the lock is still there and still ours: to be asked before a step that must not happen without it.
-    /// Takes 100 ms when it is not: one look proves no loss.
+    /// Whether the lock is still there and still ours: to be asked before a step that must not happen without it. Takes
+    /// 100 ms when it is not: one look proves no loss.
     ///
     /// # Errors
     /// [`Code::LockLost`], with the likely cause.
@@ -66,8 +66,8 @@ impl Running {
         self.warnings_mut().push(line.into());
     }
 
-    /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under
-    /// this one, instead of waiting for it.
+    /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under this
+    /// one, instead of waiting for it.
     pub fn environment(&self) -> [(&'static str, OsString); 3] {
         let ids = nested::ids_inside(self.id(), &self.0.target, &Environment::read());
         [

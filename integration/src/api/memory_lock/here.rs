@@ -1,5 +1,5 @@
-//! What this process has of the locks of directories: by the document a process that has one has it again, and
-//! releases it with the last of them.
+//! What this process has of the locks of directories: by the document a process that has one has it again, and releases
+//! it with the last of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -35,7 +35,6 @@ struct Entry {
     standing: Weak<Standing>,
 }
 
-/// A lock of this process.
 #[derive(Debug)]
 pub struct Standing {
     process: u32,
@@ -135,12 +134,10 @@ impl Drop for Turn {
 }
 
 impl Standing {
-    /// What it is the lock of.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// The claim.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -171,7 +168,6 @@ impl Standing {
         }
     }
 
-    /// Releases it.
     ///
     /// # Errors
     /// When it could not be removed.

@@ -96,8 +96,8 @@ impl MemoryLock {
         Ok(self.acquire_in(operation, wait, &Environment::read(), &mut Unattended)?)
     }
 
-    /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said
-    /// so, and nothing is held.
+    /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so,
+    /// and nothing is held.
     ///
     /// # Errors
     /// As [`MemoryLock::acquire`].
@@ -225,8 +225,8 @@ impl Guard {
         self.standing.id()
     }
 
-    /// What the document logs of the stale locks that were broken to make room for this one:
-    /// `[LOCK] Breaking stale lock: process 12345 is dead`.
+    /// What the document logs of the stale locks that were broken to make room for this one: `[LOCK] Breaking stale
+    /// lock: process 12345 is dead`.
     pub fn broken(&self) -> &[String] {
         &self.broken
     }

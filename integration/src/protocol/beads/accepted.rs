@@ -18,10 +18,6 @@ pub enum Acceptance<'a> {
 }
 
 impl Acceptance<'_> {
-    /// The database, where it is accepted.
-    ///
-    /// # Errors
-    /// Exit 2 for a directory that does not look like a database, where that is refused.
     pub fn of(self, database: Database, around: &Environment) -> Result<Database, NoDatabase> {
         match self {
             Self::Any => Ok(database),
@@ -34,7 +30,6 @@ impl Acceptance<'_> {
         }
     }
 
-    /// An option insists on whatever directory was named.
     pub fn insists(self) -> bool {
         matches!(self, Self::ToClaim(Directories::Any, _))
     }

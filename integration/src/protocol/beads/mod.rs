@@ -101,7 +101,6 @@ impl Folder for Beads {
     }
 }
 
-/// A database that was found.
 pub fn target(database: Database) -> Target {
     let Database { dir, given, named, .. } = database.clone();
     // As the user knows it, where those words are the path itself.

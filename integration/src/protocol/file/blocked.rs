@@ -2,8 +2,8 @@
 //! those who wait so; who polls may never see the lock free.
 //!
 //! A thread that waits in the kernel cannot be called back. Nobody there any more when it has the lock: it lets it go
-//! at once. Until then it is kept for whoever asks for the same again, so that a process that tries for ever has one
-//! of them.
+//! at once. Until then it is kept for whoever asks for the same again, so that a process that tries for ever has one of
+//! them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,7 +30,6 @@ pub enum What {
     Turn(Inode),
 }
 
-/// What was got.
 #[derive(Debug)]
 pub enum Got {
     Lock(Flocked),
@@ -58,15 +57,11 @@ struct State {
     got: Option<Result<Got, Error>>,
 }
 
-/// A thread that is waited for.
 #[derive(Debug)]
 pub struct Blocked(Arc<Slot>);
 
 impl Blocked {
     /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
-    ///
-    /// # Errors
-    /// When the system has no descriptor or no thread to give.
     pub fn on(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
         let is_it = |slot: &Arc<Slot>| {
             slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
@@ -101,7 +96,6 @@ impl Blocked {
         Ok(Self(slot))
     }
 
-    /// Readable once there is something.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.0.bell.as_fd()
     }
@@ -138,7 +132,6 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's whole life.
     fn wait(&self) {
         loop {
             let got = match LockFile::open(&self.target) {

@@ -34,7 +34,6 @@ use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 
-/// On which file, and how patiently.
 #[derive(Debug, Args)]
 pub struct OnFile {
     /// The file: file:PATH; it need not be there [env: BEADLOCK_TARGET]
@@ -92,14 +91,12 @@ impl OnFile {
     }
 }
 
-/// The file that a command is for.
 pub struct OneFile<'a> {
     pub target: FileTarget,
     wait: Wait,
     environment: &'a Environment,
 }
 
-/// What the content has to be.
 #[derive(Debug, Args)]
 pub struct Checked {
     /// What the content has to be: json, jsonl (a JSON value in each line), any [default: jsonl for .jsonl and .ndjson,
@@ -126,7 +123,6 @@ impl Checked {
     }
 }
 
-/// The backups of a write.
 #[derive(Debug, Args)]
 pub struct Backups {
     /// How many backups to keep, PATH.1 the newest; 0 makes none; older ones beyond N are left alone [env:
@@ -151,12 +147,8 @@ impl Backups {
 }
 
 impl OneFile<'_> {
-    /// Takes the lock, does `work` under it, and releases it. Returns the result of `work`, and the fields that
-    /// the JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
-    ///
-    /// # Errors
-    /// As [`FileLock::exclusive`]; a signal that came; the error of `work`. Or `work` succeeded, and the lock is lost
-    /// by now: somebody else may have changed the file as it was before.
+    /// Takes the lock, does `work` under it, and releases it. Returns the result of `work`, and the fields that the
+    /// JSON answers of all three commands share. `child` is the process of a command that waits for the lock, too.
     pub fn under_lock<T: fmt::Display>(
         &self,
         signals: &mut Signals,

@@ -48,8 +48,8 @@ enum Held {
 }
 
 impl FileLock {
-    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic
-    /// link that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
+    /// On the file at `path`, which need not be there. Which file that is, is found out here and once: a symbolic link
+    /// that leads elsewhere later, or another working directory, changes nothing for a [`Locking`] that was made
     /// before.
     pub fn on(path: impl AsRef<Path>) -> Locking {
         Locking::of(path.as_ref())
@@ -110,8 +110,8 @@ impl FileLock {
         (device, inode)
     }
 
-    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100
-    /// ms when it does not.
+    /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100 ms
+    /// when it does not.
     ///
     /// # Errors
     /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
@@ -141,8 +141,8 @@ impl FileLock {
     }
 
     /// Waits for this one's turn among all who work on the file under the same lock, in other processes of the same
-    /// hold and in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for;
-    /// for threads of this process without end.
+    /// hold and in threads of this one: for each read-modify-write. Waits as long as the lock was to be waited for; for
+    /// threads of this process without end.
     ///
     /// # Errors
     /// [`Code::LockFailed`] when the wait ran out, or where a nested one may not write the lock file;

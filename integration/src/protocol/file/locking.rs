@@ -13,8 +13,8 @@ use crate::error::Code;
 use crate::error::Error;
 use crate::settings::wait::Wait;
 
-/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told
-/// otherwise. It can be taken any number of times, one after the other.
+/// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
+/// It can be taken any number of times, one after the other.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is locked before `acquire`"]
 pub struct Locking {
@@ -41,8 +41,8 @@ impl Locking {
         self
     }
 
-    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and
-    /// nothing is released by this guard.
+    /// Takes the lock for this process. Inside a `beadlock hold` of the same file that one's lock is used, and nothing
+    /// is released by this guard.
     ///
     /// # Errors
     /// [`Code::LockFailed`] when the wait ran out, when the lock file cannot be opened, or when this process has the

@@ -80,7 +80,6 @@ use crate::protocol::ClaimWords;
 use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
 
-/// The flock of a file.
 #[derive(Debug)]
 pub struct File;
 
@@ -122,7 +121,6 @@ impl Protocol for File {
         target.exported.clone()
     }
 
-    /// The lock file, and the file itself.
     fn own_files(&self, target: &Target) -> Vec<PathBuf> {
         let target = FileTarget::of_target(target);
         vec![target.lock().to_owned(), target.file().to_owned()]
@@ -284,14 +282,12 @@ pub fn claim_words<'a>(mode: Mode) -> ClaimWords<'a> {
 }
 
 impl FileTarget {
-    /// The file that a target names.
     pub fn of_target(target: &Target) -> Self {
         let file = target.exported.as_bytes().strip_prefix(File.prefix().as_bytes());
         let file = file.map(|file| PathBuf::from(std::ffi::OsStr::from_bytes(file))).unwrap_or_default();
         Self::of_paths(file, target.typed.clone())
     }
 
-    /// The target that names this file.
     pub fn to_target(&self) -> Target {
         let name = self.lock().file_name().unwrap_or_default();
         // Its lock file has no record, and is never read as one.

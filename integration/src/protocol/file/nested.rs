@@ -20,10 +20,6 @@ pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";
 
 /// The claim of the lock file `inode` that this process runs in: a `hold` that is a living ancestor, or one of
 /// `acquire` whose id is in the environment, and that has its flock still. `mode` is what is wanted under it.
-///
-/// # Errors
-/// [`Code::LockFailed`](crate::Code::LockFailed) inside the filter of an update of the file, and where the claim
-/// shares the file and an exclusive lock is wanted.
 pub fn outer(
     target: &FileTarget,
     inode: Inode,

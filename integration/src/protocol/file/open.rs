@@ -29,7 +29,6 @@ const LONGEST_NAME: usize = 255;
 /// Device and number: which file it is, for as long as it is open.
 pub type Inode = (u64, u64);
 
-/// The lock file, open.
 #[derive(Debug)]
 pub struct LockFile {
     file: File,
@@ -40,18 +39,12 @@ pub struct LockFile {
 
 impl LockFile {
     /// Opens the lock file of `target`, and makes it where it is missing.
-    ///
-    /// # Errors
-    /// Exit 8 when it cannot be opened, or is no regular file; exit 1 when there is no directory for it.
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
         Self::open_or(target, true)
             .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
     }
 
     /// The same where it is there; `None`: it is not.
-    ///
-    /// # Errors
-    /// As [`LockFile::open`].
     pub fn find(target: &FileTarget) -> Result<Option<Self>, Error> {
         Self::open_or(target, false)
     }
@@ -101,7 +94,6 @@ impl LockFile {
         Some(Self { inode: (stat.st_dev, stat.st_ino), file, is_writable: false })
     }
 
-    /// Which file it is.
     pub fn inode(&self) -> Inode {
         self.inode
     }
@@ -117,9 +109,6 @@ impl LockFile {
     }
 
     /// Takes the flock; it is let go with the answer. `None`: it is busy.
-    ///
-    /// # Errors
-    /// What the system said, such as that this file system knows no locks.
     pub fn flock(self, mode: Mode, patience: Patience) -> io::Result<Result<Flocked, Self>> {
         let how = match (mode, patience) {
             (Mode::Exclusive, Patience::Try) => Flock::Try,
@@ -140,7 +129,6 @@ impl AsFd for LockFile {
 /// Whether the kernel is to be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// No.
     Try,
     /// For as long as it takes: for a thread of its own.
     Blocked,
@@ -151,8 +139,8 @@ pub fn named_inode(target: &FileTarget) -> Option<Inode> {
     lstat(target.lock_name()).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too,
-/// and for a moment whoever reads `/proc/PID/fdinfo`; in such a fork it is closed alone.
+/// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too, and
+/// for a moment whoever reads `/proc/PID/fdinfo`; in such a fork it is closed alone.
 #[derive(Debug)]
 #[must_use = "dropping it lets the lock go at once"]
 pub struct Flocked {
@@ -171,7 +159,6 @@ impl Flocked {
         self.process = 0;
     }
 
-    /// The lock file.
     pub fn file(&self) -> &LockFile {
         &self.file
     }

@@ -149,9 +149,8 @@ impl FileLock {
     /// check it.
     ///
     /// # Errors
-    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::Code::LockLost)
-    /// when the lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was
-    /// then.
+    /// When the content is not what it has to be; what the system said; [`Code::LockLost`](crate::Code::LockLost) when
+    /// the lock is gone, [`Code::Usage`](crate::Code::Usage) when it is a shared one. The file is as it was then.
     pub fn write_with(&self, from: impl Read, rules: &Rules) -> Result<Written, Error> {
         let entry = Entry::open(self.path())?;
         self.in_turn(|| write::write(&entry, self, from, rules))

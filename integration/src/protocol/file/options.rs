@@ -4,7 +4,6 @@ use clap::Args;
 
 use beadlock_checker::internal::dialect::file::Mode;
 
-/// Where `--help` puts them.
 pub const HEADING: &str = "Files (file:PATH)";
 
 /// What a claim of a file takes besides.
@@ -17,12 +16,10 @@ pub struct FileArgs {
 }
 
 impl FileArgs {
-    /// How the file is to be locked.
     pub fn mode(&self) -> Mode {
         if self.shared { Mode::Shared } else { Mode::Exclusive }
     }
 
-    /// The option, where it was typed.
     pub fn given(&self) -> Vec<&'static str> {
         self.shared.then_some("--shared").into_iter().collect()
     }

@@ -1,5 +1,5 @@
-//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks
-//! nor the threads. So it begins with nothing.
+//! What a process remembers of itself. A fork has a copy of that, and nothing that it stands for: neither the locks nor
+//! the threads. So it begins with nothing.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,6 @@ use beadlock_checker::internal::sys::process_id;
 pub struct Own<T>(Mutex<(u32, T)>);
 
 impl<T: Default> Own<T> {
-    /// Of the process that looks first.
     pub const fn new(empty: T) -> Self {
         Self(Mutex::new((0, empty)))
     }

@@ -47,7 +47,6 @@ pub fn names(holders: &[GateHolder]) -> String {
     }
 }
 
-/// The wait ran out.
 pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
     let (name, seen) = (target.shown(), holders(target));
     let (said, then) = match wait {
@@ -115,7 +114,6 @@ pub fn inside_update(target: &FileTarget, update: i32) -> Error {
     .detailed(format!("lock_file={} holder_pid={update}", escaped_path(target.lock())))
 }
 
-/// The lock was lost, after `age`.
 pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {
     let (name, age, lock) = (target.given(), shown(age), target.lock());
     let cause = loss.cause(lock, "", None);

@@ -1,5 +1,5 @@
-//! What this process has locked, or waits to lock: by device and inode of the lock file, so that no other spelling of
-//! a path leads around it. A second lock of the same file would wait for the first for ever.
+//! What this process has locked, or waits to lock: by device and inode of the lock file, so that no other spelling of a
+//! path leads around it. A second lock of the same file would wait for the first for ever.
 
 use super::open::Inode;
 use super::own::Own;

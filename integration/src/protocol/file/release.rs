@@ -25,9 +25,6 @@ use crate::output::talk::Talk;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the claim with this id, which `acquire` has printed.
-///
-/// # Errors
-/// Exit 9 where somebody else has the lock; exit 1 where the keeper could not be ended.
 pub fn release(target: &FileTarget, id: &str, talk: &Talk) -> Result<bool, Error> {
     let (given, shown) = (target.given(), escaped(id));
     let known: Option<LockId> = id.strip_prefix(NESTED).unwrap_or(id).parse().ok();
@@ -58,7 +55,6 @@ fn is_keeper(pid: i32) -> bool {
     HelperKind::of(pid) == Some(HelperKind::LeaseKeeper)
 }
 
-/// Tells the keeper to end, and waits until it has.
 fn end(target: &FileTarget, id: LockId) -> Result<(), Error> {
     let failed = |why: &str| {
         let given = target.given();

@@ -19,12 +19,10 @@ pub fn note(target: &FileTarget, talk: &Talk) {
     }
 }
 
-/// Writes down that the lock stands.
 pub fn acquired(lock: &FileLock, id: &str, trail: &Trail<'_>) {
     trail.write(Event::LockAcquired, |entry| entry.lock(&ending::record(lock, id)));
 }
 
-/// Writes down who was in the way.
 pub fn blocked(stopped: &Stopped, trail: &Trail<'_>) {
     if let Stopped::Failed(error) = stopped
         && error.exit == Exit::FileHeld

@@ -35,9 +35,6 @@ struct Paths {
 impl FileTarget {
     /// The file at `path`, relative to the working directory; it need not be there. A symbolic link stands for what it
     /// leads to, which need not be there either.
-    ///
-    /// # Errors
-    /// Exit 2 for what is no file's name, for a directory, a device or the like, and for another file's lock file.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let shown = || escaped_path(path);
         let bytes = path.as_os_str().as_bytes();
@@ -76,15 +73,11 @@ impl FileTarget {
         Self(Arc::new(Paths { named, file, lock }))
     }
 
-    /// As it was named.
     pub fn named(&self) -> &Path {
         &self.0.named
     }
 
     /// The same with the links in its directory's path resolved, so that it is named in one way alone.
-    ///
-    /// # Errors
-    /// When the directory is not there, or cannot be reached.
     pub fn canonical(self) -> Result<Self, Error> {
         let file = self.file();
         let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(self) };
@@ -92,22 +85,18 @@ impl FileTarget {
         Ok(Self::exact(dir.join(name), self.named().to_owned()).unwrap_or(self))
     }
 
-    /// The file, absolute, and no symbolic link itself.
     pub fn file(&self) -> &Path {
         &self.0.file
     }
 
-    /// Its lock file.
     pub fn lock(&self) -> &Path {
         Path::new(OsStr::from_bytes(self.0.lock.as_bytes()))
     }
 
-    /// The same as the kernel wants it.
     pub fn lock_name(&self) -> &CStr {
         &self.0.lock
     }
 
-    /// The directory of both.
     pub fn dir(&self) -> &Path {
         self.file().parent().unwrap_or(Path::new("/"))
     }
@@ -122,7 +111,6 @@ impl FileTarget {
         format!("file:{}", self.shown())
     }
 
-    /// The word that names it in a command.
     pub fn part(&self) -> Part<'static> {
         Part::Words(vec![prefixed(self.named())])
     }

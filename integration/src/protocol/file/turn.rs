@@ -1,6 +1,6 @@
 //! Several who work under one lock, one after the other: who is nested in a `beadlock hold` of the file, and the
-//! threads of the process that has the lock. It is a lock on the bytes of the lock file (`F_OFD_SETLK`), which an
-//! flock knows nothing of.
+//! threads of the process that has the lock. It is a lock on the bytes of the lock file (`F_OFD_SETLK`), which an flock
+//! knows nothing of.
 
 use std::io;
 use std::sync::MutexGuard;
@@ -53,7 +53,6 @@ impl Drop for InTurn {
     }
 }
 
-/// The lock file is another by now.
 pub fn lost_meanwhile(target: &FileTarget) -> Error {
     refused::lost(target, &Loss::OtherFile, Duration::ZERO)
 }

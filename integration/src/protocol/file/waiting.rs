@@ -15,9 +15,6 @@ use crate::settings::environment::Environment;
 use crate::settings::wait::Wait;
 
 /// Waits; the answer is how long that took.
-///
-/// # Errors
-/// Exit 4 when the wait ran out.
 pub fn wait(
     target: &FileTarget,
     wait: Wait,

@@ -36,12 +36,11 @@ fn seen(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss
     }
 }
 
-/// The watch over one lock.
 #[derive(Debug)]
 pub struct Watch<'l> {
     lock: &'l FileLock,
-    /// None at first, for a command that ends at once they are not worth what it costs to end them; and where there
-    /// are none.
+    /// None at first, for a command that ends at once they are not worth what it costs to end them; and where there are
+    /// none.
     events: Option<Watcher>,
     has_begun: bool,
     again: Deadline,

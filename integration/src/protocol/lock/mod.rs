@@ -19,7 +19,6 @@ use crate::claim::target::{Target, prefixed};
 use crate::error::Error;
 use crate::settings::environment::Environment;
 
-/// A lock file at a path.
 #[derive(Debug)]
 pub struct LockAtPath;
 
@@ -90,10 +89,6 @@ impl Folder for LockAtPath {
     }
 }
 
-/// The lock file at `path`.
-///
-/// # Errors
-/// As [`Place::of_lock`].
 pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     let place = Place::of_lock(path, cwd)?;
     let given = format!("{}{}", LockAtPath.prefix(), escaped_path(path));

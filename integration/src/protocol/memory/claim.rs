@@ -16,9 +16,6 @@ use crate::settings::environment::Environment;
 
 /// The claim of `target`. With `--create` the directory is made: without it a typing mistake would claim a new
 /// directory, and protect nothing.
-///
-/// # Errors
-/// Exit 1 when the directory does not exist or cannot be made; exit 2 for a session that none may have.
 pub fn intended<'a>(
     target: Target,
     typed: &MemoryArgs,
@@ -33,7 +30,6 @@ pub fn intended<'a>(
     Ok(Intended::Claim(target.into(), words(session, operation)))
 }
 
-/// What the record of a claim says beside its process.
 pub fn words<'a>(session: String, operation: String) -> ClaimWords<'a> {
     let words = ClaimWords::new(move |session, id, pid| {
         let (mark, host) = (memory::Mark::of(pid, id.to_owned()), hostname().map(|name| name.to_string()));
@@ -48,10 +44,6 @@ fn nowhere(target: &Target) -> Error {
     Error::new(Code::NoTarget, message)
 }
 
-/// Makes the directory where it does not exist.
-///
-/// # Errors
-/// When it cannot be made.
 pub fn make(target: &Target) -> Result<(), Error> {
     fs::create_dir_all(target.dir()).map_err(|error| {
         let (shown, why) = (escaped_path(target.dir()), system_words(&error));

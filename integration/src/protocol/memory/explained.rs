@@ -11,7 +11,6 @@ use serde_json::json;
 use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};
 use crate::output::Fact;
 
-/// Of a lock that was read.
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_memory()?;
     let remove = (seen.of_target("beadlock check {}"), "removes it".to_owned());

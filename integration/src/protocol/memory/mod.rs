@@ -40,7 +40,6 @@ use crate::words::{Part, to_type};
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));
 
-/// The one lock of a directory.
 #[derive(Debug)]
 pub struct Memory;
 
@@ -187,9 +186,6 @@ impl Folder for Memory {
 }
 
 /// The lock of the directory `dir`, which need not exist.
-///
-/// # Errors
-/// As [`Place::of_memory`].
 pub fn target(dir: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     let place = Place::of_memory(dir, cwd)?;
     let given = format!("{}{}", Memory.prefix(), escaped_path(dir));

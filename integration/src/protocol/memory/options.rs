@@ -10,16 +10,13 @@ use clap::Args;
 use crate::error::Error;
 use crate::settings::environment::Environment;
 
-/// Where `--help` puts them.
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
 
-/// The variable that names the session.
 const SESSION: &str = "CLAWDBOT_SESSION_ID";
 
 /// What a record says that does not say what it is for.
 const OPERATION: &str = "cli-test";
 
-/// Every option that the lock of a directory alone understands.
 pub const ALL: &[&str] =
     &["--session-id", "--operation", "--no-break-stale", "--create", "--stale-after", "--stale-after-remote"];
 
@@ -36,7 +33,6 @@ pub struct Ages {
 }
 
 impl Ages {
-    /// As typed, over the document's.
     pub fn limits(&self) -> Limits {
         let Limits { age, remote_age } = Limits::default();
         Limits {
@@ -45,7 +41,6 @@ impl Ages {
         }
     }
 
-    /// The options here that were typed.
     pub fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--stale-after", self.stale_after.is_some()),
@@ -55,7 +50,6 @@ impl Ages {
     }
 }
 
-/// What a claim takes besides.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct MemoryArgs {
@@ -77,9 +71,6 @@ pub struct MemoryArgs {
 
 impl MemoryArgs {
     /// Which session, by the command line, else by the environment.
-    ///
-    /// # Errors
-    /// Exit 2 for a name in the environment that none may have.
     pub fn session(&self, environment: &Environment) -> Result<String, Error> {
         let named = match &self.session_id {
             Some(name) => Some(name.clone()),
@@ -88,12 +79,10 @@ impl MemoryArgs {
         Ok(named.unwrap_or_else(|| UNKNOWN.to_owned()))
     }
 
-    /// What it is held for.
     pub fn operation(&self) -> &str {
         self.operation.as_deref().unwrap_or(OPERATION)
     }
 
-    /// The options here that were typed.
     pub fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--session-id", self.session_id.is_some()),

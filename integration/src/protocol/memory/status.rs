@@ -51,9 +51,6 @@ impl Status {
 }
 
 /// The status object of `target`, in JSON.
-///
-/// # Errors
-/// [`Code::LockUnreadable`] for what cannot be understood.
 pub fn document(target: &Target, options: &Options, environment: &Environment) -> Result<Vec<u8>, Error> {
     let look = look(&target.place, options);
     if let Verdict::Unreadable(_) = look.verdict {

@@ -18,7 +18,6 @@ pub(super) struct Inquiry<'a> {
     pub situation: Situation,
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
-    /// The process of a container, as it is seen from here.
     inside: String,
     /// The holder, where it is a zombie.
     zombie: Option<Zombie>,
@@ -29,7 +28,6 @@ const CONTAINER: &str = "it was claimed in a container of this machine";
 /// The word of a situation, why the lock counts as what it counts as, and what to type.
 type Words = (&'static str, String, NextCommand);
 
-/// Of a lock that was read.
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_beads()?;
     let inquiry = Inquiry::of(seen, record);
@@ -249,7 +247,6 @@ impl<'a> Inquiry<'a> {
         recorded.is_some() && self.facts.proof.as_ref().is_some_and(|proof| proof.start_ticks.is_some())
     }
 
-    /// ` (sleep 300)`.
     fn now_is(&self) -> String {
         let command = self.command_now.as_ref();
         command.map(|command| format!(" ({})", escaped(command))).unwrap_or_default()

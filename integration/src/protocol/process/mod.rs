@@ -25,7 +25,6 @@ use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::words::to_type;
 
-/// The words of a claim whose record names a process.
 pub fn claim_words<'a>() -> ClaimWords<'a> {
     ClaimWords::new(|holder: &str, id: &str, pid: u32| {
         let made = beads::Record::for_process(pid, holder, env!("CARGO_PKG_VERSION"));

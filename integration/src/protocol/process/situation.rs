@@ -11,9 +11,7 @@ use super::TICK;
 /// What a person is looking at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
-    /// Its process lives here.
     Alive,
-    /// Its process lives here and is another user's.
     AliveOfAnotherUser,
     /// Its process has ended, and its parent has not asked how.
     Zombie,
@@ -29,13 +27,10 @@ pub enum Situation {
         /// This machine has booted since.
         rebooted: bool,
     },
-    /// No process can have its PID.
     NoSuchPid,
-    /// The system gives no answer about its PID.
     Unanswered,
     /// This machine, this boot, these PIDs; another name, or another machine id.
     Renamed(Here),
-    /// A container of this machine.
     Container(Inside),
     /// A container of this machine in which nobody lives any more.
     ContainerGone {
@@ -47,22 +42,17 @@ pub enum Situation {
         /// It has this machine's id, and another boot: renamed and booted since, or a copy of this machine's disk.
         same_machine: bool,
     },
-    /// Another machine of this name.
     Namesake,
-    /// This machine has no name to compare with.
     Nameless,
 }
 
 /// What became of a process of this machine that the rule does not ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Here {
-    /// It lives.
     Lives,
     /// Its PID is another process now.
     Recycled,
-    /// There is no such process.
     Gone,
-    /// There is no telling.
     Unknown,
 }
 
@@ -73,7 +63,6 @@ pub enum Inside {
     Process(i32),
     /// Only others of its container, one of which is this.
     Others(i32),
-    /// Nothing.
     Nothing,
 }
 
@@ -86,7 +75,6 @@ pub struct Asked<'a> {
     pub members: &'a [Member],
 }
 
-/// Of a lock that is held or stale for this reason.
 pub fn of(reason: Reason, record: &beads::Record, facts: &Facts, asked: &Asked<'_>) -> Situation {
     let proof = match beads::judge(record, facts, true) {
         Verdict::Stale(proof) => Some(proof),

@@ -84,7 +84,6 @@ impl<'a> Audit<'a> {
 }
 
 impl DocumentEvents for Audit<'_> {
-    /// The lock was created.
     fn acquired(&self, record: &LockRecord) {
         let ttl_seconds = record.as_tower().map_or(0, |record| record.ttl_seconds);
         self.write("lock_acquired", |head| Acquired { head, lock_path: self.path(), ttl_seconds });
@@ -125,7 +124,6 @@ impl DocumentEvents for Audit<'_> {
     }
 }
 
-/// What every event begins with.
 #[derive(Serialize)]
 struct Head<'a> {
     event: &'static str,
@@ -151,7 +149,6 @@ struct Stolen<'a> {
     reason: &'static str,
 }
 
-/// The lock that was stolen.
 #[derive(Serialize)]
 struct Previous {
     request_id: String,

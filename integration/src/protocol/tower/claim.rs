@@ -11,9 +11,6 @@ use crate::protocol::{ClaimWords, Intended};
 use crate::settings::environment::Environment;
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
-///
-/// # Errors
-/// As [`Wanted::resolve`] and [`Wanted::fields`].
 pub fn intended<'a>(
     target: Option<Target>,
     typed: &TowerArgs,

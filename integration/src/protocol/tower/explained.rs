@@ -11,7 +11,6 @@ use crate::claim::protocol::Protocol;
 use crate::output::Fact;
 use crate::words::{Part, to_type};
 
-/// Of a named lock that was read.
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_tower()?;
     let (ttl, silent) = (record.ttl_seconds, silence(record, seen.facts.now).as_secs());

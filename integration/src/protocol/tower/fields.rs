@@ -28,14 +28,12 @@ pub struct Wanted<'a> {
     params: Params,
 }
 
-/// Whether there is to be a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Locking {
     /// It only observes.
     Observe,
     /// Nothing names a lock; the sentence that warns of it.
     Unnamed(&'static str),
-    /// The lock of this name.
     Named(LockName),
 }
 
@@ -76,9 +74,6 @@ impl Fields {
 
 impl<'a> Wanted<'a> {
     /// Reads the intent file, if there is one.
-    ///
-    /// # Errors
-    /// Exit 1 when it cannot be read, exit 2 when it or an option is wrong.
     pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
         let params = typed.params()?;
         let intent = typed.intent.as_deref().map(Intent::read).transpose()?;
@@ -93,9 +88,6 @@ impl<'a> Wanted<'a> {
 
     /// Whether there is to be a lock; `named` is the name that the target has, which beats the intent's. An intent that
     /// observes needs no parameters.
-    ///
-    /// # Errors
-    /// Exit 2 when the intent's lock cannot be resolved, or is no name.
     pub fn locking(&self, named: Option<&LockName>) -> Result<Locking, Error> {
         let Some(warning) = self.mode().without_lock() else { return Ok(Locking::Observe) };
         if let Some(name) = named {
@@ -105,10 +97,6 @@ impl<'a> Wanted<'a> {
         Ok(name.map_or(Locking::Unnamed(warning), Locking::Named))
     }
 
-    /// The fields of the record to be.
-    ///
-    /// # Errors
-    /// Exit 2, naming what is missing or cannot be.
     pub fn fields(&self) -> Result<Fields, Error> {
         let typed = self.typed;
         let intent = self.intent.as_ref();

@@ -27,7 +27,6 @@ use super::mode::Mode;
 use super::yaml::{Entry, Value, Wrong, entries};
 use crate::error::Error;
 
-/// The longest file that is read.
 const LIMIT: u64 = 64 * 1024;
 
 /// What `${params.X}` stands for, by X.
@@ -36,7 +35,6 @@ pub type Params = BTreeMap<String, String>;
 /// An intent, as far as a lock needs it. What is not in the file is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// The file, for lines.
     file: String,
     pub name: Option<String>,
     pub version: Option<String>,
@@ -49,9 +47,6 @@ pub struct Intent {
 
 impl Intent {
     /// Reads `path`, a regular file of at most 64 KiB.
-    ///
-    /// # Errors
-    /// Exit 1 when it cannot be read, exit 2 when it says what it must not; each names the file, and the line.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let failed = |why: String, kind: io::ErrorKind| {
             Error::io(format!("the intent file {} cannot be read: {why}", escaped_path(path)), kind)
@@ -77,9 +72,6 @@ impl Intent {
     }
 
     /// The intent that `text` is; `file` names it in errors.
-    ///
-    /// # Errors
-    /// Exit 2, as `FILE:LINE: what is wrong, and what is wanted`.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         Self::understood(file, text).map_err(|wrong| said_of(file, &wrong))
     }
@@ -121,9 +113,6 @@ impl Intent {
     }
 
     /// The name of its lock with every `${params.X}` resolved; `None` when it names none.
-    ///
-    /// # Errors
-    /// Exit 2, naming file and line: as [`resolve`], or what comes of it is no name.
     pub fn lock_name(&self, params: &Params) -> Result<Option<LockName>, Error> {
         let Some((template, line)) = &self.lock else { return Ok(None) };
         let name = resolve(template, params).and_then(|name| {
@@ -139,9 +128,6 @@ impl Intent {
 }
 
 /// `template` with every `${params.X}` replaced by what it stands for.
-///
-/// # Errors
-/// Words: the parameter that is unset or empty, or what else is in `${…}`.
 pub fn resolve(template: &str, params: &Params) -> Result<String, String> {
     let mut name = String::with_capacity(template.len());
     let mut rest = template;

@@ -23,9 +23,6 @@ pub fn is_root(root: &OsStr) -> bool {
 }
 
 /// Its locks by name, and how many directories that took: none when it is not there.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn of(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, u64), Error> {
     let dir = lock_dir::of(environment);
     let entries = match fs::read_dir(&dir) {

@@ -48,9 +48,6 @@ pub fn warnings(dir: &Path) -> Vec<String> {
 }
 
 /// Makes the lock directory where it is not there, for this user alone; for who is about to claim.
-///
-/// # Errors
-/// When it cannot be made.
 pub fn make(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|error| {

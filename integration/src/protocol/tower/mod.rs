@@ -55,10 +55,8 @@ use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::settings::wait::Wait;
 use crate::words::{Part, to_type};
 
-/// The scheme.
 pub const PREFIX: &str = "tower:";
 
-/// A named lock.
 #[derive(Debug)]
 pub struct Tower;
 
@@ -271,7 +269,6 @@ pub fn in_environment(name: &LockName, environment: &Environment) -> Target {
     target(&lock_dir::of(environment), name, environment.typed_lock_dir())
 }
 
-/// The name of a named lock.
 pub fn name_of(target: &Target) -> Option<LockName> {
     let path = target.path();
     let name = path.file_name()?.to_str()?.strip_suffix(".lock")?;

@@ -15,7 +15,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word that stands for it in an intent.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "observe" => Some(Self::Observe),

@@ -9,7 +9,6 @@ use super::intent::{Params, is_param, seconds};
 use super::mode::Mode;
 use crate::error::Error;
 
-/// Where `--help` puts them.
 pub const HEADING: &str = "Named locks (tower:NAME)";
 
 /// Every option that named locks alone understand.
@@ -88,7 +87,6 @@ pub struct Rollback {
 }
 
 impl TowerArgs {
-    /// The options here that were typed.
     pub fn given(&self) -> Vec<&'static str> {
         let Self { request_id, actor, intent_name, intent_version, ttl, mode, metadata, host_id, .. } = self;
         let all = [
@@ -107,10 +105,6 @@ impl TowerArgs {
         all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
     }
 
-    /// The parameters by name.
-    ///
-    /// # Errors
-    /// Exit 2 when one is given twice.
     pub fn params(&self) -> Result<Params, Error> {
         let mut params = Params::new();
         for (name, value) in &self.params {

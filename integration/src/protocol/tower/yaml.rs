@@ -3,15 +3,12 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-/// How deep a document may be.
 const DEEPEST: usize = 64;
 
 /// What is wrong with a document, and in which line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// From 1 on.
     pub line: usize,
-    /// In words.
     pub why: String,
 }
 
@@ -28,7 +25,6 @@ pub enum Value {
     Scalar(String),
     /// `~`, `null`, or nothing at all.
     Null,
-    /// A list.
     List,
     /// Keys and values, which are entries of their own.
     Mapping,
@@ -42,7 +38,6 @@ pub struct Entry {
     /// The keys that lead to it. None: the document itself.
     pub keys: Vec<String>,
     pub value: Value,
-    /// From 1 on.
     pub line: usize,
 }
 
@@ -55,9 +50,6 @@ enum Open {
 }
 
 /// Every value that is reached by keys alone, in the order of the document.
-///
-/// # Errors
-/// When it is no YAML, too deep, or more than one document.
 pub fn entries(text: &str) -> Result<Vec<Entry>, Wrong> {
     let mut parser = Parser::new_from_str(text);
     let mut open: Vec<Open> = Vec::new();
