@@ -159,8 +159,8 @@ impl CommandLock {
             if !is_part_of_a_path(text) {
                 let shown = escaped(text);
                 return Err(Error::usage(format!(
-                    "\"{shown}\" is no name for a {what}: 1 to 128 printable characters without a slash, and not \
-                     . or .."
+                    "\"{shown}\" is no name for a {what}: 1 to 128 printable characters without a slash, and not . or \
+                     .."
                 )));
             }
         }

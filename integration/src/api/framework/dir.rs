@@ -97,9 +97,8 @@ fn check_open(dir: &Path) -> Result<(), Error> {
     }
     let (shown, mode, owner, us) = (escaped_path(dir), meta.mode() & 0o7777, meta.uid(), geteuid());
     let message = format!(
-        "the lock directory {shown} is closed to this user, {us}: it belongs to user {owner} (mode {mode:03o}); \
-         for a lock \
-         between users it has to be one that all of them may write, without the sticky bit (chmod 2770)"
+        "the lock directory {shown} is closed to this user, {us}: it belongs to user {owner} (mode {mode:03o}); for a \
+         lock between users it has to be one that all of them may write, without the sticky bit (chmod 2770)"
     );
     Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
 }
@@ -118,9 +117,8 @@ fn mistrust_above(meta: &Metadata, dir: &Path) -> Option<String> {
     let (owner, us, mode) = (meta.uid(), geteuid().as_raw(), meta.mode() & 0o7777);
     if owner != us && owner != 0 {
         return Some(format!(
-            "user {owner} owns it and may rename what is in it. Leave TMPDIR out for every program that takes \
-             this lock: \
-             unset TMPDIR"
+            "user {owner} owns it and may rename what is in it. Leave TMPDIR out for every program that takes this \
+             lock: unset TMPDIR"
         ));
     }
     let writers = match (mode & 0o002 != 0, mode & 0o020 != 0) {
@@ -146,9 +144,8 @@ fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
         Some(format!("it is not a directory; to see what it is: {}", command("ls -ld {}")))
     } else if meta.uid() != us {
         Some(format!(
-            "it belongs to user {}, and this is user {us}. While it is there, nothing takes this lock. If nobody \
-             needs it, \
-             remove it as root: {}",
+            "it belongs to user {}, and this is user {us}. While it is there, nothing takes this lock. If nobody needs \
+             it, remove it as root: {}",
             meta.uid(),
             command("sudo rm -r -- {}")
         ))

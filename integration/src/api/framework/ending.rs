@@ -53,9 +53,8 @@ pub fn watch() -> Result<(), Error> {
 }
 
 fn of_a_fork() -> Error {
-    let message = "this process is a fork of one that has command locks, and cannot have its own: take the lock \
-        before the fork, \
-                   or execute a program";
+    let message = "this process is a fork of one that has command locks, and cannot have its own: take the lock before \
+        the fork, or execute a program";
     Error::new(Code::Io, message)
 }
 

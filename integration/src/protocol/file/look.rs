@@ -86,8 +86,7 @@ pub fn not_to_break(target: &FileTarget, seen: &Observation) -> Error {
     };
     let message = format!(
         "{given} is locked by {names}, and an flock cannot be taken away: it is gone when its process has ended; \
-         {end}; \
-         or wait: {}",
+         {end}; or wait: {}",
         to_type("beadlock wait {}", &[target.part()])
     );
     Error::new(Code::LockHeld, message).retry_on_a_lock_of(None)

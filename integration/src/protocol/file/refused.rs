@@ -78,9 +78,8 @@ pub fn twice(target: &FileTarget) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of \
-             it would \
-             wait for the first; use that one, or release it first"
+            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of it \
+             would wait for the first; use that one, or release it first"
         ),
     )
     .detailed(format!("lock_file={} holder_pid={}", escaped_path(target.lock()), std::process::id()))
@@ -92,9 +91,8 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive \
-             lock would \
-             wait for itself; leave out --shared there, or do this outside of it"
+            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock \
+             would wait for itself; leave out --shared there, or do this outside of it"
         ),
     )
     .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
@@ -106,9 +104,8 @@ pub fn inside_update(target: &FileTarget, update: i32) -> Error {
     Error::new(
         Code::LockFailed,
         format!(
-            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would \
-             wait for \
-             itself; what the filter prints becomes the file, so print it there, or do this after the update"
+            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait \
+             for itself; what the filter prints becomes the file, so print it there, or do this after the update"
         ),
     )
     .detailed(format!("lock_file={} holder_pid={update}", escaped_path(target.lock())))
