@@ -1,30 +1,22 @@
 //! A lock taken from Rust: a builder, and a guard for the current process.
 
-use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fmt, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::sys::process_id;
 use beadlock_checker::internal::take::{Held, Release};
+use beadlock_checker::internal::{facts::random_id, sys::process_id};
 
-use crate::claim::asking::Asking;
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::claiming::Claiming;
-use crate::claim::command::holder_name;
 use crate::claim::loss::{self, Loss};
-use crate::claim::nested;
-use crate::claim::release::release;
-use crate::claim::target::Target;
 #[cfg(any(doc, test))]
 use crate::error::Code;
-use crate::error::Error;
 use crate::protocol::{Acceptance, directory, process_words, resolve};
-use crate::settings::check_holder;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use crate::{
+    claim::asking::Asking, claim::claiming::Claiming, claim::command::holder_name, claim::nested,
+    claim::release::release, claim::target::Target,
+};
+use crate::{error::Error, settings::check_holder, settings::environment::Environment, settings::wait::Wait};
 
 /// A claim to be made: on what, under which name, how patiently.
 #[derive(Debug, Clone)]

@@ -1,14 +1,10 @@
 //! A file's access control list. Where there is one, the group's bits of the mode are not what the group may do, but
 //! the most that anybody may whom the list names: a new file with the mode alone would give all of that to the group.
 
-use std::ffi::CStr;
-use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{ffi::CStr, io, os::fd::AsFd, path::Path};
 
-use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr, lgetxattr};
-use rustix::io::Errno;
+use rustix::{buffer::spare_capacity, io::Errno};
 
 const NAME: &CStr = c"system.posix_acl_access";
 

@@ -5,22 +5,17 @@
 //! A kill in the middle of the one write may cut it, for the kernel copies by the page and looks for a kill in between.
 //! The next append finds that the last line has no end, says so, and keeps it apart: it is never merged with another.
 
-use std::fmt;
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs::File, os::unix::fs::FileExt};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::sys::stat::FileStat;
 
-use super::backups;
 use super::entry::{Beside, Entry};
 use super::json::{Check, Spilled};
-use super::write::tidy;
-use crate::error::Error;
-use crate::files::WriteLock;
+use super::{backups, write::tidy};
+use crate::{error::Error, files::WriteLock};
 
 const LIMIT: u64 = 1 << 30;
 

@@ -6,21 +6,16 @@
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{fs::File, io, os::fd::AsRawFd, os::unix::fs::OpenOptionsExt};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
-use super::acl::Acl;
-use super::obstacle::Obstacle;
+use super::{acl::Acl, obstacle::Obstacle};
 use crate::error::Error;
 
 /// A file and those beside it.

@@ -2,20 +2,16 @@
 //! serde_json checks it while it is copied. Memory holds a piece of it: 64 KiB of JSON, or one line; for a schema the
 //! whole value. A value may be nested [`DEEPEST`] levels deep.
 
-use std::ffi::OsStr;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::{ffi::OsStr, fmt, path::Path};
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::system_words;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 
-use super::Schema;
 use super::nesting::{DEEPEST, Nesting};
-use super::utf8::Utf8;
+use super::{Schema, utf8::Utf8};
 use crate::error::Error;
 
 /// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be

@@ -1,10 +1,7 @@
 //! What keeps a file from being replaced, where its own attributes tell it: the words of the system are about the
 //! rename, and say nothing of the cause.
 
-use std::ffi::OsStr;
-use std::fmt;
-use std::fs::File;
-use std::io;
+use std::{ffi::OsStr, fmt, fs::File, io};
 
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 

@@ -1,9 +1,6 @@
 //! A JSON Schema that content is checked by, read from a file once, before any lock.
 
-use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::{fmt, fs::File, io::Read, path::Path};
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::system_words;

@@ -14,19 +14,16 @@
 //! The file is a new one each time. Of the old one it has mode, ACL and owner, and no other extended attribute; whoever
 //! has the old one open, or has another hard link to it, has the old content, which a warning says of links.
 
-use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::{fmt, io::Read};
 
 use beadlock_checker::internal::escape::escaped_path;
 
-use super::Schema;
 use super::backups::{self, Kept};
 use super::entry::{Beside, Entry};
 use super::json::{Check, Format};
-use super::stage::Stage;
-use crate::error::Error;
-use crate::files::WriteLock;
+use super::{Schema, stage::Stage};
+use crate::{error::Error, files::WriteLock};
 
 /// What content is called that no command line has named.
 pub const CONTENT: &str = "the content";

@@ -1,14 +1,12 @@
 //! The options that mean something to one protocol, for each command that takes any.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 use beadlock_checker::Options;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{file, memory, refuse_options, tower};
-use crate::claim::target::Target;
-use crate::error::Error;
+use crate::{claim::target::Target, error::Error};
 
 /// The options of `hold` and `acquire` that mean something to one protocol.
 #[derive(Debug, Clone, ClapArgs)]

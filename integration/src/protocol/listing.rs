@@ -1,19 +1,15 @@
 //! What `list` finds: which names its search looks for, and the locks behind them.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::database::{self, Database, is_own_name};
-use beadlock_checker::internal::dialect::file::locked_by;
-use beadlock_checker::internal::{Gates, Names};
+use beadlock_checker::internal::{Gates, Names, dialect::file::locked_by};
 
 use super::{beads, lock, memory};
-use crate::claim::kernel_lock::Observation;
 use crate::claim::target::{Target, not_found};
-use crate::error::Error;
-use crate::protocol::file::FileTarget;
+use crate::{claim::kernel_lock::Observation, error::Error, protocol::file::FileTarget};
 
 pub use super::tower::listing::{is_root as is_root_of_names, of as of_names};
 

@@ -26,26 +26,22 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{Database, Directories, Suggest};
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{dialect::Record, target::Scheme};
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
 pub use beads::Acceptance;
 pub use resolve::{Unfound, exact, resolve, root};
 pub use unresolved::{answers_for, answers_for_intent, unresolved};
 
-use crate::claim::kernel_claim::KernelClaim;
-use crate::claim::nested;
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
-use crate::claim::session_claim::SessionClaim;
 use crate::claim::target::{Target, not_found, prefixed};
-use crate::error::Error;
 use crate::output::files::{Output, refuse};
-use crate::output::trail::Trail;
-use crate::settings::Claim;
-use crate::settings::arguments::ClaimArgs;
-use crate::settings::environment::Environment;
+use crate::{
+    claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
+    output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs,
+    settings::environment::Environment,
+};
 use beads::any_directory_is_for_databases;
 
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.

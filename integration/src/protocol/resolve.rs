@@ -1,7 +1,6 @@
 //! From the words of a command line to a target.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::{ffi::OsStr, path::PathBuf};
 
 use beadlock_checker::internal::database::{Database, NoDatabase};
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
@@ -35,7 +34,9 @@ impl Unfound {
     fn of_variable(self, name: &str) -> Self {
         match self {
             Self::NoDatabase(error) => Self::NoDatabase(error.of_variable(name)),
-            Self::Error(error) => Self::Error(Error { message: format!("${name}: {}", error.message), ..error }),
+            Self::Error(error) => {
+                Self::Error(Error { message: format!("${name}: {}", error.message), ..error })
+            }
         }
     }
 }

@@ -5,16 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::target::{Scheme, Target};
+use beadlock_checker::internal::{escape::escaped_path, mounts::Mounts};
 
-use super::{beads, folder};
-use super::tower::lock_dir;
-use crate::error::Error;
+use super::{beads, folder, tower::lock_dir};
 use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
-use crate::settings::wait::Wait;
+use crate::{error::Error, settings::wait::Wait};
 
 /// A target by its letters alone: it was not looked at.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,15 +1,10 @@
 //! What runs below this process, when a signal ends it.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use beadlock_checker::internal::facts::boottime;
 use beadlock_checker::internal::process::{self, Stat};
-use beadlock_checker::internal::sys::ended_child;
-use nix::errno::Errno;
-use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::Signal;
-use nix::unistd::getpgrp;
+use beadlock_checker::internal::{facts::boottime, sys::ended_child};
+use nix::{errno::Errno, sys::prctl::set_child_subreaper, sys::signal::Signal, unistd::getpgrp};
 
 use crate::claim::signals::Received;
 use crate::claim::tree::{self, Tree};

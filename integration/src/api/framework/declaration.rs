@@ -1,26 +1,17 @@
 //! The lock that a command declares.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{ffi::OsStr, sync::Arc, time::Duration};
 
 use beadlock_checker::Options;
-use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
 
-use super::dir::Directory;
-use super::guard::CommandGuard;
 use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
-use super::running::Running;
-use super::{ending, waiting};
-use crate::api::hold::Wish;
-use crate::claim::attendant::Stopped;
-use crate::claim::command::holder_name;
-use crate::error::Error;
-use crate::protocol::lock_at;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use super::{dir::Directory, ending, guard::CommandGuard, running::Running, waiting};
+use crate::{
+    api::hold::Wish, claim::attendant::Stopped, claim::command::holder_name, error::Error, protocol::lock_at,
+    settings::environment::Environment, settings::wait::Wait,
+};
 
 /// The lock of a command: of which tool, under which name, how patiently, and what happens at its end.
 ///

@@ -5,8 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{escape::escaped_path, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, geteuid};

@@ -1,25 +1,19 @@
 //! The end of the process, by a signal or by `exit`: what is released, whom it is forwarded to, and in which order.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, os::fd::AsFd, os::unix::net::UnixStream, sync::atomic::Ordering, thread};
 
 use beadlock_checker::internal::sys;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
 
 use super::children::Children;
 use super::locks::{self, Ending, Order};
-use crate::claim::event::wait_for;
-use crate::claim::signals::Received;
 use crate::error::{Code, Error};
-use crate::settings::wait::Deadline;
-use crate::words::of_no_process;
+use crate::{
+    claim::event::wait_for, claim::signals::Received, settings::wait::Deadline, words::of_no_process,
+};
 
 /// What ends the process with its locks released, unless it was ignored when the first lock was wanted.
 const HEARD: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];

@@ -1,12 +1,8 @@
 //! Why a body failed, for the envelope and the exit code.
 
-use std::any::Any;
-use std::error::Error as StdError;
-use std::fmt;
-use std::time::Duration;
+use std::{any::Any, error::Error as StdError, fmt, time::Duration};
 
-use crate::error::Error;
-use crate::{Envelope, Request};
+use crate::{Envelope, Request, error::Error};
 
 /// Why a command failed: what its envelope and its exit code say. `?` makes one of any error: [`Failure::CODE`], exit
 /// code 1, the words of the error and of its sources. Of beadlock's own [`Error`] it takes everything. What is no

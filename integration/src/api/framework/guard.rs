@@ -1,12 +1,10 @@
 //! A command's lock that stands.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use beadlock_checker::internal::take::Release;
 
-use super::locks;
-use super::running::Running;
+use super::{locks, running::Running};
 use crate::error::Error;
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or

@@ -8,21 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
-use std::time::Duration;
+use std::{thread::sleep, time::Duration};
 
 use beadlock_checker::Error as CheckerError;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
-use beadlock_checker::internal::take::Release;
+use beadlock_checker::internal::{escape::escaped_path, system_words, take::Release};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
-use crate::api::hold::Claim;
 use crate::claim::attendant::{Attendant, Stopped, Waited};
-use crate::claim::tree::Tree;
 use crate::error::{Code, Error};
-use crate::settings::wait::Deadline;
+use crate::{api::hold::Claim, claim::tree::Tree, settings::wait::Deadline};
 
 /// What comes first when a signal ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,16 +4,11 @@ use std::future::{Future, pending};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::take::Release;
-use beadlock_checker::internal::{sys, system_words};
+use beadlock_checker::internal::{escape::escaped_path, sys, system_words, take::Release};
 use serde::Serialize;
 
-use super::declaration::CommandLock;
-use super::failure::Failure;
-use super::guard::CommandGuard;
 use super::locks::{self, Ending};
-use super::running::Running;
+use super::{declaration::CommandLock, failure::Failure, guard::CommandGuard, running::Running};
 use crate::error::{Error, Exit};
 use crate::{Envelope, Request};
 

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::locks;
-use crate::claim::nested;
-use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::settings::environment::Environment;
+use crate::{claim::nested, claim::target::Target, settings::environment::Environment};
 
 /// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone, for
 /// other threads.

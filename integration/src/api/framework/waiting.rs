@@ -1,18 +1,13 @@
 //! A lock that is waited for by a thread, for a task of whichever executor.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::{future::Future, pin::Pin, thread};
 
 use beadlock_checker::internal::sys::process_id;
 
-use super::declaration::CommandLock;
-use super::guard::CommandGuard;
-use super::locks::Bell;
-use crate::error::Error;
-use crate::words::of_no_process;
+use super::{declaration::CommandLock, guard::CommandGuard, locks::Bell};
+use crate::{error::Error, words::of_no_process};
 
 /// The lock is on its way. Dropped, it is given up; a fork's copy gives nothing up, for the wait is its parent's.
 #[derive(Debug)]

@@ -9,15 +9,13 @@ use beadlock_checker::Options;
 use beadlock_checker::internal::look;
 
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::event::wait_for;
-use crate::claim::keeping::Keeping;
-use crate::claim::lease::heartbeat::News;
-use crate::claim::loss::Loss;
-use crate::claim::release::release;
-use crate::claim::target::Target;
 use crate::claim::{nested, patience};
 use crate::error::{Code, Error};
 use crate::settings::wait::{Deadline, Wait};
+use crate::{
+    claim::event::wait_for, claim::keeping::Keeping, claim::lease::heartbeat::News, claim::loss::Loss,
+    claim::release::release, claim::target::Target,
+};
 
 /// How often it is looked whether another thread has done.
 const SHORTLY: Duration = Duration::from_millis(5);

@@ -1,30 +1,22 @@
 //! The lock of a directory, from Rust.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
-use beadlock_checker::internal::facts::random_id;
-use beadlock_checker::internal::look;
-use beadlock_checker::internal::take::Held;
+use beadlock_checker::internal::{facts::random_id, look, take::Held};
 use beadlock_checker::{Options, Verdict};
 
 use super::here::{self, Entered, Keeper, Standing};
-use crate::claim::asking::Asking;
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::claiming::Claiming;
-use crate::claim::keeping::Keeping;
-use crate::claim::loss::Events;
-use crate::claim::nested;
-use crate::claim::release::release;
 use crate::claim::target::{Target, not_found};
 use crate::error::{Code, Error};
-use crate::protocol::memory;
 use crate::protocol::memory::claim::{make, words};
-use crate::protocol::memory::status::Status;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use crate::{
+    claim::asking::Asking, claim::claiming::Claiming, claim::keeping::Keeping, claim::loss::Events,
+    claim::nested, claim::release::release, protocol::memory, protocol::memory::status::Status,
+    settings::environment::Environment, settings::wait::Wait,
+};
 
 /// For how long the directory's flock is waited for, which others have for moments only.
 const PATIENCE: Duration = Duration::from_secs(10);

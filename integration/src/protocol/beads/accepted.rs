@@ -3,8 +3,7 @@
 
 use beadlock_checker::internal::database::{Database, Directories, Environment, NoDatabase, Suggest};
 
-use crate::error::Error;
-use crate::output::talk::Talk;
+use crate::{error::Error, output::talk::Talk};
 
 /// What becomes of a directory that does not look like a database.
 #[derive(Debug, Clone, Copy)]

@@ -6,10 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::database::Database;
-use beadlock_checker::internal::dialect::Record;
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
+use beadlock_checker::internal::{Look, database::Database, dialect::Record};
 
 pub use accepted::{Acceptance, any_directory_is_for_databases};
 
@@ -17,9 +15,7 @@ use super::{Folder, Unfound, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::error::Error;
-use crate::settings::environment::Environment;
-use crate::words::Part;
+use crate::{error::Error, settings::environment::Environment, words::Part};
 
 /// The exclusive lock of a beads database.
 #[derive(Debug)]

@@ -5,21 +5,18 @@
 //! at once. Until then it is kept for whoever asks for the same again, so that a process that tries for ever has one of
 //! them.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{io, thread};
 
 use beadlock_checker::internal::dialect::file::Mode;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::open::{Flocked, Inode, LockFile, Patience, failed};
-use super::own::Own;
-use super::target::FileTarget;
 use super::turn::{InTurn, lost_meanwhile};
-use crate::error::Error;
-use crate::words;
+use super::{own::Own, target::FileTarget};
+use crate::{error::Error, words};
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,38 +1,28 @@
 //! `beadlock write`, `beadlock update`, `beadlock append`: what they share. Each is for a file alone.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use std::{fmt, path::PathBuf};
 
-use beadlock_checker::internal::audit::Event;
 use beadlock_checker::internal::dialect::file::{Mode, WAIT};
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::target::{Scheme, Target};
+use beadlock_checker::internal::{audit::Event, duration, escape::escaped_path};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ending::record;
 use super::lock::{FileLock, take};
 use super::said::{acquired, blocked, note};
-use super::target::FileTarget;
+use super::{ending::record, target::FileTarget};
 use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::leaving::Why;
-use crate::claim::signals::Signals;
-use crate::claim::target::not_found;
 use crate::error::{Code, Error};
-use crate::files::Schema;
-use crate::files::json::Format;
 use crate::files::write::{Rules, Written};
-use crate::output::envelope::Request;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::protocol::answers_for;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
+use crate::{
+    claim::leaving::Why, claim::signals::Signals, claim::target::not_found, files::Schema,
+    files::json::Format, output::envelope::Request, output::talk::Talk, output::trail::Trail,
+    protocol::answers_for, settings::environment::Environment, settings::wait::Wait,
+};
 
 #[derive(Debug, Args)]
 pub struct OnFile {

@@ -5,10 +5,7 @@ use beadlock_checker::internal::duration::shown;
 use serde_json::{Value, json};
 
 use super::lock::FileLock;
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
-use crate::error::Error;
-use crate::output::trail::Trail;
+use crate::{claim::leaving::Why, claim::loss::Loss, error::Error, output::trail::Trail};
 
 /// What the audit trail has in place of a record.
 pub fn record(lock: &FileLock, id: &str) -> Value {

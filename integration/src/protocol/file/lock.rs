@@ -1,30 +1,22 @@
 //! A file's lock, as a guard, and how it is taken.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs::File, path::Path};
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode};
 use beadlock_checker::internal::sys::process_id;
 
 use super::blocked::{Blocked, Got, What};
-use super::locking::Locking;
-use super::nested;
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
-use super::refused;
-use super::registry::Registered;
-use super::target::FileTarget;
 use super::turn::{self, InTurn, Turn};
-use super::watch;
+use super::{locking::Locking, nested, refused, registry::Registered, target::FileTarget, watch};
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
-use crate::claim::event::wait_for;
-use crate::claim::loss::Loss;
 #[cfg(doc)]
 use crate::error::Code;
-use crate::error::Error;
-use crate::settings::environment::Environment;
 use crate::settings::wait::{Deadline, Wait};
+use crate::{claim::event::wait_for, claim::loss::Loss};
+use crate::{error::Error, settings::environment::Environment};
 
 /// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
 #[derive(Debug)]

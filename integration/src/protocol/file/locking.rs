@@ -10,8 +10,7 @@ use crate::claim::asking::Asking;
 use crate::claim::attendant::{Stopped, Unattended};
 #[cfg(doc)]
 use crate::error::Code;
-use crate::error::Error;
-use crate::settings::wait::Wait;
+use crate::{error::Error, settings::wait::Wait};
 
 /// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
 /// It can be taken any number of times, one after the other.

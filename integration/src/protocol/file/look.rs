@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use super::open::{LockFile, Patience, failed, named_inode};
 use super::refused::{as_they_are_known, names};
 use super::target::FileTarget;
-use crate::claim::kernel_lock::Observation;
 use crate::error::{Code, Error};
-use crate::output::Fact;
 use crate::words::{self, Part, to_type};
+use crate::{claim::kernel_lock::Observation, output::Fact};
 
 /// The lock of `target`, as it is seen among all flocks of this machine.
 pub fn at(target: &FileTarget, gates: &Gates) -> Observation {

@@ -43,18 +43,14 @@ mod turn;
 mod waiting;
 mod watch;
 
-use std::ffi::OsString;
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, time::Duration};
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::Gates;
-use beadlock_checker::internal::dialect::Record;
 pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
 use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{Gates, dialect::Record};
 
 pub use lock::{FileLock, take};
 pub use locking::Locking;
@@ -64,21 +60,16 @@ pub use target::FileTarget;
 pub use turn::Turn;
 pub use watch::Watch;
 
-use super::beads::Acceptance;
-use super::{Args, Folder, Intended, Unfound};
+use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
 use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::keeping::Guard;
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
-use crate::claim::leaving::Why;
-use crate::claim::loss::Loss;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::error::{Code, Error};
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
-use crate::protocol::ClaimWords;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use crate::{
+    claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, output::talk::Talk, output::trail::Trail,
+    protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
+};
 
 #[derive(Debug)]
 pub struct File;

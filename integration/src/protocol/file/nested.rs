@@ -4,16 +4,12 @@
 use std::ffi::{OsStr, OsString};
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode};
-use beadlock_checker::internal::flock_of;
-use beadlock_checker::internal::process::Stat;
+use beadlock_checker::internal::{flock_of, process::Stat};
 use nix::unistd::getppid;
 
-use super::open::Inode;
-use super::refused;
-use super::target::FileTarget;
+use super::{open::Inode, refused, target::FileTarget};
 use crate::claim::nested::{self, NESTED};
-use crate::error::Error;
-use crate::settings::environment::Environment;
+use crate::{error::Error, settings::environment::Environment};
 
 /// By what a filter, and all that it starts, knows of the updates that it runs in: the id of each, `DEV:INODE:PID`.
 pub const UPDATES: &str = "BEADLOCK_UPDATE_IDS";

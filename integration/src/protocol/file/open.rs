@@ -1,17 +1,10 @@
 //! The lock file, open, and the flock on it.
 
-use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{fs::File, io, path::Path, thread::sleep, time::Duration};
 
-use beadlock_checker::internal::closed;
-use beadlock_checker::internal::dialect::file::Mode;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::sys::{Flock, flock, process_id};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{closed, dialect::file::Mode, escape::escaped_path, system_words};
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{Mode as Permissions, SFlag, fstat, lstat};

@@ -1,7 +1,6 @@
 //! From Rust: one operation on a file under its lock, and several under one.
 
-use std::io::Read;
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode};
 use beadlock_checker::internal::escape::{escaped, escaped_path};
@@ -10,12 +9,11 @@ use serde_json::Value;
 
 use super::lock::FileLock;
 use crate::error::{Code, Error};
-use crate::files::WriteLock;
 use crate::files::append::{Appended, Lines, append as append_lines};
 use crate::files::entry::{Beside, Entry};
 use crate::files::json::{Check, Format};
-use crate::files::stage::Stage;
 use crate::files::write::{self, CONTENT, Draft, Rules, Written, tidy};
+use crate::{files::WriteLock, files::stage::Stage};
 
 /// Gives the file at `path` this content, all of it or none, under its lock and with a backup. It has to be what the
 /// file's name says ([`Format::of`]). Waits up to 30 seconds for the lock; for another wait, format or number of

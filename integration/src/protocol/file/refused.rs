@@ -1,19 +1,14 @@
 //! The words of a lock that was not obtained: the document's, for how long, who has it, and what to do.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::claim::known_process::HelperKind;
-use beadlock_checker::internal::dialect::file;
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{GateHolder, Gates};
+use beadlock_checker::internal::{GateHolder, Gates, dialect::file, duration::shown, escape::escaped_path};
 
 use super::target::FileTarget;
-use crate::claim::loss::Loss;
 use crate::error::{Code, Error, Exit, Holder};
-use crate::settings::wait::Wait;
 use crate::words::{self, Part, to_type};
+use crate::{claim::loss::Loss, settings::wait::Wait};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {

@@ -1,8 +1,7 @@
 //! What this process has locked, or waits to lock: by device and inode of the lock file, so that no other spelling of a
 //! path leads around it. A second lock of the same file would wait for the first for ever.
 
-use super::open::Inode;
-use super::own::Own;
+use super::{open::Inode, own::Own};
 
 /// A few at a time, and what was taken last is mostly the first to go.
 static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());

@@ -1,25 +1,19 @@
 //! `beadlock release file:PATH`: ends the keeper that `acquire` has left, and with it the lock.
 
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::Gates;
-use beadlock_checker::internal::dialect::file::LockId;
-use beadlock_checker::internal::sys::pidfd_open;
-use beadlock_checker::internal::{escape::escaped, system_words};
-use nix::errno::Errno;
+use beadlock_checker::internal::{
+    Gates, dialect::file::LockId, escape::escaped, sys::pidfd_open, system_words,
+};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{errno::Errno, unistd::Pid};
 
-use super::refused::names;
-use super::target::FileTarget;
-use super::{look, nested};
-use crate::claim::event::wait_for;
-use crate::claim::known_process::HelperKind;
-use crate::claim::nested::NESTED;
+use super::{look, nested, refused::names, target::FileTarget};
 use crate::error::{Code, Error};
-use crate::output::talk::Talk;
+use crate::{
+    claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED, output::talk::Talk,
+};
 
 /// How long a keeper may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

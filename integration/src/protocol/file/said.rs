@@ -1,15 +1,9 @@
 //! What is said and written down of a lock that is taken.
 
-use beadlock_checker::internal::audit::Event;
-use beadlock_checker::internal::shared_file_system;
+use beadlock_checker::internal::{audit::Event, shared_file_system};
 
-use super::ending;
-use super::lock::FileLock;
-use super::target::FileTarget;
-use crate::claim::attendant::Stopped;
-use crate::error::Exit;
-use crate::output::talk::Talk;
-use crate::output::trail::Trail;
+use super::{ending, lock::FileLock, target::FileTarget};
+use crate::{claim::attendant::Stopped, error::Exit, output::talk::Talk, output::trail::Trail};
 
 /// Says once how far an flock reaches there.
 pub fn note(target: &FileTarget, talk: &Talk) {

@@ -1,16 +1,12 @@
 //! From a path to the file that is meant, and its lock file.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{fs, io::ErrorKind, sync::Arc};
 
-use beadlock_checker::internal::closed;
 use beadlock_checker::internal::dialect::file::{lock_of, locked_by};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{closed, escape::escaped_path, system_words};
 use nix::sys::stat::{SFlag, lstat};
 
 use crate::error::{Code, Error};

@@ -2,15 +2,12 @@
 //! threads of the process that has the lock. It is a lock on the bytes of the lock file (`F_OFD_SETLK`), which an flock
 //! knows nothing of.
 
-use std::io;
-use std::sync::MutexGuard;
-use std::time::Duration;
+use std::{io, sync::MutexGuard, time::Duration};
 
 use beadlock_checker::internal::sys::{Flock, process_id, range_lock};
 
 use super::open::{LockFile, Patience, failed};
-use super::refused;
-use super::target::FileTarget;
+use super::{refused, target::FileTarget};
 use crate::claim::loss::Loss;
 use crate::error::{Code, Error};
 

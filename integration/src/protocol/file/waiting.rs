@@ -4,15 +4,12 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::dialect::file::Mode;
 
-use super::open::LockFile;
-use super::take;
-use super::target::FileTarget;
+use super::{open::LockFile, take, target::FileTarget};
 use crate::claim::attendant::{Attending, Stopped};
-use crate::claim::signals::Signals;
 use crate::error::{Code, Error, Exit};
-use crate::output::talk::Talk;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
+use crate::{
+    claim::signals::Signals, output::talk::Talk, settings::environment::Environment, settings::wait::Wait,
+};
 
 /// Waits; the answer is how long that took.
 pub fn wait(

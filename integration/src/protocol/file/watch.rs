@@ -6,20 +6,15 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::{thread::sleep, time::Duration};
 
 use beadlock_checker::internal::dialect::file::LockId;
 use nix::sys::inotify::AddWatchFlags;
 
-use super::lock::FileLock;
-use super::nested;
 use super::open::{Inode, LockFile, named_inode};
-use super::target::FileTarget;
-use crate::claim::event::Watcher;
+use super::{lock::FileLock, nested, target::FileTarget};
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
-use crate::claim::protocol::WatchLock;
-use crate::settings::wait::Deadline;
+use crate::{claim::event::Watcher, claim::protocol::WatchLock, settings::wait::Deadline};
 
 /// Whether it is lost now, seen twice.
 pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {

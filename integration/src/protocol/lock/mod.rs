@@ -5,19 +5,14 @@ mod not_a_lock;
 use std::path::Path;
 
 use beadlock_checker::Place;
-use beadlock_checker::internal::Look;
-use beadlock_checker::internal::database::NoDatabase;
 use beadlock_checker::internal::dialect::{Record, lock};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::target::Scheme;
+use beadlock_checker::internal::{Look, database::NoDatabase, escape::escaped_path, target::Scheme};
 
-use super::beads::Acceptance;
-use super::{Folder, Unfound, process};
+use super::{Folder, Unfound, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::error::Error;
-use crate::settings::environment::Environment;
+use crate::{error::Error, settings::environment::Environment};
 
 #[derive(Debug)]
 pub struct LockAtPath;

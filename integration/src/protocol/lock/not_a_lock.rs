@@ -4,14 +4,12 @@
 use std::path::Path;
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::dialect::beads::Content;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::target::Scheme;
-use beadlock_checker::internal::{FileKind, Look};
+use beadlock_checker::internal::{
+    FileKind, Look, dialect::beads::Content, escape::escaped_path, target::Scheme,
+};
 
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock};
-use crate::claim::target::prefixed;
-use crate::words::quoted;
+use crate::{claim::target::prefixed, words::quoted};
 
 /// What lies at `path`, where it is somebody's data.
 pub fn at(path: &Path, look: &Look) -> Option<NotALock> {

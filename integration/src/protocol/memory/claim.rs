@@ -2,17 +2,14 @@
 
 use std::fs;
 
-use beadlock_checker::internal::dialect::memory;
-use beadlock_checker::internal::escape::escaped_path;
 use beadlock_checker::internal::facts::{hostname, now};
-use beadlock_checker::internal::{look, system_words};
+use beadlock_checker::internal::{dialect::memory, escape::escaped_path, look, system_words};
 use beadlock_checker::{Options, Verdict};
 
 use super::options::MemoryArgs;
-use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::protocol::{ClaimWords, Intended};
-use crate::settings::environment::Environment;
+use crate::{claim::target::Target, settings::environment::Environment};
 
 /// The claim of `target`. With `--create` the directory is made: without it a typing mistake would claim a new
 /// directory, and protect nothing.

@@ -2,10 +2,8 @@
 //! lines say so.
 
 use beadlock_checker::Reason;
-use beadlock_checker::internal::dialect::facts::Liveness;
 use beadlock_checker::internal::dialect::memory::{self, Record, UNREFRESHED};
-use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{dialect::facts::Liveness, duration::shown, escape::escaped};
 use serde_json::json;
 
 use crate::claim::explained::{Explained, Inspected, NextCommand, kill_words, millis, since};

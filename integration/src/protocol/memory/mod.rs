@@ -13,29 +13,24 @@ mod explained;
 pub mod options;
 pub mod status;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use beadlock_checker::internal::database::NoDatabase;
-use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::{Record, memory};
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::take::Held;
-use beadlock_checker::internal::target::Scheme;
-use beadlock_checker::internal::{Look, shared_file_system};
+use beadlock_checker::internal::{
+    Look, database::NoDatabase, dialect::facts::Facts, shared_file_system, take::Held, target::Scheme,
+};
 use beadlock_checker::{Options, Place, Removed};
 
-use super::beads::Acceptance;
-use super::{Args, Folder, Intended, Unfound};
+use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::error::Error;
-use crate::settings::environment::Environment;
-use crate::settings::wait::Wait;
 use crate::words::{Part, to_type};
+use crate::{
+    claim::lease::limits::Limits, error::Error, settings::environment::Environment, settings::wait::Wait,
+};
 
 /// How long a claim waits for the holder where nobody says so: the document's 5 seconds.
 pub const WAIT: Wait = Wait::UpTo(Duration::from_secs(5));

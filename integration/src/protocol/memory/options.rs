@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
-use beadlock_checker::internal::duration;
-use beadlock_checker::internal::escape::is_harmless;
+use beadlock_checker::internal::{duration, escape::is_harmless};
 use clap::Args;
 
-use crate::error::Error;
-use crate::settings::environment::Environment;
+use crate::{error::Error, settings::environment::Environment};
 
 pub const HEADING: &str = "Directories with one lock (memory:DIR)";
 

@@ -1,15 +1,12 @@
 //! The status of the lock of a directory as its document has it, key by key.
 
 use beadlock_checker::internal::dialect::memory::{self, Limits, Record};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::{Look, look};
+use beadlock_checker::internal::{Look, escape::escaped_path, look};
 use beadlock_checker::{Options, Verdict};
 use serde::Serialize;
 
-use crate::claim::nested;
-use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::settings::environment::Environment;
+use crate::{claim::nested, claim::target::Target, settings::environment::Environment};
 
 /// The document's status object. Serialized it has its keys in its order.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,9 +1,7 @@
 //! What `status` explains of a lock whose process is judged: what the process is now, and what to type next.
 
-use beadlock_checker::internal::dialect::beads::Record;
-use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::facts::{Facts, Liveness};
-use beadlock_checker::internal::{Member, Zombie, process};
+use beadlock_checker::internal::{Member, Zombie, dialect::beads::Record, escape::escaped, process};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 use crate::claim::explained::{Explained, Inspected, Machine, NextCommand, see};

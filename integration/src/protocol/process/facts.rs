@@ -1,14 +1,12 @@
 //! What speaks for the verdict about a lock whose process is judged.
 
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts::Liveness;
+use beadlock_checker::internal::{escape::escaped, facts::Liveness};
 use serde_json::{Value, json};
 
 use super::explained::Inquiry;
 use super::situation::{Here, Situation};
 use crate::claim::explained::{kill_words, millis, since};
-use crate::output::Fact;
-use crate::words::counted;
+use crate::{output::Fact, words::counted};
 
 impl Inquiry<'_> {
     /// In the order in which they are shown, for people and for programs.

@@ -14,16 +14,14 @@ mod situation;
 mod tests;
 
 use beadlock_checker::Verdict;
-use beadlock_checker::internal::Look;
 use beadlock_checker::internal::dialect::{Rejected, beads};
-use beadlock_checker::internal::facts::Facts;
+use beadlock_checker::internal::{Look, facts::Facts};
 
 pub use explained::explain;
 
 use super::ClaimWords;
-use crate::claim::target::Target;
 use crate::error::{Code, Error};
-use crate::words::to_type;
+use crate::{claim::target::Target, words::to_type};
 
 pub fn claim_words<'a>() -> ClaimWords<'a> {
     ClaimWords::new(|holder: &str, id: &str, pid: u32| {

@@ -1,9 +1,8 @@
 //! Which situation a lock is in whose process is judged: one pure judgement. The verdict says what a daemon does; the
 //! situation says what a person is looking at.
 
-use beadlock_checker::internal::Member;
-use beadlock_checker::internal::dialect::beads;
 use beadlock_checker::internal::facts::{Facts, Liveness};
+use beadlock_checker::internal::{Member, dialect::beads};
 use beadlock_checker::{Reason, Verdict};
 
 use super::TICK;

@@ -1,12 +1,10 @@
 //! The table of situations.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use beadlock_checker::internal::Member;
-use beadlock_checker::internal::dialect::StartedAt;
 use beadlock_checker::internal::dialect::beads::{Mark, Record, judge};
 use beadlock_checker::internal::facts::{Facts, Ids, Liveness, Proof};
+use beadlock_checker::internal::{Member, dialect::StartedAt};
 
 use super::situation::{self, Asked, Here, Inside, Situation};
 

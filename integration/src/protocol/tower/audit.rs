@@ -7,16 +7,13 @@
 //! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so
 //! that one reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use beadlock_checker::Removed;
 use beadlock_checker::internal::audit::{Lines, Outcome, cut};
-use beadlock_checker::internal::dialect::Record as LockRecord;
 use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
-use beadlock_checker::internal::digest::sha256;
-use beadlock_checker::internal::facts;
+use beadlock_checker::internal::{dialect::Record as LockRecord, digest::sha256, facts};
 use serde::Serialize;
 
 use crate::output::talk::Talk;

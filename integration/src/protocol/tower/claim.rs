@@ -3,12 +3,9 @@
 use beadlock_checker::internal::facts;
 
 use super::fields::{Locking, Wanted};
-use super::options::TowerArgs;
-use super::{in_environment, name_of};
-use crate::claim::target::Target;
-use crate::error::Error;
+use super::{in_environment, name_of, options::TowerArgs};
 use crate::protocol::{ClaimWords, Intended};
-use crate::settings::environment::Environment;
+use crate::{claim::target::Target, error::Error, settings::environment::Environment};
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
 pub fn intended<'a>(

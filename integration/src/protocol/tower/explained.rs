@@ -1,15 +1,13 @@
 //! What `status` explains of a named lock: its holder's heartbeats. Host and PID are told to people: neither is asked.
 
 use beadlock_checker::Reason;
-use beadlock_checker::internal::dialect::tower::silence;
-use beadlock_checker::internal::escape::escaped;
+use beadlock_checker::internal::{dialect::tower::silence, escape::escaped};
 use serde_json::json;
 
 use super::Tower;
 use crate::claim::explained::{Explained, Inspected, millis, since};
-use crate::claim::protocol::Protocol;
-use crate::output::Fact;
 use crate::words::{Part, to_type};
+use crate::{claim::protocol::Protocol, output::Fact};
 
 pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     let record = seen.record.as_tower()?;

@@ -1,18 +1,14 @@
 //! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
 
-use beadlock_checker::internal::dialect::beads::holder_name_is_fit;
 use beadlock_checker::internal::dialect::tower::{
     DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit,
 };
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::facts;
+use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
 use serde_json::{Map, Value};
 
 use super::intent::{Intent, Params};
-use super::mode::Mode;
-use super::options::TowerArgs;
-use crate::error::Error;
-use crate::settings::environment::Environment;
+use super::{mode::Mode, options::TowerArgs};
+use crate::{error::Error, settings::environment::Environment};
 
 /// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
 const LONGEST_METADATA: usize = 48 * 1024;

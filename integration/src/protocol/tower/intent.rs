@@ -12,15 +12,11 @@
 //! What is given twice is an error, and so is whatever could hide a lock: an alias or a merge key (`<<`) on the way to
 //! one of them. Everything else in the file is left alone.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::{collections::BTreeMap, fs::File, os::unix::fs::OpenOptionsExt, path::Path};
 
-use beadlock_checker::internal::dialect::tower::LockName;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{dialect::tower::LockName, system_words};
 use nix::fcntl::OFlag;
 
 use super::mode::Mode;

@@ -1,21 +1,12 @@
 //! `list tower:`: every named lock of the lock directory.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{collections::BTreeSet, ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
 
-use beadlock_checker::internal::dialect::tower::LockName;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{dialect::tower::LockName, system_words};
 
 use super::{PREFIX, lock_dir, target};
-use crate::claim::target::Target;
-use crate::error::Error;
-use crate::output::talk::Talk;
-use crate::settings::environment::Environment;
+use crate::{claim::target::Target, error::Error, output::talk::Talk, settings::environment::Environment};
 
 /// The root of a list that stands for the lock directory.
 pub fn is_root(root: &OsStr) -> bool {

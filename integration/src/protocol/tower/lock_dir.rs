@@ -4,9 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::dialect::tower::DEFAULT_DIR;
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::system_words;
+use beadlock_checker::internal::{dialect::tower::DEFAULT_DIR, escape::escaped_path, system_words};
 
 use crate::error::Error;
 use crate::settings::environment::{Environment, LOCK_DIR};

@@ -27,33 +27,27 @@ pub mod options;
 mod yaml;
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use beadlock_checker::internal::database::NoDatabase;
-use beadlock_checker::internal::dialect::Record;
-use beadlock_checker::internal::dialect::facts::Facts;
 use beadlock_checker::internal::dialect::tower::{self, Answer, LockName};
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::take::Held;
-use beadlock_checker::internal::target::Scheme;
-use beadlock_checker::internal::{Look, facts};
+use beadlock_checker::internal::{
+    Look, database::NoDatabase, dialect::Record, dialect::facts::Facts, escape::escaped_path, facts,
+    take::Held, target::Scheme,
+};
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
-use super::beads::Acceptance;
-use super::{Args, Folder, Intended, Unfound};
+use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::lease::limits::Limits;
 use crate::claim::protocol::{Protocol, WaitOver};
-use crate::claim::target::Target;
-use crate::error::Error;
-use crate::output::talk::Talk;
 use crate::output::trail::{DocumentEvents, errno_words};
 use crate::settings::environment::{Environment, LOCK_DIR};
-use crate::settings::wait::Wait;
 use crate::words::{Part, to_type};
+use crate::{
+    claim::lease::limits::Limits, claim::target::Target, error::Error, output::talk::Talk,
+    settings::wait::Wait,
+};
 
 pub const PREFIX: &str = "tower:";
 

@@ -1,7 +1,6 @@
 //! The options that mean something to `tower:NAME` alone.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 

@@ -1,7 +1,6 @@
 #![expect(clippy::disallowed_methods, reason = "what other programs do to a lock file")]
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use super::*;
 use crate::protocol::memory::WAIT;

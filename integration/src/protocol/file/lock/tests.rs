@@ -1,11 +1,9 @@
 use super::*;
 use crate::error::Code;
 use beadlock_checker::internal::dialect::file;
-use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::{fs, path::PathBuf, thread::sleep};
 
 /// A directory and a file in it.
 fn scene() -> (tempfile::TempDir, PathBuf) {
