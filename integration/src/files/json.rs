@@ -10,8 +10,7 @@ use beadlock_checker::internal::system_words;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Deserializer, Value};
 
-use super::nesting::{DEEPEST, Nesting};
-use super::{Schema, utf8::Utf8};
+use super::{Schema, text::Text};
 use crate::error::Error;
 
 /// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be
@@ -173,21 +172,6 @@ impl Check<'_> {
 
 fn marked() -> Spilled {
     Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
-}
-
-/// What serde_json does not check when it builds no value: invalid UTF-8, and nesting too deep to be read again.
-#[derive(Debug, Default)]
-struct Text {
-    utf8: Utf8,
-    nesting: Nesting,
-}
-
-impl Text {
-    /// `Err`: what the piece is, and where.
-    fn hear(&mut self, piece: &[u8]) -> Result<(), (String, usize)> {
-        self.utf8.hear(piece).map_err(|at| ("not UTF-8".to_owned(), at))?;
-        self.nesting.hear(piece).map_err(|at| (format!("nested more than {DEEPEST} levels deep"), at))
-    }
 }
 
 /// What is read from it is written too.

@@ -5,7 +5,7 @@
 //! acl.rs       a file's access control list
 //! entry.rs     a file by its name in an open directory, and those beside it
 //! stage.rs     where new content is before it is the file's
-//! json.rs      what content has to be; utf8.rs, nesting.rs: its text; schema.rs, no_schema.rs: a JSON Schema,
+//! json.rs      what content has to be; text.rs: its text; schema.rs, no_schema.rs: a JSON Schema,
 //!              with the feature `validate-schema` and without
 //! write.rs     the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what
 //!              keeps it from that
@@ -17,14 +17,13 @@ pub mod append;
 mod backups;
 pub mod entry;
 pub mod json;
-mod nesting;
 #[cfg(not(feature = "validate-schema"))]
 mod no_schema;
 mod obstacle;
 #[cfg(feature = "validate-schema")]
 mod schema;
 pub mod stage;
-mod utf8;
+mod text;
 pub mod write;
 
 #[cfg(not(feature = "validate-schema"))]

@@ -16,9 +16,9 @@ pub struct Args {
     #[arg(long, conflicts_with = "json", help_heading = tower::options::HEADING)]
     raw: bool,
     #[command(flatten)]
-    pub(super) file: file::options::FileArgs,
+    pub(super) file: file::command::FileArgs,
     #[command(flatten)]
-    pub(super) memory: memory::options::MemoryArgs,
+    pub(super) memory: memory::claim::MemoryArgs,
     #[command(flatten)]
     pub(super) tower: tower::options::TowerArgs,
 }
@@ -111,7 +111,7 @@ impl ReleaseArgs {
 #[group(skip)]
 pub struct LookArgs {
     #[command(flatten)]
-    ages: memory::options::Ages,
+    ages: memory::claim::Ages,
 }
 
 impl LookArgs {

@@ -11,7 +11,7 @@ use super::{beads, lock, memory};
 use crate::claim::target::{Target, not_found};
 use crate::{claim::kernel_lock::Observation, error::Error, protocol::file::FileTarget};
 
-pub use super::tower::listing::{is_root as is_root_of_names, of as of_names};
+pub use super::tower::lock_dir::{is_root_of_names, of_names};
 
 pub fn is_lock_of_database(name: &OsStr) -> bool {
     is_one_of(&Names::BEADS, name)

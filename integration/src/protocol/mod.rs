@@ -4,8 +4,7 @@
 //! ```text
 //! mod.rs         this page: the list, the options, what a command line means
 //! arguments.rs   the options that mean something to one protocol
-//! resolve.rs     from the words of a command line to a target
-//! unresolved.rs  a target by its letters alone, for file systems that may hang
+//! resolve.rs     from the words of a command line to a target; by its letters alone, for file systems that may hang
 //! listing.rs     what `list` finds
 //! process/       what the two protocols share whose locks name a process
 //! beads/ lock/ tower/ memory/ file/
@@ -20,18 +19,13 @@ pub mod memory;
 mod process;
 mod resolve;
 pub mod tower;
-mod unresolved;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{Database, Directories, Suggest};
 use beadlock_checker::internal::{dialect::Record, target::Scheme};
-
-pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
-pub use beads::Acceptance;
-pub use resolve::{Unfound, exact, resolve, root};
-pub use unresolved::{answers_for, answers_for_intent, unresolved};
+use beads::any_directory_is_for_databases;
 
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
@@ -42,7 +36,10 @@ use crate::{
     output::trail::Trail, settings::Claim, settings::arguments::ClaimArgs,
     settings::environment::Environment,
 };
-use beads::any_directory_is_for_databases;
+
+pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
+pub use beads::Acceptance;
+pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.
 pub trait Folder: Protocol {
@@ -180,7 +177,7 @@ pub fn intended<'a>(
     }
     let Some(target) = target else {
         refuse_options(&tower::Tower, "that of --intent", &given)?;
-        return tower::claim::intended(None, &typed.tower, environment);
+        return tower::fields::intended(None, &typed.tower, environment);
     };
     refuse_options(target.protocol, &target.given, &given)?;
     folder_of(&target).intended(target, typed, environment)

@@ -1,15 +1,19 @@
-//! From the words of a command line to a target.
+//! From the words of a command line to a target; by its letters alone, before file systems that may hang are looked at.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{Database, NoDatabase};
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
+use beadlock_checker::internal::{escape::escaped_path, mounts::Mounts};
 
 use super::beads::{self, Acceptance, any_directory_is_for_databases};
-use super::{answers_for, folder};
+use super::{folder, tower::lock_dir};
 use crate::claim::target::{Target, not_found};
-use crate::error::Error;
 use crate::settings::environment::{Environment, unquoted_target};
+use crate::settings::remote::{BEADS, Lookup, of_directory};
+use crate::{error::Error, settings::wait::Wait};
 
 /// Why a folder has no target.
 #[derive(Debug)]
@@ -91,4 +95,102 @@ pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
         Scheme::File => Err("file"),
         _ => Err("lock"),
     })
+}
+
+/// A target by its letters alone: it was not looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// With its scheme, as JSON has it.
+    pub name: String,
+    pub given: String,
+    /// Where its lock file lies, links and redirects aside.
+    pub path: PathBuf,
+    pub lookups: Vec<Lookup>,
+    /// How long a claim waits for a holder where the command line does not say so.
+    pub wait: Wait,
+}
+
+impl Unresolved {
+    pub fn of(named: Option<&OsStr>, environment: &Environment, mounts: &Mounts) -> Self {
+        let around = environment.of_database();
+        let text = named.map(OsStr::to_owned).or_else(|| around.target.clone());
+        let Some(text) = text else {
+            return match &around.beads_dir {
+                Some(dir) => Self::of_beads(Path::new(dir), environment, mounts),
+                None => Self::nearest(&around.cwd, mounts),
+            };
+        };
+        let Ok(Parsed { scheme, rest }) = Parsed::parse(&unquoted_target(&text)) else {
+            // What is wrong with it is said without a look.
+            let (given, wait) = (escaped_path(Path::new(&text)), Wait::DEFAULT);
+            return Self { name: given.clone(), given, path: PathBuf::new(), lookups: Vec::new(), wait };
+        };
+        if scheme == Scheme::Beads {
+            return Self::of_beads(&rest, environment, mounts);
+        }
+        let protocol = folder(scheme);
+        let (lock, at) = protocol.by_letters(&rest, environment);
+        let given = format!("{}{}", protocol.prefix(), escaped_path(&rest));
+        let lookups = mounts.on_the_way(&at).map(|_| Lookup::Path(at.clone())).into_iter().collect();
+        Self { name: given.clone(), given, path: lock, lookups, wait: protocol.default_wait() }
+    }
+
+    fn of_beads(dir: &Path, environment: &Environment, mounts: &Mounts) -> Self {
+        let around = environment.of_database();
+        let (at, shown) = (around.cwd.join(dir), escaped_path(dir));
+        let mut lookups: Vec<Lookup> = of_directory(&at, mounts).into_iter().collect();
+        // Whatever is named is compared with it.
+        let variable = around.beads_dir.map(|dir: OsString| around.cwd.join(dir)).filter(|dir| *dir != at);
+        lookups.extend(variable.and_then(|dir| of_directory(&dir, mounts)));
+        Self {
+            name: format!("beads:{shown}"),
+            given: beads::given_as(shown),
+            path: at.join(".exclusive-lock"),
+            lookups,
+            wait: Wait::DEFAULT,
+        }
+    }
+
+    /// The search up the tree, as far as it can be followed without a look at what may hang.
+    fn nearest(cwd: &Path, mounts: &Mounts) -> Self {
+        let found = |dir: PathBuf, lookup: Option<Lookup>| Self {
+            name: format!("beads:{BEADS}"),
+            given: BEADS.to_owned(),
+            path: dir.join(".exclusive-lock"),
+            lookups: lookup.into_iter().collect(),
+            wait: Wait::DEFAULT,
+        };
+        for above in cwd.ancestors() {
+            let dir = above.join(BEADS);
+            if mounts.on_the_way(&dir).is_some() {
+                return found(dir, Some(Lookup::Nearest(above.to_owned())));
+            }
+            if fs::metadata(&dir).is_ok_and(|meta| meta.is_dir()) {
+                let lookup = of_directory(&dir, mounts);
+                return found(dir, lookup);
+            }
+        }
+        found(cwd.join(BEADS), None)
+    }
+}
+
+/// Returns when the target that is meant, and what the command touches beside it, can be looked at.
+pub fn answers_for(named: Option<&OsStr>, environment: &Environment) -> Result<(), Error> {
+    let remote = environment.remote();
+    let Some(Unresolved { given, lookups, wait, .. }) = unresolved(named, environment) else { return Ok(()) };
+    remote.answers_to(lookups.into_iter().map(|lookup| (lookup, given.clone())), wait)
+}
+
+/// Returns when the lock directory can be looked at, and what the command touches beside it, such as the intent.
+pub fn answers_for_intent(environment: &Environment) -> Result<(), Error> {
+    let remote = environment.remote();
+    let Some(mounts) = remote.mounts() else { return Ok(()) };
+    let dir = lock_dir::unresolved(environment);
+    let dir = mounts.on_the_way(&dir).map(|_| (Lookup::Path(dir.clone()), escaped_path(&dir)));
+    remote.answers_to(dir, Wait::No)
+}
+
+/// A target that cannot be looked at, by its letters. `None`: nothing here can hang.
+pub fn unresolved(named: Option<&OsStr>, environment: &Environment) -> Option<Unresolved> {
+    Some(Unresolved::of(named, environment, environment.remote().mounts()?))
 }

@@ -1,21 +1,18 @@
 //! `[beads:]DIR`: a beads database. Sync daemons run cycles on it; its lock is valid for as long as its process lives.
 
-mod accepted;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::Place;
+use beadlock_checker::internal::database::{self, Database, Directories, NoDatabase, Suggest};
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
-use beadlock_checker::internal::{Look, database::Database, dialect::Record};
-
-pub use accepted::{Acceptance, any_directory_is_for_databases};
+use beadlock_checker::internal::{Look, dialect::Record};
 
 use super::{Folder, Unfound, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::{error::Error, settings::environment::Environment, words::Part};
+use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
 /// The exclusive lock of a beads database.
 #[derive(Debug)]
@@ -123,4 +120,38 @@ pub fn given_as(shown: String) -> String {
 /// The path alone names this directory on a command line: it does not read as a scheme.
 fn is_plain(path: &Path) -> bool {
     Parsed::parse(path.as_os_str()).is_ok_and(|parsed| parsed.scheme == Scheme::Beads && parsed.rest == path)
+}
+
+/// What becomes of a directory that does not look like a database.
+#[derive(Debug, Clone, Copy)]
+pub enum Acceptance<'a> {
+    /// It is taken.
+    Any,
+    /// A claim or a cycle refuses it, unless an option insists.
+    ToClaim(Directories, Suggest),
+    /// A look warns of it, and answers.
+    ToLookAt(&'a Talk),
+}
+
+impl Acceptance<'_> {
+    pub fn of(self, database: Database, around: &database::Environment) -> Result<Database, NoDatabase> {
+        match self {
+            Self::Any => Ok(database),
+            Self::ToClaim(directories, suggest) => database.accepted(directories, suggest, around),
+            Self::ToLookAt(talk) => {
+                let doubt = database.doubt(Suggest::PathOrScheme, around);
+                doubt.iter().for_each(|doubt| talk.warn(&doubt.to_string()));
+                Ok(database)
+            }
+        }
+    }
+
+    pub fn insists(self) -> bool {
+        matches!(self, Self::ToClaim(Directories::Any, _))
+    }
+}
+
+/// `--any-directory` was typed for a target that is not a database.
+pub fn any_directory_is_for_databases(given: &str) -> Error {
+    Error::usage(format!("--any-directory is for the directory of a database, and the target is {given}"))
 }

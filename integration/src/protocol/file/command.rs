@@ -11,8 +11,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::lock::{FileLock, take};
-use super::said::{acquired, blocked, note};
-use super::{ending::record, target::FileTarget};
+use super::said::{acquired, blocked, note, record};
+use super::target::FileTarget;
 use crate::claim::attendant::{Attending, Stopped};
 use crate::error::{Code, Error};
 use crate::files::write::{Rules, Written};
@@ -198,4 +198,25 @@ pub fn tell(written: &Written, mut answer: Value, talk: &Talk) -> Value {
     answer["created"] = written.created.into();
     answer["backup"] = json!(written.backup.as_ref().map(|path| path.to_string_lossy()));
     answer
+}
+
+pub const HEADING: &str = "Files (file:PATH)";
+
+/// What a claim of a file takes besides.
+#[derive(Debug, Clone, Default, Args)]
+#[group(skip)]
+pub struct FileArgs {
+    /// Share the file with others who do, and keep out who wants it alone: for readers
+    #[arg(long, help_heading = HEADING)]
+    pub shared: bool,
+}
+
+impl FileArgs {
+    pub fn mode(&self) -> Mode {
+        if self.shared { Mode::Shared } else { Mode::Exclusive }
+    }
+
+    pub fn given(&self) -> Vec<&'static str> {
+        self.shared.then_some("--shared").into_iter().collect()
+    }
 }

@@ -10,13 +10,13 @@ use beadlock_checker::internal::sys::process_id;
 use super::blocked::{Blocked, Got, What};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
-use super::{locking::Locking, nested, refused, registry::Registered, target::FileTarget, watch};
+use super::{locking::Locking, nested, own::Registered, refused, target::FileTarget, watch};
 use crate::claim::attendant::{Attendant, NOTICE_AFTER, Stopped, TICK, Waited};
+use crate::settings::wait::{Deadline, Wait};
+use crate::{claim::event::wait_for, claim::loss::Loss, error::Error, settings::environment::Environment};
+
 #[cfg(doc)]
 use crate::error::Code;
-use crate::settings::wait::{Deadline, Wait};
-use crate::{claim::event::wait_for, claim::loss::Loss};
-use crate::{error::Error, settings::environment::Environment};
 
 /// A file that is locked. [`FileLock::release`] ends it; dropping it is the net.
 #[derive(Debug)]

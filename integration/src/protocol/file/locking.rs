@@ -6,11 +6,11 @@ use beadlock_checker::internal::dialect::file::{Mode, WAIT};
 
 use super::lock::{FileLock, take};
 use super::target::FileTarget;
-use crate::claim::asking::Asking;
 use crate::claim::attendant::{Stopped, Unattended};
+use crate::{claim::asking::Asking, error::Error, settings::wait::Wait};
+
 #[cfg(doc)]
 use crate::error::Code;
-use crate::{error::Error, settings::wait::Wait};
 
 /// A lock to be taken: on which file, how, and how patiently. 30 seconds and [`Mode::Exclusive`] unless told otherwise.
 /// It can be taken any number of times, one after the other.

@@ -1,7 +1,8 @@
-//! Whether a process has a file locked, and which: what `check`, `status`, `list` and `break` say of the lock. Nothing
-//! is changed, and no lock file is made.
+//! Whether a process has a file locked, and which: what `check`, `status`, `list`, `break` and `wait` say of the lock. No
+//! lock file is made.
 
 use std::ffi::OsString;
+use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::dialect::file::{LockId, Mode, held};
 use beadlock_checker::internal::{GateHolder, Gates, flock_of};
@@ -10,10 +11,14 @@ use serde_json::{Value, json};
 
 use super::open::{LockFile, Patience, failed, named_inode};
 use super::refused::{as_they_are_known, names};
-use super::target::FileTarget;
-use crate::error::{Code, Error};
+use super::{take, target::FileTarget};
+use crate::claim::attendant::{Attending, Stopped};
+use crate::error::{Code, Error, Exit};
 use crate::words::{self, Part, to_type};
-use crate::{claim::kernel_lock::Observation, output::Fact};
+use crate::{
+    claim::kernel_lock::Observation, claim::signals::Signals, output::Fact, output::talk::Talk,
+    settings::environment::Environment, settings::wait::Wait,
+};
 
 /// The lock of `target`, as it is seen among all flocks of this machine.
 pub fn at(target: &FileTarget, gates: &Gates) -> Observation {
@@ -97,4 +102,39 @@ fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
     let Some(file) = LockFile::find(target)? else { return Ok(Verdict::Free) };
     let taken = file.flock(Mode::Exclusive, Patience::Try).map_err(|error| failed(target, &error))?;
     Ok(if taken.is_ok() { Verdict::Free } else { Verdict::Held(Reason::FlockHeld) })
+}
+
+/// Waits; the answer is how long that took.
+pub fn wait(
+    target: &FileTarget,
+    wait: Wait,
+    environment: &Environment,
+    talk: &Talk,
+) -> Result<Duration, Stopped> {
+    let begun = Instant::now();
+    if LockFile::find(target)?.is_some() {
+        let mut signals = Signals::block()?;
+        let mut attending = Attending::wait_of(&mut signals, talk, None);
+        let lock = take(target, Mode::Exclusive, wait, Some(environment), &mut attending);
+        talk.end_live();
+        let lock = lock.map_err(nothing_was_claimed)?;
+        if lock.is_nested() {
+            let (shown, pid) = (target.shown(), lock.id().pid);
+            let message = format!(
+                "{shown} is held by the hold that this runs in (PID {pid}): it would wait for itself"
+            );
+            return Err(Error::new(Code::LockHeld, message).into());
+        }
+    }
+    Ok(begun.elapsed())
+}
+
+/// The same words, and the code of a wait.
+fn nothing_was_claimed(stopped: Stopped) -> Stopped {
+    match stopped {
+        Stopped::Failed(error) if error.exit == Exit::FileHeld => {
+            Error { code: Code::LockHeld, exit: Exit::Conflict, ..error }.into()
+        }
+        stopped => stopped,
+    }
 }

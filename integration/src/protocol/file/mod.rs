@@ -7,40 +7,33 @@
 //! lock.rs       FileLock, and how it is taken
 //! locking.rs    what is to be taken, and how patiently
 //! open.rs       the lock file, open; the flock on it
-//! registry.rs   what this process has locked
-//! own.rs        what belongs to this process, and not to a fork of it
+//! own.rs        what belongs to this process, and not to a fork of it: what it has locked
 //! blocked.rs    the wait: a thread blocked in the kernel
 //! turn.rs       several under one lock, one after the other
 //! nested.rs     inside another hold
 //! refused.rs    the words of a lock that was not obtained
 //! watch.rs      whether it is still there
-//! options.rs    what the command line has for files
 //! release.rs    `beadlock release file:PATH`
-//! said.rs       what is said and written down of a lock that is taken; ending.rs: of its end
-//! look.rs       whether a process has it, and which: `check`, `status`, `list`, `break`
-//! waiting.rs    `beadlock wait file:PATH`
+//! said.rs       what is said and written down of a lock: taken, refused, ended
+//! look.rs       whether a process has it, and which: `check`, `status`, `list`, `break`, `wait`
 //! operations.rs writes, updates and appends from Rust
-//! command.rs    what `beadlock write`, `update` and `append` share
+//! command.rs    options for files; what `beadlock write`, `update` and `append` share
 //! ```
 
 mod blocked;
 pub mod command;
-pub mod ending;
 pub mod lock;
 mod locking;
 mod look;
 pub mod nested;
 pub mod open;
 mod operations;
-pub mod options;
 mod own;
 pub mod refused;
-mod registry;
 pub mod release;
 pub mod said;
 mod target;
 mod turn;
-mod waiting;
 mod watch;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,17 +41,7 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, time::Duration};
 
 use beadlock_checker::Place;
-pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
-use beadlock_checker::internal::target::Scheme;
-use beadlock_checker::internal::{Gates, dialect::Record};
-
-pub use lock::{FileLock, take};
-pub use locking::Locking;
-pub use open::LockFile;
-pub use operations::{append, atomic_write, save_json, update_json};
-pub use target::FileTarget;
-pub use turn::Turn;
-pub use watch::Watch;
+use beadlock_checker::internal::{Gates, dialect::Record, target::Scheme};
 
 use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
 use crate::claim::attendant::{Attending, Stopped};
@@ -70,6 +53,16 @@ use crate::{
     claim::keeping::Guard, claim::leaving::Why, claim::loss::Loss, output::talk::Talk, output::trail::Trail,
     protocol::ClaimWords, settings::environment::Environment, settings::wait::Wait,
 };
+
+pub use beadlock_checker::internal::dialect::file::{LockId, Mode, WAIT};
+
+pub use lock::{FileLock, take};
+pub use locking::Locking;
+pub use open::LockFile;
+pub use operations::{append, atomic_write, save_json, update_json};
+pub use target::FileTarget;
+pub use turn::Turn;
+pub use watch::Watch;
 
 #[derive(Debug)]
 pub struct File;
@@ -216,7 +209,7 @@ impl WithoutRecord for File {
         environment: &Environment,
         talk: &Talk,
     ) -> Result<Duration, Stopped> {
-        waiting::wait(&FileTarget::of_target(target), wait, environment, talk)
+        look::wait(&FileTarget::of_target(target), wait, environment, talk)
     }
 
     fn release(&self, target: &Target, id: &str, talk: &Talk) -> Result<bool, Error> {
@@ -262,7 +255,7 @@ impl KernelLock for FileLock {
     }
 
     fn end(self: Box<Self>, known: Option<Loss>, why: Why, trail: &Trail<'_>) -> Option<Error> {
-        ending::end(*self, known, why, trail)
+        said::end(*self, known, why, trail)
     }
 }
 

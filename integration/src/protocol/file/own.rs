@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use beadlock_checker::internal::sys::process_id;
 
+use super::open::Inode;
+
 /// Something of this process, empty at first and in each fork.
 #[derive(Debug)]
 pub struct Own<T>(Mutex<(u32, T)>);
@@ -23,6 +25,37 @@ impl<T: Default> Own<T> {
             *own = (me, T::default());
         }
         work(&mut own.1)
+    }
+}
+
+/// A few at a time, and what was taken last is mostly the first to go.
+static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
+
+/// A lock file that is this one's in this process until this is dropped. The lock file must stay open for as long: that
+/// keeps its number taken.
+#[derive(Debug)]
+pub struct Registered(Inode);
+
+impl Registered {
+    /// `None`: another has it.
+    pub fn enter(inode: Inode) -> Option<Self> {
+        TAKEN.with(|taken| {
+            let is_new = !taken.contains(&inode);
+            is_new.then(|| {
+                taken.push(inode);
+                Self(inode)
+            })
+        })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        TAKEN.with(|taken| {
+            if let Some(at) = taken.iter().rposition(|inode| *inode == self.0) {
+                taken.swap_remove(at);
+            }
+        });
     }
 }
 

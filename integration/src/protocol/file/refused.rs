@@ -2,13 +2,12 @@
 
 use std::{fmt, time::Duration};
 
-use crate::claim::known_process::HelperKind;
 use beadlock_checker::internal::{GateHolder, Gates, dialect::file, duration::shown, escape::escaped_path};
 
 use super::target::FileTarget;
 use crate::error::{Code, Error, Exit, Holder};
 use crate::words::{self, Part, to_type};
-use crate::{claim::loss::Loss, settings::wait::Wait};
+use crate::{claim::known_process::HelperKind, claim::loss::Loss, settings::wait::Wait};
 
 /// Who has the flock, as far as `/proc` shows. A fork shares what its parent has locked, and does not wait for itself.
 pub fn holders(target: &FileTarget) -> Vec<GateHolder> {

@@ -1,18 +1,18 @@
 //! `lock:PATH`: a lock file of the beads rule at any path, without cycles (docs/design.md#locks-at-a-path).
 
-mod not_a_lock;
-
 use std::path::Path;
 
-use beadlock_checker::Place;
 use beadlock_checker::internal::dialect::{Record, lock};
-use beadlock_checker::internal::{Look, database::NoDatabase, escape::escaped_path, target::Scheme};
+use beadlock_checker::internal::{
+    FileKind, Look, database::NoDatabase, dialect::beads::Content, escape::escaped_path, target::Scheme,
+};
+use beadlock_checker::{Place, Verdict};
 
 use super::{Folder, Unfound, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
-use crate::claim::protocol::{NotALock, Protocol, WaitOver};
+use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
-use crate::{error::Error, settings::environment::Environment};
+use crate::{error::Error, settings::environment::Environment, words::quoted};
 
 #[derive(Debug)]
 pub struct LockAtPath;
@@ -43,15 +43,15 @@ impl Protocol for LockAtPath {
     }
 
     fn not_a_lock(&self, look: &Look, target: &Target) -> Option<NotALock> {
-        not_a_lock::at(&target.typed, look)
+        not_a_lock(&target.typed, look)
     }
 
     fn why_empty(&self, look: &Look) -> Option<&'static str> {
-        not_a_lock::why_empty(look)
+        why_empty(look)
     }
 
     fn may_be_data(&self, look: &Look) -> bool {
-        not_a_lock::may_be_data(look)
+        may_be_data(look)
     }
 
     fn explain(&self, seen: &Inspected<'_>) -> Option<Explained> {
@@ -89,4 +89,31 @@ pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     let given = format!("{}{}", LockAtPath.prefix(), escaped_path(path));
     let exported = prefixed(LockAtPath.prefix(), place.path());
     Ok(Target { place, given, typed: path.to_owned(), exported, database: None, protocol: &LockAtPath })
+}
+
+/// What lies at `path`, where it is somebody's data.
+fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
+    let is_large =
+        || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
+    let is_data = look.content == Some(Content::Data) || is_large();
+    if !is_data || !matches!(look.verdict, Verdict::Unreadable(_)) {
+        return None;
+    }
+    let mut beside = prefixed(Scheme::Lock.prefix(), path);
+    beside.push(".lock");
+    let meant = [prefixed(Scheme::File.prefix(), path), beside];
+    let [file, lock] = meant.each_ref().map(|name| quoted(name));
+    let words = format!("{} is not a lock file; did you mean {file} or {lock}?", escaped_path(path));
+    Some(NotALock { words, meant })
+}
+
+/// Why an empty file is there.
+fn why_empty(look: &Look) -> Option<&'static str> {
+    let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
+    (look.content == Some(Content::Empty)).then_some(why)
+}
+
+/// Neither its name nor its content says that it is a lock.
+fn may_be_data(look: &Look) -> bool {
+    !matches!(look.content, Some(Content::Empty | Content::Record))
 }

@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! mod.rs       this page: the protocol, and how its target is found
-//! options.rs   the options that belong to it alone
-//! claim.rs     what a claim says, and the directory that it may make
+//! claim.rs     its options, what a claim says, and the directory that it may make
 //! explained.rs what `status` explains of it
 //! status.rs    the document's status object
 //! ```
 
 pub mod claim;
 mod explained;
-pub mod options;
 pub mod status;
 
 use std::path::{Path, PathBuf};
@@ -48,7 +46,7 @@ impl Protocol for Memory {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        options::ALL
+        claim::ALL
     }
 
     fn ignores(&self, option: &str) -> Option<&'static str> {

@@ -17,11 +17,11 @@ use beadlock_checker::Verdict;
 use beadlock_checker::internal::dialect::{Rejected, beads};
 use beadlock_checker::internal::{Look, facts::Facts};
 
-pub use explained::explain;
-
 use super::ClaimWords;
 use crate::error::{Code, Error};
 use crate::{claim::target::Target, words::to_type};
+
+pub use explained::explain;
 
 pub fn claim_words<'a>() -> ClaimWords<'a> {
     ClaimWords::new(|holder: &str, id: &str, pid: u32| {

@@ -6,9 +6,10 @@ use beadlock_checker::internal::dialect::tower::{
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
 use serde_json::{Map, Value};
 
-use super::intent::{Intent, Params};
-use super::{mode::Mode, options::TowerArgs};
-use crate::{error::Error, settings::environment::Environment};
+use super::intent::{Intent, Mode, Params};
+use super::{in_environment, name_of, options::TowerArgs};
+use crate::protocol::{ClaimWords, Intended};
+use crate::{claim::target::Target, error::Error, settings::environment::Environment};
 
 /// The longest metadata, as a lock file has it: one is read up to 64 KiB, and the other fields need some of that.
 const LONGEST_METADATA: usize = 48 * 1024;
@@ -226,6 +227,26 @@ fn depth(value: &Value) -> usize {
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
         _ => 0,
     }
+}
+
+/// The claim of the named lock `target`, or of the lock that the intent names.
+pub fn intended<'a>(
+    target: Option<Target>,
+    typed: &TowerArgs,
+    environment: &Environment,
+) -> Result<Intended<'a>, Error> {
+    let wanted = Wanted::resolve(typed, environment)?;
+    let named = target.as_ref().and_then(name_of);
+    let name = match wanted.locking(named.as_ref())? {
+        Locking::Observe => return Ok(Intended::Nothing(None)),
+        Locking::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
+        Locking::Named(name) => name,
+    };
+    let fields = wanted.fields()?;
+    let target = target.unwrap_or_else(|| in_environment(&name, environment));
+    let (holder, id) = (Some(fields.actor.clone()), Some(fields.request_id.clone()));
+    let words = ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
+    Ok(Intended::Claim(target.into(), ClaimWords { holder, id, ..words }))
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ use std::{collections::BTreeMap, fs::File, os::unix::fs::OpenOptionsExt, path::P
 
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::{dialect::tower::LockName, system_words};
+use clap::ValueEnum;
 use nix::fcntl::OFlag;
 
-use super::mode::Mode;
 use super::yaml::{Entry, Value, Wrong, entries};
 use crate::error::Error;
 
@@ -239,5 +239,51 @@ fn twice(name: &str, one: usize, other: usize) -> Wrong {
     Wrong::new(again, format!("{name} is given a second time here (first in line {first})"))
 }
 
+/// An intent's mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Mode {
+    /// It reads: takes no lock and is blocked by none.
+    Observe,
+    /// It changes things: locks where it names a lock.
+    #[default]
+    Mutate,
+    /// It brings things to a wanted state: locks like [`Mode::Mutate`].
+    Reconcile,
+}
+
+impl Mode {
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "observe" => Some(Self::Observe),
+            "mutate" => Some(Self::Mutate),
+            "reconcile" => Some(Self::Reconcile),
+            _ => None,
+        }
+    }
+
+    /// The sentence for an intent that names no lock; `None` for one that needs none.
+    pub fn without_lock(self) -> Option<&'static str> {
+        match self {
+            Self::Observe => None,
+            Self::Mutate => Some("Mutate intent without lock - concurrent execution possible"),
+            Self::Reconcile => Some("Reconcile intent without lock - concurrent execution possible"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod mode_tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_the_command_line() {
+        for mode in Mode::value_variants() {
+            let word = mode.to_possible_value().unwrap().get_name().to_owned();
+            assert_eq!(Mode::parse(&word), Some(*mode));
+        }
+        assert_eq!(Mode::parse("Observe"), None);
+    }
+}

@@ -1,14 +1,18 @@
-//! The directory that named locks lie in: where it is, who may write it, and that it is made for one user alone.
+//! The directory that named locks lie in: where it is, who may write it, that it is made for one user alone, and its locks.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
-use beadlock_checker::internal::{dialect::tower::DEFAULT_DIR, escape::escaped_path, system_words};
+use beadlock_checker::internal::dialect::tower::{DEFAULT_DIR, LockName};
+use beadlock_checker::internal::escape::{escaped, escaped_path};
+use beadlock_checker::internal::system_words;
 
-use crate::error::Error;
+use super::{PREFIX, target};
 use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
+use crate::{claim::target::Target, error::Error, output::talk::Talk};
 
 /// The lock directory that is meant: `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and
 /// without links where it is there.
@@ -53,6 +57,51 @@ pub fn make(dir: &Path) -> Result<(), Error> {
         let words = format!("the lock directory {shown} cannot be made: {why}; name another: --lock-dir DIR");
         Error::io(words, error.kind())
     })
+}
+
+/// The root of a list that stands for the lock directory.
+pub fn is_root_of_names(root: &OsStr) -> bool {
+    root == PREFIX
+}
+
+/// Its locks by name, and how many directories that took: none when it is not there.
+pub fn of_names(environment: &Environment, talk: &Talk) -> Result<(Vec<Target>, u64), Error> {
+    let dir = of(environment);
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(unread(&dir, &error)),
+    };
+    for warning in warnings(&dir) {
+        talk.warn(&warning);
+    }
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let name = entry.map_err(|error| unread(&dir, &error))?.file_name();
+        let bytes = name.as_bytes();
+        // One that is aside for the moment is there, too.
+        let Some(stem) = bytes.strip_suffix(b".aside").unwrap_or(bytes).strip_suffix(b".lock") else {
+            continue;
+        };
+        let stem = String::from_utf8_lossy(stem);
+        match LockName::parse(&stem) {
+            Ok(name) => {
+                names.insert(name.as_str().to_owned());
+            }
+            Err(error) => {
+                let (file, dir) = (escaped(&name.to_string_lossy()).to_string(), escaped_path(&dir));
+                talk.warn(&format!("{file} in {dir} is no named lock: {error}"));
+            }
+        }
+    }
+    let typed = environment.typed_lock_dir();
+    let found = names.iter().filter_map(|name| LockName::parse(name).ok());
+    Ok((found.map(|name| target(&dir, &name, typed)).collect(), 1))
+}
+
+fn unread(dir: &Path, error: &io::Error) -> Error {
+    let why = format!("cannot read the lock directory {}: {}", escaped_path(dir), system_words(error));
+    Error::io(why, error.kind())
 }
 
 #[cfg(test)]

@@ -3,26 +3,20 @@
 //!
 //! ```text
 //! mod.rs       this page: the protocol, and how a named lock is found
-//! lock_dir.rs  the directory that named locks lie in
+//! lock_dir.rs  the directory that named locks lie in, and every lock in it
 //! yaml.rs      the scalars of one YAML document by their keys; follows no alias
 //! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
-//! mode.rs      observe, mutate, reconcile: which of them lock, and the warning where one should and does not
 //! options.rs   the options that belong to named locks alone
-//! fields.rs    what is typed, over the intent, over the defaults: the fields of the record to be
-//! claim.rs     what a command line claims that names a lock or an intent
+//! fields.rs    what a claim says: what is typed, over the intent, over the defaults
 //! explained.rs what `status` explains of it
-//! listing.rs   every named lock of the lock directory
 //! audit.rs     the events that the document wants written down
 //! ```
 
 pub mod audit;
-pub mod claim;
 mod explained;
 pub mod fields;
 pub mod intent;
-pub mod listing;
 pub mod lock_dir;
-pub mod mode;
 pub mod options;
 mod yaml;
 
@@ -246,7 +240,7 @@ impl Folder for Tower {
         typed: &Args,
         environment: &Environment,
     ) -> Result<Intended<'a>, Error> {
-        claim::intended(Some(target), &typed.tower, environment)
+        fields::intended(Some(target), &typed.tower, environment)
     }
 }
 

@@ -4,8 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::intent::{Params, is_param, seconds};
-use super::mode::Mode;
+use super::intent::{Mode, Params, is_param, seconds};
 use crate::error::Error;
 
 pub const HEADING: &str = "Named locks (tower:NAME)";

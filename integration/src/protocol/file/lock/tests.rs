@@ -1,9 +1,11 @@
 use super::*;
-use crate::error::Code;
-use beadlock_checker::internal::dialect::file;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
 use std::{fs, path::PathBuf, thread::sleep};
+
+use beadlock_checker::internal::dialect::file;
+
+use crate::error::Code;
 
 /// A directory and a file in it.
 fn scene() -> (tempfile::TempDir, PathBuf) {

@@ -1,6 +1,7 @@
 use super::*;
-use crate::error::Exit;
 use clap::Parser;
+
+use crate::error::Exit;
 
 #[derive(Debug, Parser)]
 struct Cli {
