@@ -8,6 +8,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::{file, memory, refuse_options, tower};
 use crate::{claim::target::Target, error::Error};
 
+/// Those options of a list that were typed.
+pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
+    options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+}
+
 /// The options of `hold` and `acquire` that mean something to one protocol.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(skip)]
@@ -43,8 +48,7 @@ impl Args {
     }
 
     pub(super) fn given(&self) -> Vec<&'static str> {
-        let raw = self.raw.then_some("--raw").into_iter().collect();
-        [self.file.given(), self.memory.given(), self.tower.given(), raw].concat()
+        [self.file.given(), self.memory.given(), self.tower.given(), given([("--raw", self.raw)])].concat()
     }
 }
 
@@ -60,8 +64,8 @@ pub struct HoldOnlyArgs {
 
 impl HoldOnlyArgs {
     pub fn given(&self) -> Vec<&'static str> {
-        let step = self.failure.failure_step.is_some().then_some("--failure-step");
-        step.into_iter().chain(self.rollback.rollback.is_some().then_some("--rollback")).collect()
+        let (step, rollback) = (&self.failure.failure_step, &self.rollback.rollback);
+        given([("--failure-step", step.is_some()), ("--rollback", rollback.is_some())])
     }
 
     pub fn steps(self) -> (Option<String>, Option<OsString>) {
@@ -91,9 +95,8 @@ pub struct ReleaseArgs {
 
 impl ReleaseArgs {
     pub fn given(&self) -> Vec<&'static str> {
-        let result = self.result.map(|_| "--result");
-        let step = self.failure.failure_step.is_some().then_some("--failure-step");
-        result.into_iter().chain(step).collect()
+        let (result, step) = (self.result.is_some(), self.failure.failure_step.is_some());
+        given([("--result", result), ("--failure-step", step)])
     }
 
     /// The step that has failed, as it was typed, and whether the work has failed.

@@ -41,18 +41,16 @@ pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
 pub use beads::Acceptance;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
+/// A target, or why there is none.
+pub type Found = Result<Target, Unfound>;
+
 /// The folder of a protocol: its rules and words, and how its targets are found and claimed.
 pub trait Folder: Protocol {
     /// The target that `rest`, which stands behind the colon, names.
-    fn find(
-        &self,
-        rest: &Path,
-        environment: &Environment,
-        acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound>;
+    fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found;
 
     /// The target of an absolute name, as it is. `given` is for lines.
-    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound>;
+    fn exact(&self, rest: &Path, given: &str) -> Found;
 
     /// Where the lock file and the target itself lie by the letters of `rest` alone: nothing is looked at.
     fn by_letters(&self, rest: &Path, environment: &Environment) -> (PathBuf, PathBuf) {
@@ -61,12 +59,7 @@ pub trait Folder: Protocol {
     }
 
     /// What a claim of `target` says.
-    fn intended<'a>(
-        &self,
-        target: Target,
-        _typed: &Args,
-        _environment: &Environment,
-    ) -> Result<Intended<'a>, Error> {
+    fn intended(&self, target: Target, _typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), process::claim_words()))
     }
 }
@@ -89,27 +82,27 @@ fn folder_of(target: &Target) -> &'static dyn Folder {
 
 /// What is to be claimed.
 #[derive(Debug)]
-pub enum Intended<'a> {
+pub enum Intended {
     /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
     Nothing(Option<&'static str>),
     /// This target, and what its record is to say.
-    Claim(Box<Target>, ClaimWords<'a>),
+    Claim(Box<Target>, ClaimWords),
 }
 
 /// What the record of a claim says.
-pub struct ClaimWords<'a> {
+pub struct ClaimWords {
     /// The name of the holder; `None`: the command's, or what `--holder` says.
     pub holder: Option<String>,
     /// The id of the claim; `None`: a random one.
     pub id: Option<String>,
     /// How a lock without a record is shared.
     pub mode: file::Mode,
-    make: MakeWords<'a>,
+    make: MakeWords,
 }
 
-type MakeWords<'a> = Box<dyn Fn(&str, &str, u32) -> Result<Record, Error> + 'a>;
+type MakeWords = Box<dyn Fn(&str, &str, u32) -> Result<Record, Error>>;
 
-impl std::fmt::Debug for ClaimWords<'_> {
+impl std::fmt::Debug for ClaimWords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClaimWords")
             .field("holder", &self.holder)
@@ -118,17 +111,17 @@ impl std::fmt::Debug for ClaimWords<'_> {
     }
 }
 
-impl<'a> ClaimWords<'a> {
-    pub fn new(make: impl Fn(&str, &str, u32) -> Result<Record, Error> + 'a) -> Self {
+impl ClaimWords {
+    pub fn new(make: impl Fn(&str, &str, u32) -> Result<Record, Error> + 'static) -> Self {
         Self { holder: None, id: None, mode: file::Mode::Exclusive, make: Box::new(make) }
     }
 
-    pub fn of(self, holder: String, id: String) -> MakeRecord<'a> {
+    pub fn of(self, holder: String, id: String) -> MakeRecord<'static> {
         Box::new(move |pid| (self.make)(&holder, &id, pid))
     }
 }
 
-pub fn process_words<'a>() -> ClaimWords<'a> {
+pub fn process_words() -> ClaimWords {
     process::claim_words()
 }
 
@@ -148,37 +141,30 @@ pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> 
 
 /// What a command line is to claim: the target that is typed, else the lock of an intent, else what is found. `besides`
 /// are options that were typed and are not in `typed` or `claim`.
-pub fn intended<'a>(
+pub fn intended(
     named: Option<&OsStr>,
     (typed, claim): (&Args, &ClaimArgs),
     (holder, besides): (Option<&String>, &[&'static str]),
     environment: &Environment,
-) -> Result<Intended<'a>, Error> {
+) -> Result<Intended, Error> {
     let directories = claim.directories();
     let mut given = [typed.given().as_slice(), besides].concat();
-    let of_all = [
+    given.extend(arguments::given([
         ("--holder", holder.is_some()),
         ("--drain", claim.drain.is_some()),
         ("--reap-proven-dead", claim.reap_proven_dead),
-    ];
-    given.extend(of_all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option));
-    let target = if named.is_none() && typed.files().is_some() {
+    ]));
+    if named.is_none() && typed.files().is_some() {
+        let shown = "that of --intent";
         if directories == Directories::Any {
-            return Err(any_directory_is_for_databases("that of --intent"));
+            return Err(any_directory_is_for_databases(shown));
         }
         answers_for_intent(environment)?;
-        None
-    } else {
-        let acceptance = Acceptance::ToClaim(directories, Suggest::PathOrScheme);
-        Some(resolve(named, environment, acceptance)?)
-    };
-    if let Some(target) = &target {
-        target.refuse_tracked()?;
-    }
-    let Some(target) = target else {
-        refuse_options(&tower::Tower, "that of --intent", &given)?;
+        refuse_options(&tower::Tower, shown, &given)?;
         return tower::fields::intended(None, &typed.tower, environment);
-    };
+    }
+    let target = resolve(named, environment, Acceptance::ToClaim(directories, Suggest::PathOrScheme))?;
+    target.refuse_tracked()?;
     refuse_options(target.protocol, &target.given, &given)?;
     folder_of(&target).intended(target, typed, environment)
 }
@@ -186,7 +172,7 @@ pub fn intended<'a>(
 /// The claim of a session: of the kind that the lock is.
 pub fn session_claim<'a>(
     target: Target,
-    words: ClaimWords<'a>,
+    words: ClaimWords,
     (holder, id, outer): (String, String, Option<String>),
     settings: &Claim,
     trail: &'a Trail<'a>,

@@ -325,7 +325,7 @@ fn warn_of_a_wrapper(typed: &AcquireArgs, subject: Option<i32>, talk: &Talk) {
 fn without_record(
     typed: &AcquireArgs,
     settings: &Claim,
-    (target, words): (&Target, ClaimWords<'_>),
+    (target, words): (&Target, ClaimWords),
     environment: &Environment,
     (common, request): (&Common, &Request),
     report: &mut Report,

@@ -8,7 +8,7 @@ use beadlock_checker::internal::database::{self, Database, Directories, NoDataba
 use beadlock_checker::internal::target::{Scheme, Target as Parsed};
 use beadlock_checker::internal::{Look, dialect::Record};
 
-use super::{Folder, Unfound, process};
+use super::{Folder, Found, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -75,19 +75,14 @@ impl Protocol for Beads {
 }
 
 impl Folder for Beads {
-    fn find(
-        &self,
-        rest: &Path,
-        environment: &Environment,
-        acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound> {
+    fn find(&self, rest: &Path, environment: &Environment, acceptance: Acceptance<'_>) -> Found {
         let around = environment.of_database();
         let database = Database::named(rest, &around).and_then(|found| acceptance.of(found, &around));
         Ok(target(database?))
     }
 
     /// The database in exactly this directory: no redirect is followed.
-    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+    fn exact(&self, rest: &Path, given: &str) -> Found {
         let exported = prefixed(self.prefix(), rest);
         let (place, given, typed) = (Place::beads(rest), given.to_owned(), rest.to_owned());
         Ok(Target { place, given, typed, exported, database: None, protocol: &Beads })

@@ -43,7 +43,7 @@ use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, time::Duration};
 use beadlock_checker::Place;
 use beadlock_checker::internal::{Gates, dialect::Record, target::Scheme};
 
-use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
+use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::attendant::{Attending, Stopped};
 use crate::claim::kernel_lock::{KernelLock, Observation, WithoutRecord};
 use crate::claim::protocol::{Protocol, WaitOver};
@@ -131,28 +131,18 @@ impl Protocol for File {
 }
 
 impl Folder for File {
-    fn find(
-        &self,
-        rest: &Path,
-        _environment: &Environment,
-        _acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound> {
+    fn find(&self, rest: &Path, _: &Environment, _: Acceptance<'_>) -> Found {
         Ok(FileTarget::of(rest)?.canonical()?.to_target())
     }
 
-    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+    fn exact(&self, rest: &Path, given: &str) -> Found {
         let named = given.strip_prefix(self.prefix()).unwrap_or(given);
         let file = FileTarget::exact(rest.to_owned(), PathBuf::from(named));
         let no_name = || Error::new(Code::Usage, "no file's name has a NUL byte");
         Ok(file.ok_or_else(no_name)?.to_target())
     }
 
-    fn intended<'a>(
-        &self,
-        target: Target,
-        typed: &Args,
-        _environment: &Environment,
-    ) -> Result<Intended<'a>, Error> {
+    fn intended(&self, target: Target, typed: &Args, _environment: &Environment) -> Result<Intended, Error> {
         Ok(Intended::Claim(target.into(), claim_words(typed.file.mode())))
     }
 }
@@ -260,7 +250,7 @@ impl KernelLock for FileLock {
 }
 
 /// The words of a claim, which writes none.
-pub fn claim_words<'a>(mode: Mode) -> ClaimWords<'a> {
+pub fn claim_words(mode: Mode) -> ClaimWords {
     let words = ClaimWords::new(|_, _, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
     ClaimWords { mode, ..words }
 }

@@ -8,7 +8,7 @@ use beadlock_checker::internal::{
 };
 use beadlock_checker::{Place, Verdict};
 
-use super::{Folder, Unfound, beads::Acceptance, process};
+use super::{Folder, Found, beads::Acceptance, process};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{LONGEST_LOCK_FILE, NotALock, Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -70,16 +70,11 @@ impl Protocol for LockAtPath {
 }
 
 impl Folder for LockAtPath {
-    fn find(
-        &self,
-        rest: &Path,
-        environment: &Environment,
-        _acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound> {
+    fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         Ok(target(rest, &environment.of_database().cwd)?)
     }
 
-    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+    fn exact(&self, rest: &Path, given: &str) -> Found {
         Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
     }
 }

@@ -10,16 +10,12 @@ use beadlock_checker::{Options, Verdict};
 use clap::Args;
 
 use crate::error::{Code, Error};
-use crate::protocol::{ClaimWords, Intended};
+use crate::protocol::{ClaimWords, Intended, arguments::given};
 use crate::{claim::target::Target, settings::environment::Environment};
 
 /// The claim of `target`. With `--create` the directory is made: without it a typing mistake would claim a new
 /// directory, and protect nothing.
-pub fn intended<'a>(
-    target: Target,
-    typed: &MemoryArgs,
-    environment: &Environment,
-) -> Result<Intended<'a>, Error> {
+pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -> Result<Intended, Error> {
     let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
     match typed.create {
         true => make(&target)?,
@@ -29,7 +25,7 @@ pub fn intended<'a>(
     Ok(Intended::Claim(target.into(), words(session, operation)))
 }
 
-pub fn words<'a>(session: String, operation: String) -> ClaimWords<'a> {
+pub fn words(session: String, operation: String) -> ClaimWords {
     let words = ClaimWords::new(move |session, id, pid| {
         let (mark, host) = (memory::Mark::of(pid, id.to_owned()), hostname().map(|name| name.to_string()));
         Ok(memory::Record::of_claim((pid, mark), (session, &operation), now(), host).into())
@@ -94,11 +90,10 @@ impl Ages {
     }
 
     pub fn given(&self) -> Vec<&'static str> {
-        let all = [
+        given([
             ("--stale-after", self.stale_after.is_some()),
             ("--stale-after-remote", self.stale_after_remote.is_some()),
-        ];
-        all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+        ])
     }
 }
 
@@ -136,14 +131,13 @@ impl MemoryArgs {
     }
 
     pub fn given(&self) -> Vec<&'static str> {
-        let all = [
+        let given = given([
             ("--session-id", self.session_id.is_some()),
             ("--operation", self.operation.is_some()),
             ("--no-break-stale", self.no_break_stale),
             ("--create", self.create),
-        ];
-        let given = all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option);
-        given.chain(self.ages.given()).collect()
+        ]);
+        [given, self.ages.given()].concat()
     }
 }
 

@@ -21,7 +21,7 @@ use beadlock_checker::internal::{
 };
 use beadlock_checker::{Options, Place, Removed};
 
-use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
+use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
@@ -150,16 +150,11 @@ impl Protocol for Memory {
 }
 
 impl Folder for Memory {
-    fn find(
-        &self,
-        rest: &Path,
-        environment: &Environment,
-        _acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound> {
+    fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         Ok(target(rest, &environment.of_database().cwd)?)
     }
 
-    fn exact(&self, rest: &Path, given: &str) -> Result<Target, Unfound> {
+    fn exact(&self, rest: &Path, given: &str) -> Found {
         Ok(Target { given: given.to_owned(), ..target(rest, Path::new("/"))? })
     }
 
@@ -168,12 +163,7 @@ impl Folder for Memory {
         (at.join(".lock"), at)
     }
 
-    fn intended<'a>(
-        &self,
-        target: Target,
-        typed: &Args,
-        environment: &Environment,
-    ) -> Result<Intended<'a>, Error> {
+    fn intended(&self, target: Target, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
         claim::intended(target, &typed.memory, environment)
     }
 }

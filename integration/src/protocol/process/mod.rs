@@ -23,7 +23,7 @@ use crate::{claim::target::Target, words::to_type};
 
 pub use explained::explain;
 
-pub fn claim_words<'a>() -> ClaimWords<'a> {
+pub fn claim_words() -> ClaimWords {
     ClaimWords::new(|holder: &str, id: &str, pid: u32| {
         let made = beads::Record::for_process(pid, holder, env!("CARGO_PKG_VERSION"));
         let mut record = made.map_err(|rejected| match rejected {

@@ -1,11 +1,9 @@
 //! The audit trail of named locks: the events of sections 4.3, 5.4, 7.2 and 8 of their document
-//! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. The file is treated as any
-//! other trail of ours (appended to by one write, made 0600, no link followed); what cannot be written is said, and
-//! stops nothing.
+//! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. A line that cannot be written
+//! is warned of and stops nothing. What has no event there (blocked, lost) leaves no line.
 //!
-//! One flag names the file, `--audit`, and the dialect of the target says which lines go into it: these for `tower:`,
-//! those of [`crate::output::trail`] for the others. Both have `event`, `request_id`, `timestamp` and `lock_name`, so
-//! that one reader reads a file that both write to. What has no event there (blocked, lost) leaves no line here.
+//! `--audit` names the file for these lines, and for those of [`crate::output::trail`] of the other protocols. Both have
+//! `event`, `request_id`, `timestamp` and `lock_name`, so that one reader can read a file with both.
 
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
@@ -14,7 +12,7 @@ use beadlock_checker::Removed;
 use beadlock_checker::internal::audit::{Lines, Outcome, cut};
 use beadlock_checker::internal::dialect::tower::{Record, StartedAt};
 use beadlock_checker::internal::{dialect::Record as LockRecord, digest::sha256, facts};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::output::talk::Talk;
 use crate::output::trail::{DocumentEvents, errno_words};
@@ -45,34 +43,34 @@ impl<'a> Audit<'a> {
     }
 
     fn stolen_from(&self, previous: &Record, bytes: &[u8]) {
-        let previous_lock = Previous {
-            request_id: cut(&previous.request_id),
-            actor: cut(&previous.actor),
-            intent: cut(&previous.intent),
-            created_at: previous.created_at,
-            last_heartbeat_at: previous.last_heartbeat_at,
-            host_id: cut(&previous.host_id),
-            pid: previous.pid,
-        };
-        self.write("lock_stolen", |head| Stolen {
-            head,
-            previous_lock,
-            previous_lock_hash: sha256(bytes),
-            reason: "stale_lock_forced",
+        let previous_lock = json!({
+            "request_id": cut(&previous.request_id),
+            "actor": cut(&previous.actor),
+            "intent": cut(&previous.intent),
+            "created_at": previous.created_at,
+            "last_heartbeat_at": previous.last_heartbeat_at,
+            "host_id": cut(&previous.host_id),
+            "pid": previous.pid,
         });
+        let (hash, reason) = (sha256(bytes), "stale_lock_forced");
+        let fields = json!({ "previous_lock": previous_lock, "previous_lock_hash": hash, "reason": reason });
+        self.write("lock_stolen", fields);
     }
 
     fn path(&self) -> String {
         self.lock_path.to_string_lossy().into_owned()
     }
 
-    fn write<'b, T: Serialize>(&'b self, event: &'static str, line: impl FnOnce(Head<'b>) -> T) {
+    /// Adds the line of an event: the head of every line, then its own fields, in the document's order.
+    fn write(&self, event: &'static str, fields: Value) {
         let Some(lines) = &self.lines else { return };
         let timestamp = StartedAt::from_unix(facts::now().0.as_secs(), 0);
-        let head = Head { event, request_id: &self.request_id, timestamp, lock_name: &self.lock_name };
-        let Ok(mut json) = serde_json::to_string(&line(head)) else { return };
-        json.push('\n');
-        if let Err(failed) = lines.append(json, event, &self.lock_path)
+        let (id, name) = (&self.request_id, &self.lock_name);
+        let mut line = json!({ "event": event, "request_id": id, "timestamp": timestamp, "lock_name": name });
+        if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+            line.extend(fields);
+        }
+        if let Err(failed) = lines.append(format!("{line}\n"), event, &self.lock_path)
             && failed.is_news()
         {
             self.talk.warn(&failed.to_string());
@@ -82,107 +80,35 @@ impl<'a> Audit<'a> {
 
 impl DocumentEvents for Audit<'_> {
     fn acquired(&self, record: &LockRecord) {
-        let ttl_seconds = record.as_tower().map_or(0, |record| record.ttl_seconds);
-        self.write("lock_acquired", |head| Acquired { head, lock_path: self.path(), ttl_seconds });
+        let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
+        self.write("lock_acquired", json!({ "lock_path": self.path(), "ttl_seconds": ttl }));
     }
 
-    /// A stale lock was taken by `--force-lock`; `bytes` are what its file held.
     fn stolen(&self, removed: &Removed) {
         if let Some(previous) = removed.record.as_tower() {
             self.stolen_from(previous, &removed.bytes);
         }
     }
 
-    /// The lock was released, `held` after it was created. `failure_step` is of a failure, where it is known.
     fn released(&self, held: Duration, result: Outcome, failure_step: Option<&str>) {
-        let failure_step = failure_step.filter(|_| result == Outcome::Failure).map(cut);
-        let held_duration_seconds = held.as_secs();
-        self.write("lock_released", |head| Released { head, held_duration_seconds, result, failure_step });
+        let mut fields = json!({ "held_duration_seconds": held.as_secs(), "result": result });
+        if let Some(step) = failure_step.filter(|_| result == Outcome::Failure) {
+            fields["failure_step"] = cut(step).into();
+        }
+        self.write("lock_released", fields);
     }
 
-    /// The lock could not be removed: the words are the errno's name and what it means.
     fn release_failed(&self, error: &io::Error) {
-        self.write("lock_release_failed", |head| ReleaseFailed {
-            head,
-            lock_path: self.path(),
-            error: errno_words(error),
-            action: "manual_cleanup_required",
-        });
+        let (path, error, action) = (self.path(), errno_words(error), "manual_cleanup_required");
+        self.write("lock_release_failed", json!({ "lock_path": path, "error": error, "action": action }));
     }
 
-    /// Heartbeats have failed, this many in a row; the document has the event's name and no more.
-    fn heartbeat_failed(&self, consecutive_failures: u32, error: &str) {
-        self.write("heartbeat_failed", |head| HeartbeatFailed {
-            head,
-            lock_path: self.path(),
-            consecutive_failures,
-            error: cut(error),
-        });
+    /// The document has the event's name and no more.
+    fn heartbeat_failed(&self, in_a_row: u32, error: &str) {
+        let (path, error) = (self.path(), cut(error));
+        let fields = json!({ "lock_path": path, "consecutive_failures": in_a_row, "error": error });
+        self.write("heartbeat_failed", fields);
     }
-}
-
-#[derive(Serialize)]
-struct Head<'a> {
-    event: &'static str,
-    request_id: &'a str,
-    timestamp: StartedAt,
-    lock_name: &'a str,
-}
-
-#[derive(Serialize)]
-struct Acquired<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    lock_path: String,
-    ttl_seconds: u64,
-}
-
-#[derive(Serialize)]
-struct Stolen<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    previous_lock: Previous,
-    previous_lock_hash: String,
-    reason: &'static str,
-}
-
-#[derive(Serialize)]
-struct Previous {
-    request_id: String,
-    actor: String,
-    intent: String,
-    created_at: StartedAt,
-    last_heartbeat_at: StartedAt,
-    host_id: String,
-    pid: i64,
-}
-
-#[derive(Serialize)]
-struct Released<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    held_duration_seconds: u64,
-    result: Outcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure_step: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ReleaseFailed<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    lock_path: String,
-    error: String,
-    action: &'static str,
-}
-
-#[derive(Serialize)]
-struct HeartbeatFailed<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    lock_path: String,
-    consecutive_failures: u32,
-    error: String,
 }
 
 #[cfg(test)]
@@ -290,7 +216,7 @@ mod tests {
         audit.heartbeat_failed(3, &hostile);
         let lines = lines(&file);
         assert_eq!(lines.len(), 2);
-        let stolen: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        let stolen: Value = serde_json::from_str(&lines[0]).unwrap();
         let actor = stolen["previous_lock"]["actor"].as_str().unwrap();
         assert!(actor.starts_with("\n\u{1b}\"") && actor.ends_with('…') && actor.chars().count() == 1025);
     }

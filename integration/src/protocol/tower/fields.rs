@@ -230,11 +230,11 @@ fn depth(value: &Value) -> usize {
 }
 
 /// The claim of the named lock `target`, or of the lock that the intent names.
-pub fn intended<'a>(
+pub fn intended(
     target: Option<Target>,
     typed: &TowerArgs,
     environment: &Environment,
-) -> Result<Intended<'a>, Error> {
+) -> Result<Intended, Error> {
     let wanted = Wanted::resolve(typed, environment)?;
     let named = target.as_ref().and_then(name_of);
     let name = match wanted.locking(named.as_ref())? {

@@ -32,7 +32,7 @@ use beadlock_checker::internal::{
 use beadlock_checker::{Options, Place, Reason};
 use serde_json::Value;
 
-use super::{Args, Folder, Intended, Unfound, beads::Acceptance};
+use super::{Args, Folder, Found, Intended, beads::Acceptance};
 use crate::claim::explained::{Explained, Inspected};
 use crate::claim::protocol::{Protocol, WaitOver};
 use crate::output::trail::{DocumentEvents, errno_words};
@@ -204,12 +204,7 @@ impl Protocol for Tower {
 }
 
 impl Folder for Tower {
-    fn find(
-        &self,
-        rest: &Path,
-        environment: &Environment,
-        _acceptance: Acceptance<'_>,
-    ) -> Result<Target, Unfound> {
+    fn find(&self, rest: &Path, environment: &Environment, _: Acceptance<'_>) -> Found {
         let name = LockName::parse(&rest.to_string_lossy()).map_err(|error| {
             NoDatabase::usage(format!("{}{}: {error}", self.prefix(), escaped_path(rest)))
         })?;
@@ -217,7 +212,7 @@ impl Folder for Tower {
     }
 
     /// The named lock of `tower:/run/locks/NAME.lock`, which nobody types.
-    fn exact(&self, rest: &Path, _given: &str) -> Result<Target, Unfound> {
+    fn exact(&self, rest: &Path, _given: &str) -> Found {
         let of_path = || {
             let dir = rest.parent().filter(|dir| dir.is_absolute())?;
             let name = LockName::parse(rest.file_name()?.to_str()?.strip_suffix(".lock")?).ok()?;
@@ -234,12 +229,7 @@ impl Folder for Tower {
         (at.join(format!("{}.lock", rest.display())), at)
     }
 
-    fn intended<'a>(
-        &self,
-        target: Target,
-        typed: &Args,
-        environment: &Environment,
-    ) -> Result<Intended<'a>, Error> {
+    fn intended(&self, target: Target, typed: &Args, environment: &Environment) -> Result<Intended, Error> {
         fields::intended(Some(target), &typed.tower, environment)
     }
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Args;
 
 use super::intent::{Mode, Params, is_param, seconds};
-use crate::error::Error;
+use crate::{error::Error, protocol::arguments::given};
 
 pub const HEADING: &str = "Named locks (tower:NAME)";
 
@@ -87,7 +87,7 @@ pub struct Rollback {
 impl TowerArgs {
     pub fn given(&self) -> Vec<&'static str> {
         let Self { request_id, actor, intent_name, intent_version, ttl, mode, metadata, host_id, .. } = self;
-        let all = [
+        given([
             ("--force-lock", self.force_lock),
             ("--request-id", request_id.is_some()),
             ("--actor", actor.is_some()),
@@ -99,8 +99,7 @@ impl TowerArgs {
             ("--host-id", host_id.is_some()),
             ("--intent", self.intent.is_some()),
             ("--param", !self.params.is_empty()),
-        ];
-        all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+        ])
     }
 
     pub fn params(&self) -> Result<Params, Error> {
