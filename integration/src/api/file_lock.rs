@@ -21,19 +21,18 @@
 //! # Promises
 //! - `file:a` never blocks `file:b`; the same file has the same lock, by whatever path or symbolic link it is named.
 //! - The lock is gone the moment its process is, however that ends.
-//! - The lock file is made when it is missing, mode 0644 less the umask, and never deleted, written or read.
-//! - After locking, the locked file is proved to be the one that has the name; else it is tried again with that one.
-//! - The same file twice in one process is an error at once, not a deadlock. Inside a `beadlock hold` of the file it is
-//!   that one's lock: what is done under it takes turns ([`FileLock::turn`]).
-//! - A write is checked, backed up (`PATH.1` the newest) and renamed over the file: whenever it is killed the file is
-//!   as it was or new, and the next operation removes what is left (`PATH.tmp`). What is added to a file are whole
-//!   lines.
+//! - The lock file is made when it is missing, mode 0644 less the umask, and never deleted, written or read. After
+//!   locking, it is proved to be the file that has the name; else that one is locked.
+//! - The same file twice in one process is an error at once, not a deadlock. Inside a `beadlock hold` of the file its
+//!   lock is used: what is done under it takes turns ([`FileLock::turn`]).
+//! - A write is checked, backed up (`PATH.1` the newest) and renamed over the file: after a kill the file is as it was
+//!   or new, and the next operation removes what is left (`PATH.tmp`). An append adds whole lines.
 //!
 //! # Limits
-//! An flock is advisory: who does not lock is not kept out. On network file systems it may keep out this machine only.
-//! Hard links to one file have a lock each. Who is killed leaves the lock to the next at once: what it was doing to the
-//! file must be undone or completed by whoever writes, not by the lock. A write makes a new file with mode, ACL and
-//! owner of the old one; other extended attributes are not kept, and other hard links keep the old content.
+//! An flock is advisory: a program that does not lock is not kept out. On network file systems it may keep out this
+//! machine only. Hard links to one file have a lock each. A killed process leaves the lock to the next at once: whoever
+//! writes must undo or complete its work. A write makes a new file with mode, ACL and owner of the old one; other
+//! extended attributes are not kept, and other hard links keep the old content.
 
 #[cfg(feature = "validate-schema")]
 pub use crate::files::Schema;

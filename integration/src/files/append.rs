@@ -19,7 +19,6 @@ use crate::{error::Error, files::WriteLock};
 
 const LIMIT: u64 = 1 << 30;
 
-/// Whole lines that are what they have to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -119,7 +118,6 @@ fn size(stat: &FileStat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or_default()
 }
 
-/// Fewer bytes than there were to be added.
 struct Short {
     added: usize,
     error: io::Error,
@@ -140,7 +138,6 @@ fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
     file.sync_data().map_err(|error| Short { added, error })
 }
 
-/// The last line, where it has no end.
 fn torn_end(file: &File, size: u64) -> io::Result<Option<Torn>> {
     let mut piece = vec![0; 64 * 1024];
     let mut end = size;

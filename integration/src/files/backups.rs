@@ -33,7 +33,6 @@ pub struct Kept<'e> {
     newest: Newest,
 }
 
-/// What is to become the newest backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Newest {
     /// None is wanted, or there was no file.

@@ -18,10 +18,8 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use super::{acl::Acl, obstacle::Obstacle};
 use crate::error::Error;
 
-/// A file and those beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// The file.
     Itself,
     /// `PATH.tmp`: what is about to become the file.
     Stage,
@@ -63,7 +61,6 @@ impl Entry {
         &self.path
     }
 
-    /// The path of a file beside it.
     pub fn path_of(&self, which: Beside) -> PathBuf {
         self.path.with_file_name(self.name_of(which))
     }
@@ -208,7 +205,6 @@ impl Entry {
         linkat(&self.dir, self.name.as_os_str(), &self.dir, self.name_of(to).as_os_str(), AtFlags::empty())
     }
 
-    /// Moves a file beside it over another, or over the file itself.
     pub fn rename(&self, from: Beside, to: Beside) -> Result<(), Error> {
         let names = [from, to].map(|which| self.name_of(which));
         renameat(&self.dir, names[0].as_os_str(), &self.dir, names[1].as_os_str()).map_err(|errno| {
@@ -239,7 +235,6 @@ impl Entry {
         }
     }
 
-    /// Puts what the directory says on the disk.
     pub fn sync(&self) -> io::Result<()> {
         match self.dir.sync_all() {
             // A file system that cannot has nothing to be synced.

@@ -49,7 +49,6 @@ impl fmt::Display for Format {
     }
 }
 
-/// What is checked of content.
 #[derive(Debug, Clone, Copy)]
 pub struct Check<'s> {
     /// What it has to be.
@@ -174,7 +173,6 @@ fn marked() -> Spilled {
     Spilled::Invalid("not valid JSON: it begins with a byte order mark; save it without one".to_owned())
 }
 
-/// What is read from it is written too.
 struct Tee<R, W> {
     from: R,
     to: W,

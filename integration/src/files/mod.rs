@@ -37,8 +37,5 @@ use crate::error::Error;
 pub trait WriteLock {
     /// Checks that this lock still protects the file: the lock file is the one that was locked, and lies beside it.
     /// Writers ask before each step that needs the lock.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`](crate::Code::LockLost).
     fn guards(&self, entry: &entry::Entry) -> Result<(), Error>;
 }

@@ -16,7 +16,6 @@ use crate::error::{Code, Error};
 
 const PERMISSIONS: u32 = 0o7777;
 
-/// What it has of the file that it is to replace.
 #[derive(Debug, PartialEq, Eq)]
 struct Given {
     mode: u32,

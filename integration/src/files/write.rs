@@ -109,7 +109,6 @@ pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     backups::finish(entry, count)
 }
 
-/// Content that is checked and complete, and not the file's yet.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct Draft<'e> {

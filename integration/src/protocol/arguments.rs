@@ -29,7 +29,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// What they say of which locks count as dead.
     pub fn options(&self) -> Options {
         Options {
             force_lock: self.tower.force_lock,
@@ -99,7 +98,6 @@ impl ReleaseArgs {
         given([("--result", result), ("--failure-step", step)])
     }
 
-    /// The step that has failed, as it was typed, and whether the work has failed.
     pub fn outcome(&self) -> Result<(Option<&str>, bool), Error> {
         let step = self.failure.failure_step.as_deref();
         if self.result == Some(WorkResult::Success) && step.is_some() {

@@ -26,7 +26,6 @@ fn is_one_of(names: &Names, name: &OsStr) -> bool {
     [names.lock(), names.aside()].iter().any(|ours| ours.to_bytes() == name.as_bytes())
 }
 
-/// A file is called as the lock file of another file is.
 pub fn may_be_flock(path: &Path) -> bool {
     locked_by(path).is_some() && path.file_name().is_some_and(|name| !is_own_name(name))
 }

@@ -80,16 +80,13 @@ fn folder_of(target: &Target) -> &'static dyn Folder {
     folder(Scheme::split(prefix).map_or(Scheme::Beads, |(scheme, _)| scheme))
 }
 
-/// What is to be claimed.
 #[derive(Debug)]
 pub enum Intended {
     /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
     Nothing(Option<&'static str>),
-    /// This target, and what its record is to say.
     Claim(Box<Target>, ClaimWords),
 }
 
-/// What the record of a claim says.
 pub struct ClaimWords {
     /// The name of the holder; `None`: the command's, or what `--holder` says.
     pub holder: Option<String>,
@@ -169,7 +166,6 @@ pub fn intended(
     folder_of(&target).intended(target, typed, environment)
 }
 
-/// The claim of a session: of the kind that the lock is.
 pub fn session_claim<'a>(
     target: Target,
     words: ClaimWords,

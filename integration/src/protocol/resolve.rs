@@ -15,7 +15,6 @@ use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
 use crate::{error::Error, settings::wait::Wait};
 
-/// Why a folder has no target.
 #[derive(Debug)]
 pub enum Unfound {
     NoDatabase(NoDatabase),
@@ -100,7 +99,6 @@ pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
 /// A target by its letters alone: it was not looked at.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unresolved {
-    /// With its scheme, as JSON has it.
     pub name: String,
     pub given: String,
     /// Where its lock file lies, links and redirects aside.

@@ -92,7 +92,6 @@ impl Children {
         send(&self.known, received);
     }
 
-    /// Kills those that were seen last.
     pub fn kill(&self) {
         tree::signal(&self.known, Signal::SIGKILL);
     }

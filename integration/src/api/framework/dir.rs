@@ -47,12 +47,8 @@ impl Directory {
         }
     }
 
-    /// Makes it where it is missing, for this user alone.
-    ///
-    /// # Errors
-    /// [`Code::NotPermitted`] when the user's own directory, or the tool's above it, is another user's, a link, or
-    /// others may write it: they could take any lock. Also when others may rename what is in the directory above both.
-    /// And when it cannot be made.
+    /// Makes it where it is missing, for this user alone. Refused where others could take any lock: when the directory,
+    /// or the tool's above it, is another user's, a link, or others may write it or rename what is in it.
     pub fn make(&self) -> Result<(), Error> {
         match self {
             Self::Given(dir) => {

@@ -25,9 +25,6 @@ const SETTLE: Duration = Duration::from_secs(3);
 const DYING: Duration = Duration::from_secs(5);
 
 /// From now on the end of this process releases its locks.
-///
-/// # Errors
-/// When the system refuses a thread, a handler or a descriptor; and in a fork of a process that has locks.
 pub fn watch() -> Result<(), Error> {
     static IS_WATCHED: Mutex<bool> = Mutex::new(false);
     let mut is_watched = IS_WATCHED.lock().unwrap_or_else(PoisonError::into_inner);

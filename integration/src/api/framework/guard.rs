@@ -44,7 +44,6 @@ impl CommandGuard {
         self.end().unwrap_or_else(|| locks::stay()).map(|_| ())
     }
 
-    /// This is a fork of the process that holds it.
     pub(super) fn is_a_forks(&self) -> bool {
         self.owner != std::process::id()
     }

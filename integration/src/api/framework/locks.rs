@@ -31,7 +31,6 @@ pub enum Order {
 /// How a lock ends when a signal ends the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// What comes first.
     pub order: Order,
     /// After this long the children that are left are killed.
     pub kill_after: Duration,
@@ -39,7 +38,6 @@ pub struct Terms {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// A signal does it.
     Signal(Signal),
     /// `exit` was called, or `main` has returned.
     Exit,
@@ -51,7 +49,6 @@ enum Phase {
     Standing(Claim),
     /// It stands, and the work under it is done: the process is ending, and whoever ends it releases it.
     Returned(Claim),
-    /// Somebody is releasing it.
     Leaving,
 }
 
@@ -92,7 +89,6 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes a wait for a lock.
 #[derive(Debug)]
 pub struct Bell {
     fd: EventFd,
@@ -100,8 +96,6 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// # Errors
-    /// When the system has no descriptor to give.
     pub fn new() -> Result<Arc<Self>, Error> {
         let fd = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(|errno| {
             let error = errno.into();
@@ -125,7 +119,6 @@ impl Bell {
     }
 }
 
-/// Looks after the wait for a lock.
 pub struct Waiting<'a>(pub &'a Bell);
 
 impl Attendant for Waiting<'_> {
@@ -162,9 +155,6 @@ pub struct Wanted {
 }
 
 /// Says that this process wants the lock at `path`.
-///
-/// # Errors
-/// When it has it already, or waits for it: it would wait for itself.
 pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<Wanted, Error> {
     // A wait that was given up just now is over in a moment.
     let is_going = |lock: &Lock| matches!(lock.phase, Phase::Claiming) && lock.bell.is_withdrawn();
@@ -294,7 +284,6 @@ fn end(number: u64, claim: Claim, patience: Duration) -> Result<Option<Release>,
     }
 }
 
-/// Asks the claim of a lock that stands.
 pub fn ask<T>(number: u64, question: impl FnOnce(&Claim) -> T) -> Option<T> {
     match &state().lock(number)?.phase {
         Phase::Standing(claim) | Phase::Returned(claim) => Some(question(claim)),
@@ -336,7 +325,6 @@ fn wait_until(limit: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'st
     state
 }
 
-/// The terms of the locks that stand.
 pub fn standing() -> Vec<Terms> {
     let state = state();
     let stands = |lock: &&Lock| matches!(lock.phase, Phase::Standing(_) | Phase::Returned(_));

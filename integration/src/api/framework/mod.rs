@@ -18,9 +18,9 @@
 //! }
 //! ```
 //!
-//! Two of these never run at once. The second waits for 10 s ([`timeout`](CommandLock::timeout)); then it prints the
-//! envelope of `LOCK_HELD` and ends with 4. At the end of the first, however that comes, the lock is released, and the
-//! second goes on at once. The answer is one envelope on stdout:
+//! Two of these never run at once. The second waits for 10 s ([`timeout`](CommandLock::timeout)), prints the envelope
+//! of `LOCK_HELD` and ends with 4. The lock is released at the end of the first, however that comes, and the second
+//! goes on at once. The answer is one envelope on stdout:
 //! `{"ok":true,"data":{"deployed":true},"error":null,"warnings":[],"meta":{…}}`, or the [`Failure`] that `?` has made
 //! of an error.
 //!
@@ -35,61 +35,48 @@
 //! | becomes another program (`exec`) | stays, and is stale when that has ended | is that program |
 //! | gets any other signal that ends it, aborts, calls `_exit`, is out of memory | is stale | is gone |
 //!
-//! With `panic = "abort"` a panic aborts. A stale lock is taken over at once, also while a child still writes.
-//!
-//! A signal that comes in the wait for the lock ends the process with nothing claimed. A signal that was ignored when
-//! the first lock was wanted, as under `nohup`, stays ignored.
+//! With `panic = "abort"` a panic aborts. A stale lock is taken over at once, also while a child still writes. A signal
+//! during the wait ends the process with nothing claimed. A signal that was ignored when the first lock was wanted, as
+//! under `nohup`, stays ignored.
 //!
 //! # Which order to use
 //!
-//! A signal is for the children too: whatever the command has started since it has the lock, and what that has started.
-//! What a child starts when it has heard, to clean up, is left alone for as long as that child lives.
+//! A signal is also sent to the children: whatever the command has started since it has the lock, and what that has
+//! started. A process that a child starts after the signal, to clean up, is left alone while that child lives. A signal
+//! from the terminal (Ctrl-C) is not sent twice.
 //!
-//! - **Forward, wait, release** is the default. The signal is forwarded, the children have
-//!   [`kill_after`](CommandLock::kill_after) (10 s) to end, what is left then is killed; then the lock is released, and
-//!   the process dies of the signal. Use it whenever a child writes what the lock protects: a lock that is given up
-//!   while a child still writes protects nothing.
+//! - **Forward, wait, release** is the default: the children have [`kill_after`](CommandLock::kill_after) (10 s) to end
+//!   before they are killed. Use it whenever a child writes what the lock protects.
 //! - **Release, forward, wait** is [`release_before_forwarding`](CommandLock::release_before_forwarding), the letter of
-//!   REQ-F-013. Use it when the children do not touch what the lock protects and may take long to end, or when whoever
-//!   sends the signal, a supervisor with a time-out of its own, goes on to SIGKILL before they have.
+//!   REQ-F-013. Use it when the children do not touch what the lock protects, or when a supervisor sends SIGKILL before
+//!   they end.
 //!
-//! Whoever gets what the terminal sends (Ctrl-C) is not sent it again.
-//!
-//! # Work in the process itself
-//!
-//! Children can be waited for; a thread cannot be stopped. After the signal, once there are no children, `body` has 200
-//! ms to return, and then the lock is released and the process dies, within a few milliseconds in which a thread of it
-//! may still write. Work that must not overlap by even that asks [`Running::is_ending`] between its steps, and returns;
-//! whoever returns then, or lets go of a guard, stays there until the process is gone.
+//! A thread cannot be stopped. Once there are no children, `body` has 200 ms to return; then the lock is released and
+//! the process dies within a few milliseconds, in which a thread may still write. Work that must not overlap by even
+//! that asks [`Running::is_ending`] between its steps, and returns.
 //!
 //! # Other ways in
 //!
 //! - From async code, on any executor: [`run_async`](CommandLock::run_async).
-//! - For tools that print what they have to say themselves: [`acquire`](CommandLock::acquire) gives the guard,
-//!   [`Envelope`](crate::Envelope) the envelope, with fields of the tool's own where it wants them, and
-//!   [`Error::exit_code`](crate::Error::exit_code) the exit code.
-//! - From the shell: `beadlock hold lock:PATH --wait 10s --json -- CMD`. It is the same lock: `beadlock status
-//!   lock:PATH` tells about it, too.
+//! - For tools with answers of their own: [`acquire`](CommandLock::acquire) gives the guard,
+//!   [`Envelope`](crate::Envelope) the envelope, [`Error::exit_code`](crate::Error::exit_code) the exit code.
+//! - From the shell, the same lock: `beadlock hold lock:PATH --wait 10s --json -- CMD`, `beadlock status lock:PATH`.
 //!
 //! # Limits
 //!
 //! - The lock is one of the whole process: a second claim of it in the same process is an error at once.
-//! - Handlers of the tool's own (tokio's, say) are called as well; the process dies all the same. It keeps doing so
-//!   after the release of its last lock. Whoever blocks these signals to read them from a signalfd does not find them
-//!   there.
-//! - By default it is a lock of one user, and of those processes of that user that have the same `XDG_RUNTIME_DIR`: a
-//!   cron job or a service may have none, a container has a `/tmp` of its own, and at the last logout the directory is
-//!   removed, with the lock of whoever works on (`nohup`). A tool that is started in several of these ways names a
-//!   [`directory`](CommandLock::directory).
-//! - A daemon that a child has left behind before the signal came is not seen, nor are children from before the lock.
-//!   Without `/proc`, or with that of another PID namespace, no child is: they are waited for, and do not hear of the
-//!   signal.
-//! - Whoever closes descriptors that are not its own, as `closefrom` does, closes the lock's: it is not released then,
-//!   and is stale when the process has ended.
-//! - A fork that executes nothing has no part in the lock: it releases nothing, prints no envelope and cannot have
-//!   locks of its own.
-//! - Holders are told from the dead by all that their record has: a PID that is another process's by now, a zombie that
-//!   nobody reaps, and a boot that is over count as dead, as with `beadlock hold --reap-proven-dead`.
+//! - Signal handlers of the tool (tokio's, say) are called as well; the process dies all the same, also after the
+//!   release of its last lock. A signalfd of the tool does not get these signals.
+//! - By default it is a lock of one user, for processes with the same `XDG_RUNTIME_DIR`. A cron job or a service may
+//!   have none, a container has a `/tmp` of its own, and the last logout removes the directory. A tool that is started
+//!   in several of these ways names a [`directory`](CommandLock::directory).
+//! - A daemon that a child left behind before the signal is not seen, nor are children from before the lock. Without
+//!   `/proc`, or with that of another PID namespace, no child is: they are waited for, and do not hear of the signal.
+//! - A program that closes descriptors that are not its own (`closefrom`) closes the lock's: the lock is then stale when
+//!   the process has ended.
+//! - A fork that executes nothing has no part in the lock: it releases nothing, prints no envelope and cannot lock.
+//! - A PID that is another process by now, a zombie and a boot that is over count as dead, as with
+//!   `beadlock hold --reap-proven-dead`.
 //! - One machine: a lock in a directory that several share is not taken over when its holder dies on another.
 
 mod children;

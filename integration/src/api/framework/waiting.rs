@@ -26,9 +26,6 @@ struct Parcel {
 
 impl Acquiring {
     /// Starts the thread that waits.
-    ///
-    /// # Errors
-    /// When the system has no thread or no descriptor to give.
     pub fn start(lock: CommandLock) -> Result<Self, Error> {
         let this = Self { process: process_id(), bell: Bell::new()?, parcel: Arc::default() };
         let (bell, parcel) = (Arc::clone(&this.bell), Arc::clone(&this.parcel));

@@ -42,7 +42,6 @@ pub struct Standing {
     target: Target,
 }
 
-/// Who keeps it up.
 #[derive(Debug)]
 pub enum Keeper {
     /// A thread of this process.
@@ -77,9 +76,6 @@ fn leave(dir: &Path) {
 }
 
 /// Has the lock of this directory once more, or gets the turn to claim it; waits for the threads that have it.
-///
-/// # Errors
-/// When the wait ran out, or the attendant stopped it.
 pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Result<Entered, Stopped> {
     let (process, dir) = (std::process::id(), target.dir());
     let deadline = Deadline::after(wait.limit());
@@ -109,7 +105,6 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
 }
 
 impl Turn {
-    /// The lock stands.
     pub fn stands(mut self, keeper: Keeper, id: String, target: Target) -> Arc<Standing> {
         let process = std::process::id();
         let (keeper, lost) = (Mutex::new(Some(keeper)), Mutex::new(None));
@@ -141,9 +136,6 @@ impl Standing {
     }
 
     /// Whether it is still there and still ours.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         let mut lost = locked(&self.lost);
         match &*locked(&self.keeper) {
@@ -166,9 +158,6 @@ impl Standing {
         }
     }
 
-    ///
-    /// # Errors
-    /// When it could not be removed.
     pub fn end(self) -> Result<(), Error> {
         self.release()
     }

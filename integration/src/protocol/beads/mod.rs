@@ -14,7 +14,6 @@ use crate::claim::protocol::{Protocol, WaitOver};
 use crate::claim::target::{Target, prefixed};
 use crate::{error::Error, output::talk::Talk, settings::environment::Environment, words::Part};
 
-/// The exclusive lock of a beads database.
 #[derive(Debug)]
 pub struct Beads;
 
@@ -120,7 +119,6 @@ fn is_plain(path: &Path) -> bool {
 /// What becomes of a directory that does not look like a database.
 #[derive(Debug, Clone, Copy)]
 pub enum Acceptance<'a> {
-    /// It is taken.
     Any,
     /// A claim or a cycle refuses it, unless an option insists.
     ToClaim(Directories, Suggest),

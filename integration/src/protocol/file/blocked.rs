@@ -18,7 +18,6 @@ use super::turn::{InTurn, lost_meanwhile};
 use super::{own::Own, target::FileTarget};
 use crate::{error::Error, words};
 
-/// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// The flock on whatever file has the name.
@@ -36,7 +35,6 @@ pub enum Got {
 /// Threads that nobody waits for any more.
 static LATE: Own<Vec<Arc<Slot>>> = Own::new(Vec::new());
 
-/// Where a thread puts what it got.
 #[derive(Debug)]
 struct Slot {
     target: FileTarget,

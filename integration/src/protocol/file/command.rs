@@ -99,7 +99,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The rules of a write; `format` where nobody says so.
     pub fn rules(&self, format: Format) -> Result<Rules, Error> {
         let format = self.format.unwrap_or(format);
         let rules = Rules::default().format(format);
@@ -122,7 +121,6 @@ pub struct Backups {
 }
 
 impl Backups {
-    /// The same rules with as many backups as were asked for.
     pub fn of(&self, rules: Rules, environment: &Environment) -> Result<Rules, Error> {
         let number = |text: &str| match text.parse() {
             Ok(count @ 0..=9999) => Ok(count),

@@ -279,7 +279,6 @@ impl Begun {
     }
 }
 
-/// A lock that is being taken.
 struct Taking<'a> {
     target: &'a FileTarget,
     mode: Mode,

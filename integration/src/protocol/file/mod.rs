@@ -249,7 +249,6 @@ impl KernelLock for FileLock {
     }
 }
 
-/// The words of a claim, which writes none.
 pub fn claim_words(mode: Mode) -> ClaimWords {
     let words = ClaimWords::new(|_, _, _| Err(Error::new(Code::Io, "the lock of a file has no record")));
     ClaimWords { mode, ..words }

@@ -63,7 +63,6 @@ pub fn standing(target: &FileTarget, id: LockId) -> Option<Mode> {
     flock_of(id.pid, target.lock(), (id.device, id.inode))
 }
 
-/// The process is an ancestor of this one.
 pub fn is_above(pid: i32) -> bool {
     let mut above = getppid().as_raw();
     while above > 0 {

@@ -26,12 +26,10 @@ pub type Inode = (u64, u64);
 pub struct LockFile {
     file: File,
     inode: Inode,
-    /// It could be opened for writing.
     is_writable: bool,
 }
 
 impl LockFile {
-    /// Opens the lock file of `target`, and makes it where it is missing.
     pub fn open(target: &FileTarget) -> Result<Self, Error> {
         Self::open_or(target, true)
             .and_then(|found| found.ok_or_else(|| failed(target, &Errno::ENOENT.into())))
@@ -142,7 +140,6 @@ pub struct Flocked {
 }
 
 impl Flocked {
-    /// One that is locked already.
     pub fn of(file: LockFile) -> Self {
         Self { file, process: process_id() }
     }
@@ -181,7 +178,6 @@ fn errno(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw)
 }
 
-/// The lock file cannot be opened or locked.
 pub fn failed(target: &FileTarget, error: &io::Error) -> Error {
     match errno(error) {
         Errno::ELOOP => no_regular_file(target, "a symbolic link"),

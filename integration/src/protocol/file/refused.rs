@@ -66,7 +66,6 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
         .retry_on_a_lock_of(None)
 }
 
-/// This process has it, or is about to.
 pub fn twice(target: &FileTarget) -> Error {
     let shown = target.shown();
     Error::new(
@@ -79,7 +78,6 @@ pub fn twice(target: &FileTarget) -> Error {
     .detailed(format!("lock_file={} holder_pid={}", escaped_path(target.lock()), std::process::id()))
 }
 
-/// An exclusive lock inside a hold that shares it.
 pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     let shown = target.shown();
     Error::new(
@@ -92,7 +90,6 @@ pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
     .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
 }
 
-/// A lock inside the filter of an update of the file.
 pub fn inside_update(target: &FileTarget, update: i32) -> Error {
     let shown = target.shown();
     Error::new(

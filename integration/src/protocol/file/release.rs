@@ -15,7 +15,6 @@ use crate::{
     claim::event::wait_for, claim::known_process::HelperKind, claim::nested::NESTED, output::talk::Talk,
 };
 
-/// How long a keeper may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the claim with this id, which `acquire` has printed.

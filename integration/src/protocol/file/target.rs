@@ -21,7 +21,6 @@ pub struct FileTarget(Arc<Paths>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Paths {
-    /// As it was named.
     named: PathBuf,
     /// Absolute, and no symbolic link itself.
     file: PathBuf,
@@ -63,7 +62,6 @@ impl FileTarget {
         Some(Self(Arc::new(Paths { named, file, lock })))
     }
 
-    /// A file whose name is known to be one.
     pub fn of_paths(file: PathBuf, named: PathBuf) -> Self {
         let lock = CString::new(lock_of(&file).into_os_string().into_vec()).unwrap_or_default();
         Self(Arc::new(Paths { named, file, lock }))
@@ -147,7 +145,6 @@ fn without_links(mut file: PathBuf, shown: impl Fn() -> String) -> Result<PathBu
     Err(Error::new(Code::Io, format!("{}: too many symbolic links", shown())))
 }
 
-/// Why the directory of `file` is of no use.
 pub fn no_directory(file: &Path, error: &std::io::Error) -> Error {
     let path = file.parent().unwrap_or(Path::new("/"));
     let dir = escaped_path(path);

@@ -16,7 +16,6 @@ use super::{lock::FileLock, nested, target::FileTarget};
 use crate::claim::loss::{CONFIRM, Loss, NET, NET_ALONE, SHORT};
 use crate::{claim::event::Watcher, claim::protocol::WatchLock, settings::wait::Deadline};
 
-/// Whether it is lost now, seen twice.
 pub fn now(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss> {
     seen(target, inode, outer)?;
     sleep(CONFIRM);

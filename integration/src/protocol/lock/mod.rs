@@ -86,7 +86,6 @@ pub fn target(path: &Path, cwd: &Path) -> Result<Target, NoDatabase> {
     Ok(Target { place, given, typed: path.to_owned(), exported, database: None, protocol: &LockAtPath })
 }
 
-/// What lies at `path`, where it is somebody's data.
 fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
     let is_large =
         || look.on_disk.is_some_and(|file| file.kind == FileKind::File && file.size > LONGEST_LOCK_FILE);
@@ -102,7 +101,6 @@ fn not_a_lock(path: &Path, look: &Look) -> Option<NotALock> {
     Some(NotALock { words, meant })
 }
 
-/// Why an empty file is there.
 fn why_empty(look: &Look) -> Option<&'static str> {
     let why = "flock(1) leaves such files, and so do tools that lock by creating a file";
     (look.content == Some(Content::Empty)).then_some(why)

@@ -68,7 +68,6 @@ const OPERATION: &str = "cli-test";
 pub const ALL: &[&str] =
     &["--session-id", "--operation", "--no-break-stale", "--create", "--stale-after", "--stale-after-remote"];
 
-/// How old a lock may become.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct Ages {
@@ -141,7 +140,6 @@ impl MemoryArgs {
     }
 }
 
-/// 1 to 128 printable characters.
 fn name(text: &str) -> Result<String, String> {
     let count = text.chars().count();
     if (1..=128).contains(&count) && text.chars().all(is_harmless) {

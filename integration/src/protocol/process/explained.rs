@@ -17,7 +17,6 @@ pub(super) struct Inquiry<'a> {
     /// The command of the process that has the recorded PID on this machine now; untrusted.
     pub command_now: Option<String>,
     inside: String,
-    /// The holder, where it is a zombie.
     zombie: Option<Zombie>,
 }
 
@@ -42,7 +41,6 @@ pub fn explain(seen: &Inspected<'_>) -> Option<Explained> {
     Some(Explained { situation, why, next, facts: inquiry.to_facts(), holder_is })
 }
 
-/// Asks what the rule does not.
 fn ask<'a>(record: &Record, facts: &Facts, machine: &'a Machine) -> Asked<'a> {
     let mut asked = Asked { liveness: Liveness::NotAsked, members: &[] };
     if facts.other_boot(record) == Some(false)

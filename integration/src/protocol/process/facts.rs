@@ -112,7 +112,6 @@ impl Inquiry<'_> {
         lines
     }
 
-    /// Who lives in the recorded container.
     fn of_members(&self) -> Option<Fact> {
         let (Situation::Container(_) | Situation::ContainerGone { .. }) = self.situation else { return None };
         let is_gone = self.facts.proof.as_ref().is_some_and(|proof| proof.namespace_gone);

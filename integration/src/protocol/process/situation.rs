@@ -7,7 +7,6 @@ use beadlock_checker::{Reason, Verdict};
 
 use super::TICK;
 
-/// What a person is looking at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
     Alive,
@@ -23,7 +22,6 @@ pub enum Situation {
     },
     /// Its process is gone: the next check removes it.
     Gone {
-        /// This machine has booted since.
         rebooted: bool,
     },
     NoSuchPid,

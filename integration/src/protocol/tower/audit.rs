@@ -24,7 +24,6 @@ pub fn default_file(lock_dir: &Path) -> PathBuf {
     dir.parent().unwrap_or(&dir).join("audit.jsonl")
 }
 
-/// The trail of one named lock.
 #[derive(Debug)]
 pub struct Audit<'a> {
     lines: Option<Lines>,

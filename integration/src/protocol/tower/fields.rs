@@ -44,12 +44,10 @@ pub struct Fields {
     pub host_id: String,
     /// Above 0.
     pub ttl_seconds: u64,
-    /// What fits into a lock file.
     pub metadata: Map<String, Value>,
 }
 
 impl Fields {
-    /// The record of a lock that the process `pid` acquires now, at `now`.
     pub fn record(&self, lock_name: LockName, pid: u32, now: StartedAt) -> Record {
         let Self { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = self.clone();
         Record {
@@ -70,7 +68,6 @@ impl Fields {
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads the intent file, if there is one.
     pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
         let params = typed.params()?;
         let intent = typed.intent.as_deref().map(Intent::read).transpose()?;

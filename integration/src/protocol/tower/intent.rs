@@ -25,7 +25,6 @@ use crate::error::Error;
 
 const LIMIT: u64 = 64 * 1024;
 
-/// What `${params.X}` stands for, by X.
 pub type Params = BTreeMap<String, String>;
 
 /// An intent, as far as a lock needs it. What is not in the file is `None`.
@@ -37,7 +36,6 @@ pub struct Intent {
     pub mode: Option<Mode>,
     /// Seconds, above 0.
     pub lock_ttl: Option<u64>,
-    /// The template, and its line.
     lock: Option<(String, usize)>,
 }
 
@@ -239,7 +237,6 @@ fn twice(name: &str, one: usize, other: usize) -> Wrong {
     Wrong::new(again, format!("{name} is given a second time here (first in line {first})"))
 }
 
-/// An intent's mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Mode {
     /// It reads: takes no lock and is blocked by none.

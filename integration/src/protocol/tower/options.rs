@@ -9,7 +9,6 @@ use crate::{error::Error, protocol::arguments::given};
 
 pub const HEADING: &str = "Named locks (tower:NAME)";
 
-/// Every option that named locks alone understand.
 pub const ALL: &[&str] = &[
     "--force-lock",
     "--request-id",
@@ -28,7 +27,6 @@ pub const ALL: &[&str] = &[
     "--result",
 ];
 
-/// What `hold` and `acquire` take for a named lock.
 #[derive(Debug, Clone, Default, Args)]
 #[group(skip)]
 pub struct TowerArgs {

@@ -18,7 +18,6 @@ impl Wrong {
     }
 }
 
-/// A value under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// As it is written, without its quotes.
@@ -32,7 +31,6 @@ pub enum Value {
     Alias,
 }
 
-/// A value and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The keys that lead to it. None: the document itself.
@@ -41,7 +39,6 @@ pub struct Entry {
     pub line: usize,
 }
 
-/// A collection that is open.
 #[derive(Debug)]
 enum Open {
     List,
