@@ -23,7 +23,7 @@ pub mod tower;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use beadlock_checker::internal::database::{Database, Directories, Suggest};
+use beadlock_checker::internal::database::{Directories, Suggest};
 use beadlock_checker::internal::{dialect::Record, target::Scheme};
 use beads::any_directory_is_for_databases;
 
@@ -38,7 +38,8 @@ use crate::{
 };
 
 pub use arguments::{Args, HoldOnlyArgs, LookArgs, ReleaseArgs};
-pub use beads::Acceptance;
+pub use beads::{Acceptance, target as of_database};
+pub use process::claim_words as process_words;
 pub use resolve::{Unfound, answers_for, answers_for_intent, exact, resolve, root, unresolved};
 
 /// A target, or why there is none.
@@ -80,7 +81,6 @@ fn folder_of(target: &Target) -> &'static dyn Folder {
     folder(Scheme::split(prefix).map_or(Scheme::Beads, |(scheme, _)| scheme))
 }
 
-#[derive(Debug)]
 pub enum Intended {
     /// Nothing: by its mode, or for want of a name; the sentence that warns of it.
     Nothing(Option<&'static str>),
@@ -99,15 +99,6 @@ pub struct ClaimWords {
 
 type MakeWords = Box<dyn Fn(&str, &str, u32) -> Result<Record, Error>>;
 
-impl std::fmt::Debug for ClaimWords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClaimWords")
-            .field("holder", &self.holder)
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
 impl ClaimWords {
     pub fn new(make: impl Fn(&str, &str, u32) -> Result<Record, Error> + 'static) -> Self {
         Self { holder: None, id: None, mode: file::Mode::Exclusive, make: Box::new(make) }
@@ -118,17 +109,9 @@ impl ClaimWords {
     }
 }
 
-pub fn process_words() -> ClaimWords {
-    process::claim_words()
-}
-
 /// What names the database in `dir` on a command line, whatever its path looks like.
 pub fn directory(dir: &Path) -> OsString {
     prefixed(Scheme::Beads.prefix(), dir)
-}
-
-pub fn of_database(database: Database) -> Target {
-    beads::target(database)
 }
 
 /// The lock file at `path`, by the rule of a database's lock.

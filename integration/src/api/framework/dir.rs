@@ -66,19 +66,16 @@ impl Directory {
 }
 
 fn make_own(dir: &Path) -> Result<(), Error> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed(dir, &error));
-        }
-        _ => {}
+    let made = DirBuilder::new().mode(0o700).create(dir);
+    if let Some(error) = made.err().filter(|error| error.kind() != io::ErrorKind::AlreadyExists) {
+        return Err(failed(dir, &error));
     }
     let meta = fs::symlink_metadata(dir).map_err(|error| failed(dir, &error))?;
     match mistrust(&meta, dir) {
         None => Ok(()),
         Some(why) => {
             let shown = escaped_path(dir);
-            let message = format!("the lock directory {shown} is not to be trusted: {why}");
-            Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
+            Err(refused(&shown, format!("the lock directory {shown} is not to be trusted: {why}")))
         }
     }
 }
@@ -95,7 +92,7 @@ fn check_open(dir: &Path) -> Result<(), Error> {
         "the lock directory {shown} is closed to this user, {us}: it belongs to user {owner} (mode {mode:03o}); for a \
          lock between users it has to be one that all of them may write, without the sticky bit (chmod 2770)"
     );
-    Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
+    Err(refused(&shown, message))
 }
 
 /// The directory that the tool's own lies in: only its owner, root or this user, may rename what is in it.
@@ -103,8 +100,7 @@ fn check_above(dir: &Path) -> Result<(), Error> {
     let Ok(meta) = fs::metadata(dir) else { return Ok(()) };
     let Some(why) = mistrust_above(&meta, dir) else { return Ok(()) };
     let shown = escaped_path(dir);
-    let message = format!("no lock directory can be trusted in {shown}: {why}");
-    Err(Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}")))
+    Err(refused(&shown, format!("no lock directory can be trusted in {shown}: {why}")))
 }
 
 /// Why others could rename what lies in `dir`, and what to do about it.
@@ -149,6 +145,10 @@ fn mistrust(meta: &Metadata, dir: &Path) -> Option<String> {
     } else {
         None
     }
+}
+
+fn refused(shown: &str, message: String) -> Error {
+    Error::new(Code::NotPermitted, message).detailed(format!("lock_dir={shown}"))
 }
 
 fn failed(dir: &Path, error: &io::Error) -> Error {

@@ -230,9 +230,12 @@ pub fn take(
     environment: Option<&Environment>,
     attendant: &mut impl Attendant,
 ) -> Result<FileLock, Stopped> {
-    let taking = Taking { target, mode, wait };
+    let locked = |held| {
+        let (target, since, turns) = (target.clone(), Instant::now(), Mutex::new(()));
+        FileLock { target, mode, held, wait, since, turns }
+    };
     // No clock is read where nobody is in the way.
-    let mut begun: Option<Begun> = None;
+    let mut begun = None;
     loop {
         let file = LockFile::open(target)?;
         let inode = file.inode();
@@ -240,7 +243,7 @@ pub fn take(
         let pin = match file.flock(mode, Patience::Try).map_err(|error| failed(target, &error))? {
             // Else somebody has deleted or replaced it in between.
             Ok(flocked) if flocked.file().is_named_by(target) => {
-                return Ok(taking.taken(flocked, registered));
+                return Ok(locked(Held::Here(registered, flocked)));
             }
             Ok(_) => continue,
             Err(busy) => busy,
@@ -248,90 +251,57 @@ pub fn take(
         if begun.is_none() {
             let environment = environment.cloned().unwrap_or_else(Environment::read);
             if let Some(outer) = nested::outer(target, inode, mode, &environment)? {
-                return Ok(taking.held(Held::There(outer)));
+                return Ok(locked(Held::There(outer)));
             }
         }
-        let begun = *begun.get_or_insert_with(|| Begun::now(wait));
-        let waited = taking.wait_for(inode, begun, attendant)?;
+        let begun = *begun.get_or_insert_with(|| (Instant::now(), Deadline::after(wait.limit())));
+        let waited = wait_for_lock(target, (mode, wait), inode, begun, attendant)?;
         // It has kept the number taken that is registered.
         drop(pin);
         if let Some(flocked) = waited {
             let here = flocked.file().inode();
             let entered = if here == inode { Some(registered) } else { Registered::enter(here) };
-            return match entered {
-                Some(registered) => Ok(taking.taken(flocked, registered)),
-                None => Err(refused::twice(target).into()),
-            };
+            let registered = entered.ok_or_else(|| refused::twice(target))?;
+            return Ok(locked(Held::Here(registered, flocked)));
         }
     }
 }
 
-/// Since when, and until when, a wait goes on.
-#[derive(Debug, Clone, Copy)]
-struct Begun {
-    at: Instant,
-    deadline: Deadline,
-}
-
-impl Begun {
-    fn now(wait: Wait) -> Self {
-        Self { at: Instant::now(), deadline: Deadline::after(wait.limit()) }
+/// Waits for who has the lock file `inode`. `None`: another file has its name by now, which may be free.
+fn wait_for_lock(
+    target: &FileTarget,
+    (mode, wait): (Mode, Wait),
+    inode: Inode,
+    (at, deadline): (Instant, Deadline),
+    attendant: &mut impl Attendant,
+) -> Result<Option<Flocked>, Stopped> {
+    if deadline.is_over() {
+        return Err(refused::timed_out(target, wait).into());
     }
-}
-
-struct Taking<'a> {
-    target: &'a FileTarget,
-    mode: Mode,
-    wait: Wait,
-}
-
-impl Taking<'_> {
-    fn taken(&self, flocked: Flocked, registered: Registered) -> FileLock {
-        self.held(Held::Here(registered, flocked))
-    }
-
-    fn held(&self, held: Held) -> FileLock {
-        let (target, mode, wait, since) = (self.target.clone(), self.mode, self.wait, Instant::now());
-        FileLock { target, mode, held, wait, since, turns: Mutex::new(()) }
-    }
-
-    /// Waits for who has the lock file `inode`. `None`: another file has its name by now, which may be free.
-    fn wait_for(
-        &self,
-        inode: Inode,
-        begun: Begun,
-        attendant: &mut impl Attendant,
-    ) -> Result<Option<Flocked>, Stopped> {
-        let Self { target, mode, wait } = *self;
-        let Begun { at, deadline } = begun;
+    let blocked = Blocked::on(target, What::Lock(mode), inode)?;
+    let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
+    loop {
+        match blocked.got() {
+            Some(Ok(Got::Lock(flocked))) => return Ok(Some(flocked)),
+            Some(Err(error)) => return Err(error.into()),
+            Some(Ok(Got::Turn(_))) | None => {}
+        }
         if deadline.is_over() {
             return Err(refused::timed_out(target, wait).into());
         }
-        let blocked = Blocked::on(target, What::Lock(mode), inode)?;
-        let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
-        loop {
-            match blocked.got() {
-                Some(Ok(Got::Lock(flocked))) => return Ok(Some(flocked)),
-                Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Got::Turn(_))) | None => {}
+        if notice.is_over() {
+            if named_inode(target) != Some(blocked.inode()) {
+                return Ok(None);
             }
-            if deadline.is_over() {
-                return Err(refused::timed_out(target, wait).into());
-            }
-            if notice.is_over() {
-                if named_inode(target) != Some(blocked.inode()) {
-                    return Ok(None);
-                }
-                let (file, holders) = (target.shown(), refused::Holders(target));
-                let (since, left) = (at.elapsed(), deadline.left());
-                attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left });
-                notice = Deadline::after(TICK);
-            }
-            let limit = deadline.left().min(notice.left());
-            let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
-            if signalled && let Some(stopped) = attendant.stopped() {
-                return Err(stopped);
-            }
+            let (file, holders) = (target.shown(), refused::Holders(target));
+            let (since, left) = (at.elapsed(), deadline.left());
+            attendant.waiting(&Waited::Kernel { file: &file, holders: &holders, since, left });
+            notice = Deadline::after(TICK);
+        }
+        let limit = deadline.left().min(notice.left());
+        let [_, signalled] = wait_for([Some(blocked.bell()), attendant.signals()], limit);
+        if signalled && let Some(stopped) = attendant.stopped() {
+            return Err(stopped);
         }
     }
 }
