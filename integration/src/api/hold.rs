@@ -92,10 +92,7 @@ impl Hold {
     }
 
     /// [`Hold::claim`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
-    /// nothing is claimed.
-    ///
-    /// # Errors
-    /// As [`Hold::claim`].
+    /// nothing is claimed. Fails as [`Hold::claim`].
     pub fn claim_unless(self, mut is_over: impl FnMut() -> bool) -> Result<Option<Claim>, Error> {
         match self.claim_in(&Environment::read(), &mut Asking::whether(&mut is_over)) {
             Ok(claim) => Ok(Some(claim)),
@@ -180,10 +177,8 @@ impl Claim {
     }
 
     /// Whether the lock is still there and still ours (the outer claim's, when nested): to be asked before a step that
-    /// must not happen without it. Takes 100 ms when it is not: one look proves no loss.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`], with the likely cause.
+    /// must not happen without it. Takes 100 ms when it is not: one look proves no loss. Fails with [`Code::LockLost`],
+    /// with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         let Some(held) = &self.held else {
             let lost = || Loss::Vanished.error(&self.id, None, Duration::ZERO, &self.target);
@@ -193,10 +188,8 @@ impl Claim {
         Err(loss.error(&self.id, held.broken_as().as_deref(), held.age(), &self.target))
     }
 
-    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error.
-    ///
-    /// # Errors
-    /// When the lock could not be removed; the claim comes back with the error, still held.
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error. Fails when the lock
+    /// could not be removed; the claim comes back with the error, still held.
     pub fn release(self) -> Result<(), NotReleased> {
         let patience = self.patience;
         self.end(patience).map(|_| ())

@@ -1,16 +1,5 @@
 //! How a file gets its content. New content is checked, written to a stage, and renamed over the file; the old content
 //! becomes a backup. Or whole lines are added to its end. This room knows a lock only as a [`WriteLock`].
-//!
-//! ```text
-//! acl.rs       a file's access control list
-//! entry.rs     a file by its name in an open directory, and those beside it
-//! stage.rs     where new content is before it is the file's
-//! json.rs      what content has to be; text.rs: its text; schema.rs, no_schema.rs: a JSON Schema,
-//!              with the feature `validate-schema` and without
-//! write.rs     the one way in which a file gets new content; backups.rs: what it was before; obstacle.rs: what
-//!              keeps it from that
-//! append.rs    whole lines at its end
-//! ```
 
 mod acl;
 pub mod append;

@@ -75,10 +75,8 @@ impl CommandLock {
         self
     }
 
-    /// The lock file. It need not be there, nor its directory.
-    ///
-    /// # Errors
-    /// [`Code::Usage`](crate::Code::Usage) for a tool or a name that cannot be part of a path.
+    /// The lock file. It need not be there, nor its directory. Fails with [`Code::Usage`](crate::Code::Usage) for a
+    /// tool or a name that cannot be part of a path.
     pub fn path(&self) -> Result<PathBuf, Error> {
         let environment = Environment::read();
         let dir = self.where_it_lies(&environment)?.path();
@@ -104,10 +102,7 @@ impl CommandLock {
 
     /// [`acquire`](Self::acquire) without blocking the executor, whichever it is: a thread waits. Dropped before it is
     /// ready, the future claims nothing, or releases what it has just claimed; the same lock can be wanted again at
-    /// once.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// once. Fails as [`acquire`](Self::acquire).
     pub async fn acquire_async(self) -> Result<CommandGuard, Error> {
         waiting::Acquiring::start(self)?.await
     }

@@ -36,10 +36,8 @@ impl CommandGuard {
         self.running.path()
     }
 
-    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error.
-    ///
-    /// # Errors
-    /// When the lock could not be removed: it stands until this process ends, which tries again.
+    /// Ends the claim. Someone else's lock in its place is left untouched, and that is no error. Fails when the lock
+    /// could not be removed: it stands until this process ends, which tries again.
     pub fn release(mut self) -> Result<(), Error> {
         self.end().unwrap_or_else(|| locks::stay()).map(|_| ())
     }

@@ -72,11 +72,11 @@
 //!   in several of these ways names a [`directory`](CommandLock::directory).
 //! - A daemon that a child left behind before the signal is not seen, nor are children from before the lock. Without
 //!   `/proc`, or with that of another PID namespace, no child is: they are waited for, and do not hear of the signal.
-//! - A program that closes descriptors that are not its own (`closefrom`) closes the lock's: the lock is then stale when
-//!   the process has ended.
+//! - A program that closes descriptors that are not its own (`closefrom`) closes the lock's: the lock is then stale
+//!   when the process has ended.
 //! - A fork that executes nothing has no part in the lock: it releases nothing, prints no envelope and cannot lock.
-//! - A PID that is another process by now, a zombie and a boot that is over count as dead, as with
-//!   `beadlock hold --reap-proven-dead`.
+//! - A PID that is another process by now, a zombie and a boot that is over count as dead, as with `beadlock hold
+//!   --reap-proven-dead`.
 //! - One machine: a lock in a directory that several share is not taken over when its holder dies on another.
 
 mod children;

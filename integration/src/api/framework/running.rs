@@ -47,10 +47,7 @@ impl Running {
     }
 
     /// Whether the lock is still there and still ours: to be asked before a step that must not happen without it. Takes
-    /// 100 ms when it is not: one look proves no loss.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`], with the likely cause.
+    /// 100 ms when it is not: one look proves no loss. Fails with [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         let over = || {
             let path = self.path().display();

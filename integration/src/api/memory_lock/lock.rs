@@ -89,10 +89,7 @@ impl MemoryLock {
     }
 
     /// [`MemoryLock::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so,
-    /// and nothing is held.
-    ///
-    /// # Errors
-    /// As [`MemoryLock::acquire`].
+    /// and nothing is held. Fails as [`MemoryLock::acquire`].
     pub fn acquire_unless(
         &self,
         operation: &str,
@@ -107,10 +104,8 @@ impl MemoryLock {
         }
     }
 
-    /// Acquires it when nobody has it. `None`: somebody has.
-    ///
-    /// # Errors
-    /// As [`MemoryLock::acquire`], but for a lock that is held.
+    /// Acquires it when nobody has it. `None`: somebody has. Fails as [`MemoryLock::acquire`], but for a lock that is
+    /// held.
     pub fn try_acquire(&self, operation: &str) -> Result<Option<Guard>, Error> {
         match self.acquire(operation, Wait::No) {
             Ok(guard) => Ok(Some(guard)),
@@ -119,10 +114,8 @@ impl MemoryLock {
         }
     }
 
-    /// Who has it, as the document says it. Changes nothing.
-    ///
-    /// # Errors
-    /// [`Code::LockUnreadable`] for what cannot be read, and when the directory cannot be reached.
+    /// Who has it, as the document says it. Changes nothing. Fails with [`Code::LockUnreadable`] for what cannot be
+    /// read, and when the directory cannot be reached.
     pub fn status(&self) -> Result<Status, Error> {
         let environment = Environment::read();
         let target = self.target(&environment)?;
@@ -223,19 +216,14 @@ impl Guard {
         &self.broken
     }
 
-    /// Whether it is still held: to be asked before a step that must not happen without it.
-    ///
-    /// # Errors
+    /// Whether it is still held: to be asked before a step that must not happen without it. Fails with
     /// [`Code::LockLost`], with the likely cause.
     pub fn still_held(&self) -> Result<(), Error> {
         self.standing.still_held()
     }
 
     /// Releases it, where this is the last guard. Someone else's lock in its place is left untouched, and that is no
-    /// error.
-    ///
-    /// # Errors
-    /// When it could not be removed: it is stale 30 seconds later.
+    /// error. Fails when it could not be removed: it is stale 30 seconds later.
     pub fn release(self) -> Result<(), Error> {
         match Arc::into_inner(self.standing) {
             Some(last) => last.end(),

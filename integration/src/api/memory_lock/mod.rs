@@ -23,12 +23,6 @@
 //! The document's own programs look and then write: two of them may have the lock at once, and one of them may write
 //! over a lock that was made between its look and its write. Who holds one of ours then learns that it is lost
 //! ([`Guard::still_held`]).
-//!
-//! ```text
-//! mod.rs       this page
-//! lock.rs      MemoryLock, and how it is acquired
-//! here.rs      what this process has
-//! ```
 
 mod here;
 mod lock;

@@ -47,18 +47,12 @@ impl FileLock {
         Locking::of(path.as_ref())
     }
 
-    /// [`FileLock::on`] with nothing else said.
-    ///
-    /// # Errors
-    /// As [`Locking::acquire`].
+    /// [`FileLock::on`] with nothing else said. Fails as [`Locking::acquire`].
     pub fn exclusive(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).acquire()
     }
 
-    /// The same together with others who share it.
-    ///
-    /// # Errors
-    /// As [`Locking::acquire`].
+    /// The same together with others who share it. Fails as [`Locking::acquire`].
     pub fn shared(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::on(path).shared().acquire()
     }
@@ -103,10 +97,8 @@ impl FileLock {
     }
 
     /// Whether the lock still keeps others out: to be asked before a step that must not happen without it. Takes 100 ms
-    /// when it does not.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is gone.
+    /// when it does not. Fails with [`Code::LockLost`]: the lock file was deleted or replaced, or the outer hold is
+    /// gone.
     pub fn still_held(&self) -> Result<(), Error> {
         match self.loss() {
             None => Ok(()),
@@ -206,10 +198,7 @@ impl FileLock {
     }
 
     /// Ends the lock. It is gone in any case; the answer is whether it stood until now. Of a nested one nothing is
-    /// released.
-    ///
-    /// # Errors
-    /// [`Code::LockLost`], as [`FileLock::still_held`].
+    /// released. Fails with [`Code::LockLost`], as [`FileLock::still_held`].
     pub fn release(self) -> Result<(), Error> {
         self.still_held()
     }
@@ -220,9 +209,7 @@ fn id((device, inode): Inode, pid: i32) -> LockId {
 }
 
 /// Takes the lock, waiting for whoever has it; `environment` tells of an outer hold, `None`: that of this process.
-///
-/// # Errors
-/// As [`Locking::acquire`]; or the attendant has stopped it.
+/// Fails as [`Locking::acquire`]; or the attendant has stopped it.
 pub fn take(
     target: &FileTarget,
     mode: Mode,

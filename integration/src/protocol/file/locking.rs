@@ -51,10 +51,7 @@ impl Locking {
     }
 
     /// [`Locking::acquire`], and every 50 ms of a wait `is_over` is asked whether that is over. `None`: it said so, and
-    /// nothing is locked.
-    ///
-    /// # Errors
-    /// As [`Locking::acquire`].
+    /// nothing is locked. Fails as [`Locking::acquire`].
     pub fn acquire_unless(&self, mut is_over: impl FnMut() -> bool) -> Result<Option<FileLock>, Error> {
         match take(self.target()?, self.mode, self.wait, None, &mut Asking::whether(&mut is_over)) {
             Ok(lock) => Ok(Some(lock)),

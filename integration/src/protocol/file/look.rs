@@ -1,5 +1,5 @@
-//! Whether a process has a file locked, and which: what `check`, `status`, `list`, `break` and `wait` say of the lock. No
-//! lock file is made.
+//! Whether a process has a file locked, and which: what `check`, `status`, `list`, `break` and `wait` say of the lock.
+//! No lock file is made.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

@@ -1,24 +1,5 @@
 //! `file:PATH`: a file, locked by an flock on `PATH.lock` beside it. The kernel keeps the lock: nothing is written, and
 //! nothing goes stale. From Rust it is `beadlock::file`.
-//!
-//! ```text
-//! mod.rs        this page: the protocol, and how its target is found
-//! target.rs     from a path to the file that is meant, and its lock file
-//! lock.rs       FileLock, and how it is taken
-//! locking.rs    what is to be taken, and how patiently
-//! open.rs       the lock file, open; the flock on it
-//! own.rs        what belongs to this process, and not to a fork of it: what it has locked
-//! blocked.rs    the wait: a thread blocked in the kernel
-//! turn.rs       several under one lock, one after the other
-//! nested.rs     inside another hold
-//! refused.rs    the words of a lock that was not obtained
-//! watch.rs      whether it is still there
-//! release.rs    `beadlock release file:PATH`
-//! said.rs       what is said and written down of a lock: taken, refused, ended
-//! look.rs       whether a process has it, and which: `check`, `status`, `list`, `break`, `wait`
-//! operations.rs writes, updates and appends from Rust
-//! command.rs    options for files; what `beadlock write`, `update` and `append` share
-//! ```
 
 mod blocked;
 pub mod command;

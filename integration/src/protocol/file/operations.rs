@@ -25,9 +25,7 @@ use crate::{files::WriteLock, files::stage::Stage};
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-/// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
+/// Fails as [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::write_with`].
 pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<Written, Error> {
     under_lock(path, |entry, lock| write::write(entry, lock, content.as_ref(), &Rules::default()))
 }
@@ -44,9 +42,7 @@ pub fn atomic_write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-/// As [`atomic_write`]; also when the value is none that JSON has.
+/// Fails as [`atomic_write`]; also when the value is none that JSON has.
 pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
     let content = json(path.as_ref(), value)?;
     let rules = Rules::default().format(Format::Json);
@@ -67,9 +63,7 @@ pub fn save_json(path: impl AsRef<Path>, value: &(impl Serialize + ?Sized)) -> R
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-/// As [`atomic_write`]; also when what is there is no JSON.
+/// Fails as [`atomic_write`]; also when what is there is no JSON.
 pub fn update_json<R>(path: impl AsRef<Path>, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
     under_lock(path, |entry, lock| update(entry, lock, change))
 }
@@ -89,9 +83,7 @@ pub fn update_json<R>(path: impl AsRef<Path>, change: impl FnOnce(&mut Value) ->
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-/// As [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
+/// Fails as [`FileLock::acquire`](super::Locking::acquire) and [`FileLock::append`].
 pub fn append(path: impl AsRef<Path>, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
     let lines = checked(path.as_ref(), lines.as_ref())?;
     under_lock(path, |entry, lock| append_lines(entry, lock, &lines))
@@ -127,18 +119,12 @@ impl WriteLock for FileLock {
 }
 
 impl FileLock {
-    /// All of the file's content; `None`: there is no file.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// All of the file's content; `None`: there is no file. Fails with what the system said.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Error> {
         write::read(&Entry::open(self.path())?)
     }
 
-    /// Gives the file this content, as [`atomic_write`] does.
-    ///
-    /// # Errors
-    /// As [`FileLock::write_with`].
+    /// Gives the file this content, as [`atomic_write`] does. Fails as [`FileLock::write_with`].
     pub fn write(&self, content: impl AsRef<[u8]>) -> Result<Written, Error> {
         self.write_with(content.as_ref(), &Rules::default())
     }
@@ -154,28 +140,20 @@ impl FileLock {
         self.in_turn(|| write::write(&entry, self, from, rules))
     }
 
-    /// Gives the file this value as JSON, as [`save_json`] does.
-    ///
-    /// # Errors
-    /// As [`save_json`].
+    /// Gives the file this value as JSON, as [`save_json`] does. Fails as [`save_json`].
     pub fn save_json(&self, value: &(impl Serialize + ?Sized)) -> Result<Written, Error> {
         let content = json(self.path(), value)?;
         self.write_with(content.as_slice(), &Rules::default().format(Format::Json))
     }
 
-    /// Lets `change` change the JSON in the file, as [`update_json`] does.
-    ///
-    /// # Errors
-    /// As [`update_json`].
+    /// Lets `change` change the JSON in the file, as [`update_json`] does. Fails as [`update_json`].
     pub fn update_json<R>(&self, change: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
         let entry = Entry::open(self.path())?;
         self.in_turn(|| update(&entry, self, change))
     }
 
-    /// Adds whole lines, each a JSON value, to the end of the file. A last line without an end gets one.
-    ///
-    /// # Errors
-    /// When a line is no JSON; what the system said. The file is as it was then.
+    /// Adds whole lines, each a JSON value, to the end of the file. A last line without an end gets one. Fails when a
+    /// line is no JSON; what the system said. The file is as it was then.
     pub fn append(&self, lines: impl AsRef<[u8]>) -> Result<Appended, Error> {
         let lines = checked(self.path(), lines.as_ref())?;
         let entry = Entry::open(self.path())?;

@@ -28,10 +28,8 @@ pub struct InTurn {
 }
 
 impl InTurn {
-    /// Locks them, for which the file must be open for writing; the file comes back when they are.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Locks them, for which the file must be open for writing; the file comes back when they are. Fails with what the
+    /// system said.
     pub fn take(file: LockFile, patience: Patience) -> io::Result<Result<Self, LockFile>> {
         let how = match patience {
             Patience::Try => Flock::Try,

@@ -1,11 +1,4 @@
 //! `memory:DIR`: the one lock of a directory, judged by its process and by its age, as the clawdbot document has it.
-//!
-//! ```text
-//! mod.rs       this page: the protocol, and how its target is found
-//! claim.rs     its options, what a claim says, and the directory that it may make
-//! explained.rs what `status` explains of it
-//! status.rs    the document's status object
-//! ```
 
 pub mod claim;
 mod explained;

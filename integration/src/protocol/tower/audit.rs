@@ -2,8 +2,8 @@
 //! (docs/protocols/tower.md#the-requirements), one JSON object a line, keys in its order. A line that cannot be written
 //! is warned of and stops nothing. What has no event there (blocked, lost) leaves no line.
 //!
-//! `--audit` names the file for these lines, and for those of [`crate::output::trail`] of the other protocols. Both have
-//! `event`, `request_id`, `timestamp` and `lock_name`, so that one reader can read a file with both.
+//! `--audit` names the file for these lines, and for those of [`crate::output::trail`] of the other protocols. Both
+//! have `event`, `request_id`, `timestamp` and `lock_name`, so that one reader can read a file with both.
 
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};

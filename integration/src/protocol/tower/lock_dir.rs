@@ -1,4 +1,5 @@
-//! The directory that named locks lie in: where it is, who may write it, that it is made for one user alone, and its locks.
+//! The directory that named locks lie in: where it is, who may write it, that it is made for one user alone, and its
+//! locks.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

@@ -1,16 +1,5 @@
 //! `tower:NAME`: a named lock in a lock directory, valid for as long as its holder sends heartbeats. It is never taken
 //! without `--force-lock`.
-//!
-//! ```text
-//! mod.rs       this page: the protocol, and how a named lock is found
-//! lock_dir.rs  the directory that named locks lie in, and every lock in it
-//! yaml.rs      the scalars of one YAML document by their keys; follows no alias
-//! intent.rs    an intent file: its name, version, mode, time to live, and the template of its lock's name
-//! options.rs   the options that belong to named locks alone
-//! fields.rs    what a claim says: what is typed, over the intent, over the defaults
-//! explained.rs what `status` explains of it
-//! audit.rs     the events that the document wants written down
-//! ```
 
 pub mod audit;
 mod explained;
