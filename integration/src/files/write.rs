@@ -1,11 +1,11 @@
 //! The one way in which a file gets new content: all of it, or none.
 //!
-//! 1. The content is written to a stage that has no name, and checked on the way. 2. With the lock held: what a crash
-//! has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the
+//! 1. The content is written to a stage that has no name, and checked on the way.
+//! 2. With the lock held: what a crash has left is removed (`PATH.tmp`, `PATH.1.tmp`) or finished (`PATH.tmp1`); the
 //!    stage gets mode, ACL and owner of the file, is synced, and gets the name `PATH.tmp`.
-//! 3. The file gets a second name, `PATH.tmp1`. 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1`
-//! is removed, and no backup has moved. 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the
-//! directory is synced.
+//! 3. The file gets a second name, `PATH.tmp1`.
+//! 4. `PATH.tmp` is renamed over the file. Where that fails, `PATH.tmp1` is removed, and no backup has moved.
+//! 5. The backups are moved by one, `PATH.tmp1` becomes `PATH.1`, and the directory is synced.
 //!
 //! Killed before 4, the file is as it was; after it, it is new, and the next operation moves the backups. Content that
 //! is what it was before is written like any other.
