@@ -8,7 +8,7 @@ use beadlock_checker::internal::database::{self, Database, is_own_name};
 use beadlock_checker::internal::{Gates, Names, dialect::file::locked_by};
 
 use super::{beads, lock, memory};
-use crate::claim::target::{Target, not_found};
+use crate::claim::target::Target;
 use crate::{claim::kernel_lock::Observation, error::Error, protocol::file::FileTarget};
 
 pub use super::tower::lock_dir::{is_root_of_names, of_names};
@@ -37,13 +37,13 @@ pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> 
         Ok(database) if database.dir == dir => Ok(beads::target(database)),
         _ => {
             let name = Place::beads(dir).path().file_name().map(OsStr::to_owned).unwrap_or_default();
-            lock::target(&typed.join(name), &around.cwd).map_err(|error| not_found(&error))
+            Ok(lock::target(&typed.join(name), &around.cwd)?)
         }
     }
 }
 
 pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Target, Error> {
-    memory::target(typed, &around.cwd).map_err(|error| not_found(&error))
+    Ok(memory::target(typed, &around.cwd)?)
 }
 
 /// The file whose lock file is `lock`, where a process has that locked now: none is tried, for that would keep others

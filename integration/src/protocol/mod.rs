@@ -29,7 +29,7 @@ use beads::any_directory_is_for_databases;
 
 use crate::claim::protocol::{MakeRecord, Protocol};
 use crate::claim::record_claim::{ClaimOrder, RecordClaim};
-use crate::claim::target::{Target, not_found, prefixed};
+use crate::claim::target::{Target, prefixed};
 use crate::output::files::{Output, refuse};
 use crate::{
     claim::kernel_claim::KernelClaim, claim::nested, claim::session_claim::SessionClaim, error::Error,
@@ -116,7 +116,7 @@ pub fn directory(dir: &Path) -> OsString {
 
 /// The lock file at `path`, by the rule of a database's lock.
 pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> {
-    lock::target(path, &environment.of_database().cwd).map_err(|error| not_found(&error))
+    Ok(lock::target(path, &environment.of_database().cwd)?)
 }
 
 /// What a command line is to claim: the target that is typed, else the lock of an intent, else what is found. `besides`

@@ -15,41 +15,12 @@ use crate::settings::environment::{Environment, unquoted_target};
 use crate::settings::remote::{BEADS, Lookup, of_directory};
 use crate::{error::Error, settings::wait::Wait};
 
-#[derive(Debug)]
-pub enum Unfound {
-    NoDatabase(NoDatabase),
-    Error(Error),
-}
+/// Why a folder has no target.
+pub type Unfound = Error;
 
-impl From<NoDatabase> for Unfound {
+impl From<NoDatabase> for Error {
     fn from(error: NoDatabase) -> Self {
-        Self::NoDatabase(error)
-    }
-}
-
-impl From<Error> for Unfound {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl Unfound {
-    fn of_variable(self, name: &str) -> Self {
-        match self {
-            Self::NoDatabase(error) => Self::NoDatabase(error.of_variable(name)),
-            Self::Error(error) => {
-                Self::Error(Error { message: format!("${name}: {}", error.message), ..error })
-            }
-        }
-    }
-}
-
-impl From<Unfound> for Error {
-    fn from(unfound: Unfound) -> Self {
-        match unfound {
-            Unfound::NoDatabase(error) => not_found(&error),
-            Unfound::Error(error) => error,
-        }
+        not_found(&error)
     }
 }
 
@@ -63,32 +34,29 @@ pub fn resolve(
     let around = environment.of_database();
     let Some(text) = named.map(OsStr::to_owned).or_else(|| around.target.clone()) else {
         let found = Database::find(&around).and_then(|database| acceptance.of(database, &around));
-        return found.map(beads::target).map_err(|error| not_found(&error));
+        return Ok(beads::target(found?));
     };
-    let parsed = Parsed::parse(&unquoted_target(&text)).map_err(Unfound::from);
-    let found =
-        parsed.and_then(|Parsed { scheme, rest }| folder(scheme).find(&rest, environment, acceptance));
-    let found = found.map_err(|unfound| match named {
-        None => unfound.of_variable("BEADLOCK_TARGET"),
-        Some(_) => unfound,
+    let parsed = Parsed::parse(&unquoted_target(&text)).map_err(Error::from);
+    let found = parsed.and_then(|parsed| folder(parsed.scheme).find(&parsed.rest, environment, acceptance));
+    let found = found.map_err(|error| match named {
+        None => Error { message: format!("$BEADLOCK_TARGET: {}", error.message), ..error },
+        Some(_) => error,
     })?;
-    let is_database = found.database.is_some();
-    if acceptance.insists() && !is_database {
-        Err(any_directory_is_for_databases(&found.given))
-    } else {
-        Ok(found)
+    match acceptance.insists() && found.database.is_none() {
+        true => Err(any_directory_is_for_databases(&found.given)),
+        false => Ok(found),
     }
 }
 
 /// The target that [`Target::absolute`] has named, as it is: no redirect is followed. `given` is for lines.
 pub fn exact(absolute: &OsStr, given: &str) -> Result<Target, Error> {
-    let Parsed { scheme, rest } = Parsed::parse(absolute).map_err(|error| not_found(&error))?;
-    folder(scheme).exact(&rest, given).map_err(Error::from)
+    let Parsed { scheme, rest } = Parsed::parse(absolute)?;
+    folder(scheme).exact(&rest, given)
 }
 
 /// The directory below which `list` is to look; `Err` is what else the root names: a file, or a lock.
 pub fn root(text: &OsStr) -> Result<Result<PathBuf, &'static str>, Error> {
-    let Parsed { scheme, rest } = Parsed::parse(text).map_err(|error| not_found(&error))?;
+    let Parsed { scheme, rest } = Parsed::parse(text)?;
     Ok(match scheme {
         Scheme::Beads => Ok(rest),
         Scheme::File => Err("file"),
@@ -140,23 +108,16 @@ impl Unresolved {
         // Whatever is named is compared with it.
         let variable = around.beads_dir.map(|dir: OsString| around.cwd.join(dir)).filter(|dir| *dir != at);
         lookups.extend(variable.and_then(|dir| of_directory(&dir, mounts)));
-        Self {
-            name: format!("beads:{shown}"),
-            given: beads::given_as(shown),
-            path: at.join(".exclusive-lock"),
-            lookups,
-            wait: Wait::DEFAULT,
-        }
+        let (name, given) = (format!("beads:{shown}"), beads::given_as(shown));
+        Self { name, given, path: at.join(".exclusive-lock"), lookups, wait: Wait::DEFAULT }
     }
 
     /// The search up the tree, as far as it can be followed without a look at what may hang.
     fn nearest(cwd: &Path, mounts: &Mounts) -> Self {
-        let found = |dir: PathBuf, lookup: Option<Lookup>| Self {
-            name: format!("beads:{BEADS}"),
-            given: BEADS.to_owned(),
-            path: dir.join(".exclusive-lock"),
-            lookups: lookup.into_iter().collect(),
-            wait: Wait::DEFAULT,
+        let found = |dir: PathBuf, lookup: Option<Lookup>| {
+            let (name, given) = (format!("beads:{BEADS}"), BEADS.to_owned());
+            let (path, lookups) = (dir.join(".exclusive-lock"), lookup.into_iter().collect());
+            Self { name, given, path, lookups, wait: Wait::DEFAULT }
         };
         for above in cwd.ancestors() {
             let dir = above.join(BEADS);
@@ -164,8 +125,7 @@ impl Unresolved {
                 return found(dir, Some(Lookup::Nearest(above.to_owned())));
             }
             if fs::metadata(&dir).is_ok_and(|meta| meta.is_dir()) {
-                let lookup = of_directory(&dir, mounts);
-                return found(dir, lookup);
+                return found(dir.clone(), of_directory(&dir, mounts));
             }
         }
         found(cwd.join(BEADS), None)

@@ -9,7 +9,7 @@ use beadlock_checker::{Options, Verdict};
 
 use super::here::{self, Entered, Keeper, Standing};
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
-use crate::claim::target::{Target, not_found};
+use crate::claim::target::Target;
 use crate::error::{Code, Error};
 use crate::protocol::memory::claim::{make, words};
 use crate::{
@@ -135,7 +135,7 @@ impl MemoryLock {
 
     fn target(&self, environment: &Environment) -> Result<Target, Error> {
         let around = environment.of_database();
-        memory::target(&self.dir, &around.cwd).map_err(|error| not_found(&error))
+        Ok(memory::target(&self.dir, &around.cwd)?)
     }
 
     fn acquire_in(

@@ -96,14 +96,8 @@ pub fn target(database: Database) -> Target {
     let typed = if is_plain(&typed) { typed } else { Path::new(".").join(typed) };
     let given = given_as(given);
     let exported = prefixed(Beads.prefix(), &named);
-    Target {
-        place: Place::beads(dir),
-        given,
-        typed,
-        exported,
-        database: Some(database.into()),
-        protocol: &Beads,
-    }
+    let place = Place::beads(dir);
+    Target { place, given, typed, exported, database: Some(database.into()), protocol: &Beads }
 }
 
 /// How the database in the directory `shown` is named in lines: with its scheme, where the name reads as one itself.

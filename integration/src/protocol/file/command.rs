@@ -19,9 +19,9 @@ use crate::files::write::{Rules, Written};
 use crate::settings::{audit, either};
 use crate::words::{Part, millis, to_type};
 use crate::{
-    claim::leaving::Why, claim::signals::Signals, claim::target::not_found, files::Schema,
-    files::json::Format, output::envelope::Request, output::talk::Talk, output::trail::Trail,
-    protocol::answers_for, settings::environment::Environment, settings::wait::Wait,
+    claim::leaving::Why, claim::signals::Signals, files::Schema, files::json::Format,
+    output::envelope::Request, output::talk::Talk, output::trail::Trail, protocol::answers_for,
+    settings::environment::Environment, settings::wait::Wait,
 };
 
 #[derive(Debug, Args)]
@@ -46,8 +46,7 @@ impl OnFile {
         let Some(text) = self.target.as_deref().or(around.target.as_deref()) else {
             return Err(Error::usage(format!("no file; name one: beadlock {command} file:todo.json")));
         };
-        let Target { scheme: Scheme::File, rest } = Target::parse(text).map_err(|error| not_found(&error))?
-        else {
+        let Target { scheme: Scheme::File, rest } = Target::parse(text)? else {
             return Err(self.no_file(command, text));
         };
         answers_for(self.target.as_deref(), environment)?;

@@ -209,7 +209,7 @@ impl Folder for Tower {
         };
         of_path().ok_or_else(|| {
             let shown = escaped_path(rest);
-            Error::usage(format!("{}{shown} does not say in which lock directory", self.prefix())).into()
+            Error::usage(format!("{}{shown} does not say in which lock directory", self.prefix()))
         })
     }
 
