@@ -67,39 +67,31 @@ pub fn timed_out(target: &FileTarget, wait: Wait) -> Error {
 }
 
 pub fn twice(target: &FileTarget) -> Error {
-    let shown = target.shown();
-    Error::new(
-        Code::LockFailed,
-        format!(
-            "{shown} is locked by this process already, or waited for by another of its threads: a second lock of it \
-             would wait for the first; use that one, or release it first"
-        ),
-    )
-    .detailed(format!("lock_file={} holder_pid={}", escaped_path(target.lock()), std::process::id()))
+    let words = "is locked by this process already, or waited for by another of its threads: a second lock of it would \
+                 wait for the first; use that one, or release it first";
+    for_itself(target, std::process::id().cast_signed(), words)
 }
 
 pub fn only_shared(target: &FileTarget, outer: i32) -> Error {
-    let shown = target.shown();
-    Error::new(
-        Code::LockFailed,
-        format!(
-            "{shown} is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock \
-             would wait for itself; leave out --shared there, or do this outside of it"
-        ),
-    )
-    .detailed(format!("lock_file={} holder_pid={outer}", escaped_path(target.lock())))
+    let words = format!(
+        "is held by the hold that this runs in (PID {outer}), but shared with others: an exclusive lock would wait for \
+         itself; leave out --shared there, or do this outside of it"
+    );
+    for_itself(target, outer, &words)
 }
 
 pub fn inside_update(target: &FileTarget, update: i32) -> Error {
-    let shown = target.shown();
-    Error::new(
-        Code::LockFailed,
-        format!(
-            "{shown} is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait \
-             for itself; what the filter prints becomes the file, so print it there, or do this after the update"
-        ),
-    )
-    .detailed(format!("lock_file={} holder_pid={update}", escaped_path(target.lock())))
+    let words = format!(
+        "is being updated by the beadlock update that this runs in (PID {update}): a lock of it would wait for itself; \
+         what the filter prints becomes the file, so print it there, or do this after the update"
+    );
+    for_itself(target, update, &words)
+}
+
+/// A lock that would wait for itself: `pid` has it.
+fn for_itself(target: &FileTarget, pid: i32, words: &str) -> Error {
+    let detail = format!("lock_file={} holder_pid={pid}", escaped_path(target.lock()));
+    Error::new(Code::LockFailed, format!("{} {words}", target.shown())).detailed(detail)
 }
 
 pub fn lost(target: &FileTarget, loss: &Loss, age: Duration) -> Error {

@@ -111,8 +111,9 @@ impl DocumentEvents for Audit<'_> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "the tests remove what they have made")]
+
     use super::*;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,8 +1,6 @@
 //! What a named lock is to say, and whether there is to be one: what was typed, over the intent, over the defaults.
 
-use beadlock_checker::internal::dialect::tower::{
-    DEFAULT_TTL, LockName, Record, StartedAt, request_id_is_fit,
-};
+use beadlock_checker::internal::dialect::tower::{DEFAULT_TTL, LockName, Record, request_id_is_fit};
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
 use serde_json::{Map, Value};
 
@@ -34,39 +32,6 @@ pub enum Locking {
     Named(LockName),
 }
 
-/// The fields of a record that whoever claims chooses.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fields {
-    pub request_id: String,
-    pub actor: String,
-    pub intent: String,
-    pub intent_version: String,
-    pub host_id: String,
-    /// Above 0.
-    pub ttl_seconds: u64,
-    pub metadata: Map<String, Value>,
-}
-
-impl Fields {
-    pub fn record(&self, lock_name: LockName, pid: u32, now: StartedAt) -> Record {
-        let Self { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = self.clone();
-        Record {
-            lock_name,
-            request_id,
-            actor,
-            intent,
-            intent_version,
-            host_id,
-            pid: pid.into(),
-            created_at: now,
-            last_heartbeat_at: now,
-            ttl_seconds,
-            metadata: Some(metadata),
-            others: Map::new(),
-        }
-    }
-}
-
 impl<'a> Wanted<'a> {
     pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
         let params = typed.params()?;
@@ -91,7 +56,8 @@ impl<'a> Wanted<'a> {
         Ok(name.map_or(Locking::Unnamed(warning), Locking::Named))
     }
 
-    pub fn fields(&self) -> Result<Fields, Error> {
+    /// The record to be: nobody's yet, as of now.
+    pub fn record(&self, lock_name: LockName) -> Result<Record, Error> {
         let typed = self.typed;
         let intent = self.intent.as_ref();
         let name = typed.intent_name.clone().or_else(|| intent?.name.clone());
@@ -110,15 +76,20 @@ impl<'a> Wanted<'a> {
             }
             None => new_request_id(),
         };
-        let ttl = typed.ttl.or_else(|| intent?.lock_ttl).unwrap_or(DEFAULT_TTL);
-        Ok(Fields {
+        let now = facts::now();
+        Ok(Record {
+            lock_name,
             request_id,
             actor: fit("the actor", "--actor NAME", self.actor()?)?,
             intent: fit("the intent's name", "--intent-name NAME", name)?,
             intent_version: fit("the intent's version", "--intent-version VERSION", version)?,
             host_id: fit("the host's name", "--host-id NAME", self.host_id())?,
-            ttl_seconds: ttl,
-            metadata: typed.metadata.as_deref().map_or(Ok(Map::new()), metadata)?,
+            pid: 0,
+            created_at: now,
+            last_heartbeat_at: now,
+            ttl_seconds: typed.ttl.or_else(|| intent?.lock_ttl).unwrap_or(DEFAULT_TTL),
+            metadata: Some(typed.metadata.as_deref().map_or(Ok(Map::new()), metadata)?),
+            others: Map::new(),
         })
     }
 
@@ -192,15 +163,19 @@ fn metadata(text: &str) -> Result<Map<String, Value>, Error> {
     let wrong = |why: String| {
         Error::usage(format!("--metadata: {why}; wanted: a JSON object, as '{{\"ticket\": 7}}'"))
     };
-    let map = match serde_json::from_str(text) {
-        Ok(Value::Object(map)) => map,
-        Ok(Value::Null) => return Err(wrong("it is null".to_owned())),
-        Ok(Value::Bool(_)) => return Err(wrong("it is a boolean".to_owned())),
-        Ok(Value::Number(_)) => return Err(wrong("it is a number".to_owned())),
-        Ok(Value::String(_)) => return Err(wrong("it is a string".to_owned())),
-        Ok(Value::Array(_)) => return Err(wrong("it is a list".to_owned())),
-        Err(error) => return Err(wrong(format!("no JSON ({error})"))),
+    let what = match serde_json::from_str(text).map_err(|error| wrong(format!("no JSON ({error})")))? {
+        Value::Object(map) => return fitting(map),
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
     };
+    Err(wrong(format!("it is {what}")))
+}
+
+/// Metadata that fits into a lock file.
+fn fitting(map: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     // In a record it is indented once more.
     let json = serde_json::to_string_pretty(&map).unwrap_or_default();
     let length = json.len() + 2 * json.lines().count();
@@ -239,10 +214,13 @@ pub fn intended(
         Locking::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
         Locking::Named(name) => name,
     };
-    let fields = wanted.fields()?;
+    let record = wanted.record(name.clone())?;
     let target = target.unwrap_or_else(|| in_environment(&name, environment));
-    let (holder, id) = (Some(fields.actor.clone()), Some(fields.request_id.clone()));
-    let words = ClaimWords::new(move |_, _, pid| Ok(fields.record(name.clone(), pid, facts::now()).into()));
+    let (holder, id) = (Some(record.actor.clone()), Some(record.request_id.clone()));
+    let words = ClaimWords::new(move |_, _, pid| {
+        let (pid, now) = (pid.into(), facts::now());
+        Ok(Record { pid, created_at: now, last_heartbeat_at: now, ..record.clone() }.into())
+    });
     Ok(Intended::Claim(target.into(), ClaimWords { holder, id, ..words }))
 }
 

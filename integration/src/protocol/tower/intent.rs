@@ -80,20 +80,16 @@ impl Intent {
         document.must_show(&["spec", "timeouts"])?;
         let of_name = |name| [vec!["metadata", name], vec!["spec", name], vec![name]];
         let of_spec = |rest: &[&'static str]| [[&["spec"], rest].concat(), rest.to_vec()];
-        let mode = match document.scalar(&of_spec(&["mode"]))? {
-            None => None,
-            Some((word, line)) => Some(Mode::parse(word).ok_or_else(|| {
-                let why = format!("mode is \"{}\"; wanted: observe, mutate or reconcile", escaped(word));
-                Wrong::new(line, why)
-            })?),
-        };
-        let lock_ttl = match document.scalar(&of_spec(&["timeouts", "lock_ttl"]))? {
-            None => None,
-            Some((text, line)) => Some(seconds(text).ok_or_else(|| {
-                let why = format!("lock_ttl is \"{}\"; wanted: whole seconds, above 0", escaped(text));
-                Wrong::new(line, why)
-            })?),
-        };
+        let mode = document.scalar(&of_spec(&["mode"]))?.map(|(word, line)| {
+            let why = || format!("mode is \"{}\"; wanted: observe, mutate or reconcile", escaped(word));
+            Mode::parse(word).ok_or_else(|| Wrong::new(line, why()))
+        });
+        let mode = mode.transpose()?;
+        let lock_ttl = document.scalar(&of_spec(&["timeouts", "lock_ttl"]))?.map(|(text, line)| {
+            let why = || format!("lock_ttl is \"{}\"; wanted: whole seconds, above 0", escaped(text));
+            seconds(text).ok_or_else(|| Wrong::new(line, why()))
+        });
+        let lock_ttl = lock_ttl.transpose()?;
         let owned = |found: Option<(&str, usize)>| found.map(|(text, _)| text.to_owned());
         let lock = document.scalar(&of_spec(&["controls", "lock"]))?;
         Ok(Self {
@@ -250,12 +246,7 @@ pub enum Mode {
 
 impl Mode {
     pub fn parse(word: &str) -> Option<Self> {
-        match word {
-            "observe" => Some(Self::Observe),
-            "mutate" => Some(Self::Mutate),
-            "reconcile" => Some(Self::Reconcile),
-            _ => None,
-        }
+        Self::from_str(word, false).ok()
     }
 
     /// The sentence for an intent that names no lock; `None` for one that needs none.

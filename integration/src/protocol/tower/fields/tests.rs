@@ -13,11 +13,11 @@ fn typed(words: &[&str]) -> TowerArgs {
     Cli::try_parse_from(["x"].iter().chain(words)).unwrap().typed
 }
 
-fn fields_in(words: &[&str], variables: &[(&str, &str)]) -> Result<Fields, Error> {
-    Wanted::resolve(&typed(words), &Environment::of(variables))?.fields()
+fn fields_in(words: &[&str], variables: &[(&str, &str)]) -> Result<Record, Error> {
+    Wanted::resolve(&typed(words), &Environment::of(variables))?.record(name("x"))
 }
 
-fn fields(words: &[&str]) -> Result<Fields, Error> {
+fn fields(words: &[&str]) -> Result<Record, Error> {
     fields_in(&[&["--intent-name", "deploy", "--intent-version", "1"], words].concat(), &[("ACTOR", "ann")])
 }
 
@@ -50,9 +50,9 @@ fn file(text: &str) -> File {
 #[test]
 fn the_defaults() {
     let fields = fields(&[]).unwrap();
-    let Fields { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata } = &fields;
+    let Record { request_id, actor, intent, intent_version, host_id, ttl_seconds, metadata, .. } = &fields;
     assert_eq!((actor.as_str(), intent.as_str(), intent_version.as_str()), ("ann", "deploy", "1"));
-    assert_eq!((*ttl_seconds, metadata.len()), (900, 0));
+    assert_eq!((*ttl_seconds, metadata), (900, &Some(Map::new())));
     assert_eq!(*host_id, nix::unistd::gethostname().unwrap().into_string().unwrap());
     let made = request_id.strip_prefix("req_").unwrap();
     assert!(made.len() == 12 && made.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{made}");
@@ -158,7 +158,7 @@ fn the_command_line_beats_the_intent() {
     let environment = Environment::of(&[]);
     let of_intent = typed(&["--intent", &file.path, "--param", "a=shop"]);
     let wanted = Wanted::resolve(&of_intent, &environment).unwrap();
-    let fields = wanted.fields().unwrap();
+    let fields = wanted.record(name("x")).unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("deploy-app", "1.2.0"));
     assert_eq!((fields.ttl_seconds, wanted.mode()), (1800, Mode::Reconcile));
     assert_eq!(wanted.locking(None), Ok(named("shop-x")));
@@ -167,7 +167,7 @@ fn the_command_line_beats_the_intent() {
     let over = ["--intent-name", "n", "--intent-version", "v", "--ttl", "5", "--mode", "mutate"];
     let over = typed(&[&["--intent", &file.path][..], &over].concat());
     let wanted = Wanted::resolve(&over, &environment).unwrap();
-    let fields = wanted.fields().unwrap();
+    let fields = wanted.record(name("x")).unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("n", "v"));
     assert_eq!((fields.ttl_seconds, wanted.mode()), (5, Mode::Mutate));
     assert_eq!(wanted.locking(Some(&name("other"))), Ok(named("other")), "needs no parameter");
@@ -202,13 +202,13 @@ fn a_record_of_them_is_read_back_also_when_it_is_as_large_as_may_be() {
     let long = format!("{{\"a\":\"{}\"}}", "\\u0000".repeat(8 * 1024 - 4));
     let words = ["--actor", &wide, "--intent-name", &wide, "--intent-version", &wide, "--host-id", &wide];
     let fields = fields_in(&[&words[..], &["--metadata", &long]].concat(), &[]).unwrap();
-    let record = fields.record(name(&"x".repeat(128)), u32::MAX, facts::now());
+    let record = Record { lock_name: name(&"x".repeat(128)), pid: u32::MAX.into(), ..fields };
     let json = record.to_json();
     assert!(json.len() > 48 * 1024 && json.len() < 64 * 1024, "{}", json.len());
     let read = Record::parse(json.as_bytes(), record.lock_name.as_str()).unwrap();
     assert_eq!((&read.metadata, &read.actor), (&record.metadata, &record.actor));
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(99), "]".repeat(99));
     let fields = self::fields(&["--metadata", &deep]).unwrap();
-    let json = fields.record(name("x"), 1, facts::now()).to_json();
+    let json = Record { pid: 1, ..fields }.to_json();
     Record::parse(json.as_bytes(), "x").unwrap();
 }
