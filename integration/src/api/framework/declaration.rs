@@ -6,8 +6,9 @@ use std::{ffi::OsStr, sync::Arc, time::Duration};
 use beadlock_checker::Options;
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
 
+use super::guard::{CommandGuard, Running};
 use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
-use super::{dir::Directory, ending, guard::CommandGuard, running::Running, waiting};
+use super::{dir::Directory, ending, waiting};
 use crate::{
     api::hold::Wish, claim::attendant::Stopped, claim::command::holder_name, error::Error, protocol::lock_at,
     settings::environment::Environment, settings::wait::Wait,

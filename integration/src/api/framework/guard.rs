@@ -1,11 +1,14 @@
-//! A command's lock that stands.
+//! A command's lock that stands, and what the work under it may ask.
 
-use std::{path::Path, time::Duration};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{ffi::OsString, time::Duration};
 
 use beadlock_checker::internal::take::Release;
 
-use super::{locks, running::Running};
-use crate::error::Error;
+use super::locks;
+use crate::error::{Code, Error};
+use crate::{claim::nested, claim::target::Target, settings::environment::Environment};
 
 /// A command's lock that this process holds. [`CommandGuard::release`] ends it; dropping it is the net, and a signal or
 /// `exit` releases it too.
@@ -63,5 +66,78 @@ impl Drop for CommandGuard {
         if self.end().is_none() {
             locks::stay();
         }
+    }
+}
+
+/// What the work under a command's lock may want to know, and what it has to say beside its answer. Cheap to clone, for
+/// other threads.
+#[derive(Debug, Clone)]
+pub struct Running(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    number: u64,
+    id: String,
+    target: Target,
+    path: PathBuf,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Running {
+    pub(super) fn under(number: u64, id: &str, target: Target) -> Self {
+        let (id, path, warnings) = (id.to_owned(), target.path(), Mutex::default());
+        Self(Arc::new(Shared { number, id, target, path, warnings }))
+    }
+
+    /// The lock file, absolute.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The random id of this claim, as the lock file has it; the outer claim's in a command of `beadlock hold` on the
+    /// same lock.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// A signal is ending the process: work that goes on by itself, in a loop or in threads, is to come to its end. It
+    /// has 200 ms from when the last child has ended. A child that is started then hears of the signal at once: what
+    /// has to be cleaned up, the process does by itself.
+    pub fn is_ending(&self) -> bool {
+        locks::is_ended_by_a_signal()
+    }
+
+    /// Whether the lock is still there and still ours: to be asked before a step that must not happen without it. Takes
+    /// 100 ms when it is not: one look proves no loss. Fails with [`Code::LockLost`], with the likely cause.
+    pub fn still_held(&self) -> Result<(), Error> {
+        let over = || {
+            let path = self.path().display();
+            Err(Error::new(Code::LockLost, format!("{path} was released: the work under it is over")))
+        };
+        locks::ask(self.0.number, |claim| claim.still_held()).unwrap_or_else(over)
+    }
+
+    /// A line for `warnings` in the envelope of [`run`](super::CommandLock::run).
+    pub fn warn(&self, line: impl Into<String>) {
+        self.warnings_mut().push(line.into());
+    }
+
+    /// What a child is to have in its environment (`Command::envs`) when it may want the same lock: it runs under this
+    /// one, instead of waiting for it.
+    pub fn environment(&self) -> [(&'static str, OsString); 3] {
+        let ids = nested::ids_inside(self.id(), &self.0.target, &Environment::read());
+        [
+            ("BEADLOCK_HELD_TARGET", self.0.target.absolute()),
+            ("BEADLOCK_HELD_ID", self.id().into()),
+            ("BEADLOCK_HELD_IDS", ids.into()),
+        ]
+    }
+
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.warnings_mut().clone()
+    }
+
+    fn warnings_mut(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

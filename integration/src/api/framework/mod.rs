@@ -87,10 +87,8 @@ mod failure;
 mod guard;
 mod locks;
 mod run;
-mod running;
 mod waiting;
 
 pub use declaration::CommandLock;
 pub use failure::Failure;
-pub use guard::CommandGuard;
-pub use running::Running;
+pub use guard::{CommandGuard, Running};

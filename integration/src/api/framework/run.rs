@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use beadlock_checker::internal::{escape::escaped_path, sys, system_words, take::Release};
 use serde::Serialize;
 
+use super::guard::{CommandGuard, Running};
 use super::locks::{self, Ending};
-use super::{declaration::CommandLock, failure::Failure, guard::CommandGuard, running::Running};
+use super::{declaration::CommandLock, failure::Failure};
 use crate::error::{Error, Exit};
 use crate::{Envelope, Request};
 

@@ -15,9 +15,9 @@ pub enum Situation {
     Zombie,
     /// Its PID is another process now.
     Recycled,
-    /// This machine has booted since, and its PID is in use again.
+    /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead, which
+    /// it does not on a file system that other machines may write.
     Rebooted {
-        /// `--reap-proven-dead` takes it for dead; not on a file system that other machines may write.
         proved: bool,
     },
     /// Its process is gone: the next check removes it.
@@ -29,14 +29,12 @@ pub enum Situation {
     /// This machine, this boot, these PIDs; another name, or another machine id.
     Renamed(Here),
     Container(Inside),
-    /// A container of this machine in which nobody lives any more.
+    /// A container of this machine in which nobody lives any more. Proved: the record has this host's name.
     ContainerGone {
-        /// The record has this host's name, so `--reap-proven-dead` counts it.
         proved: bool,
     },
-    /// Another host.
+    /// Another host. Same machine: with this machine's id and another boot, so renamed and booted since, or a copy.
     Remote {
-        /// It has this machine's id, and another boot: renamed and booted since, or a copy of this machine's disk.
         same_machine: bool,
     },
     Namesake,
