@@ -114,18 +114,14 @@ impl Hold {
     }
 }
 
-/// A lock that this process is to hold itself.
 #[derive(Debug)]
 pub(crate) struct Wish<'a> {
-    /// The target.
     pub target: Target,
     /// A name that is fit for a holder's.
     pub holder: &'a str,
     /// For how long a holder is waited for.
     pub wait: Wait,
-    /// For how long the gate is waited for.
     pub drain: Duration,
-    /// What counts as dead.
     pub options: Options,
 }
 

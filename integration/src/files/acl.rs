@@ -36,8 +36,7 @@ impl Acl {
     }
 }
 
-/// Gives the open file this list, or takes away the one that it has from its directory. False: nothing was to be
-/// changed.
+/// Gives the open file this list, or takes away the one of its directory. False: nothing was to be changed.
 pub fn give(file: impl AsFd, acl: Option<&Acl>) -> io::Result<bool> {
     if Acl::of_open(&file)?.as_ref() == acl {
         return Ok(false);

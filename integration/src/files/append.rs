@@ -26,8 +26,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Reads all of `from`, which is called `source` in what is said of it, for the file at `path`; before any lock. A
-    /// last line without an end gets one.
+    /// Reads all of `from`, called `source` in messages, before any lock. A last line without an end gets one.
     pub fn read(from: impl Read, source: &str, path: &Path, check: &Check<'_>) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         let read = from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(Spilled::Read);
@@ -88,8 +87,7 @@ impl fmt::Display for Appended {
     }
 }
 
-/// Adds the lines to the file of `entry`. Only under its lock. Where that fails the file is as it was, and where it
-/// could not be cut back to that, the words say so.
+/// Adds the lines to the file of `entry`. Only under its lock. On an error the file is as it was, or the words say so.
 pub fn append(entry: &Entry, lock: &impl WriteLock, lines: &Lines) -> Result<Appended, Error> {
     tidy(entry, backups::DEFAULT)?;
     lock.guards(entry)?;
@@ -123,8 +121,7 @@ struct Short {
     error: io::Error,
 }
 
-/// In one write, and on the disk. What the kernel does not take at once it is asked to take, so as to hear why it did
-/// not.
+/// In one write, and on the disk. After a short write the rest is tried, to hear why it was short.
 fn add(mut file: &File, bytes: &[u8]) -> Result<(), Short> {
     let mut added = 0;
     while let Some(rest) = bytes.get(added..).filter(|rest| !rest.is_empty()) {

@@ -43,8 +43,7 @@ enum Newest {
     Waiting { last: u32 },
 }
 
-/// Keeps the file as it is; `count` backups are to be there afterwards; 0 keeps none, and touches none. Only under the
-/// lock. An error leaves the file and its backups as they were.
+/// Keeps the file as it is, with `count` backups afterwards; 0 touches none. Only under the lock.
 pub fn keep<'e>(entry: &'e Entry, original: Option<&FileStat>, count: u32) -> Result<Kept<'e>, Error> {
     let kept = |newest| Kept { entry, newest };
     let Some(original) = original.filter(|_| count > 0) else { return Ok(kept(Newest::None)) };
@@ -73,13 +72,11 @@ impl Kept<'_> {
         self.newest != Newest::None
     }
 
-    /// It was its own newest backup before.
     pub fn was_there(&self) -> bool {
         self.newest == Newest::There
     }
 
-    /// What the file was becomes its newest backup, and the others move by one. Once the file is new. After an error
-    /// the next operation goes on with it.
+    /// What the file was becomes its newest backup, and the others move by one. After an error the next write goes on.
     pub fn rotate(mut self) -> Result<(), Error> {
         let Newest::Waiting { last } = std::mem::replace(&mut self.newest, Newest::None) else {
             return Ok(());
@@ -92,8 +89,7 @@ impl Kept<'_> {
 }
 
 impl Drop for Kept<'_> {
-    /// What cannot be removed now is removed by the next operation. A network file system may say that a rename failed
-    /// which was done: then it stays, and the next operation makes it a backup.
+    /// What stays is removed by the next operation, or made a backup where a rename was done that seemed to fail.
     fn drop(&mut self) {
         if let Newest::Waiting { .. } = self.newest {
             let _ = remove_needless(self.entry);
@@ -116,8 +112,7 @@ pub fn finish(entry: &Entry, count: u32) -> Result<(), Error> {
     rotate(entry, if missing <= count { missing } else { missing - 1 })
 }
 
-/// Removes what waits to be a backup where nothing is lost with it: it is what the file still is, or its newest backup.
-/// True: nothing waits.
+/// Removes what waits to be a backup if it is what the file is, or its newest backup. True: nothing waits.
 fn remove_needless(entry: &Entry) -> Result<bool, Error> {
     let Some(waiting) = entry.look(Beside::Waiting)? else { return Ok(true) };
     let newest = entry.look(Beside::Backup(1))?;

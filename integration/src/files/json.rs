@@ -13,8 +13,7 @@ use serde_json::{Deserializer, Value};
 use super::{Schema, text::Text};
 use crate::error::Error;
 
-/// What some editors put before a text, and JSON never begins with. It is not to be seen: that it is there must be
-/// said.
+/// What some editors put before a text, and JSON never begins with. It cannot be seen, so messages name it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 const PIECE: usize = 64 * 1024;

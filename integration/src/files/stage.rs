@@ -70,8 +70,7 @@ impl<'e> Stage<'e> {
         &self.file
     }
 
-    /// All of it is there: it gets mode, ACL and owner of the file, and is put on the disk. [`Code::NotPermitted`] when
-    /// the file belongs to somebody whom this user cannot give files to.
+    /// All of it is there: it gets mode, ACL and owner of the file, and is synced.
     pub fn seal(&mut self, original: Option<&FileStat>) -> Result<(), Error> {
         if let Some(original) = original {
             self.resemble(original)?;

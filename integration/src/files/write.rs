@@ -101,8 +101,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// What an operation does first when it has the lock: what a crash has left is removed, and what it was when the file
-/// was new already becomes a backup, of which there are to be `count`.
+/// What an operation does first under the lock: removes what a crash has left, or makes it one of `count` backups.
 pub fn tidy(entry: &Entry, count: u32) -> Result<(), Error> {
     entry.remove(Beside::Stage)?;
     entry.remove(Beside::Copy)?;
@@ -129,15 +128,13 @@ impl<'e> Draft<'e> {
         }
     }
 
-    /// It is put on the disk, with mode, ACL and owner of the file as that is now. Need not be under the lock, for the
-    /// commit looks again: what can be done before is not done while others wait.
+    /// Puts it on the disk, with mode, ACL and owner of the file as it is. The commit looks again, so it needs no lock.
     pub fn prepare(mut self) -> Result<Self, Error> {
         self.stage.seal(self.stage.entry().look(Beside::Itself)?.as_ref())?;
         Ok(self)
     }
 
-    /// It becomes the file. Only under its lock, after [`tidy`]. Where that fails, the file is as it was, unless the
-    /// words say that it is new.
+    /// It becomes the file. Only under its lock, after [`tidy`]. On an error the file is as it was, or it says so.
     pub fn commit(self, lock: &impl WriteLock, rules: &Rules) -> Result<Written, Error> {
         let entry = self.stage.entry();
         // Without the lock others are at work here: that is why it failed then.
@@ -168,8 +165,7 @@ impl<'e> Draft<'e> {
     }
 }
 
-/// Of so many hard links, whose type is not the same on every processor, those beside the file's own name and its
-/// newest backup.
+/// How many of the hard links are neither the file's own name nor its newest backup.
 fn other_links(links: impl Into<u64>, kept: &Kept<'_>) -> u64 {
     links.into().saturating_sub(if kept.was_there() { 2 } else { 1 })
 }

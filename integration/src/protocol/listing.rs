@@ -30,8 +30,7 @@ pub fn may_be_flock(path: &Path) -> bool {
     locked_by(path).is_some() && path.file_name().is_some_and(|name| !is_own_name(name))
 }
 
-/// The lock in `dir` as a target that leads there: by the name of the database where that does, else (the directory has
-/// a redirect, or contains another database) by the lock file's own.
+/// The lock in `dir`: by the database's name where that leads there, else by the lock file's own.
 pub fn in_database(dir: &Path, typed: &Path, around: &database::Environment) -> Result<Target, Error> {
     match Database::named(typed, around) {
         Ok(database) if database.dir == dir => Ok(beads::target(database)),
@@ -46,9 +45,8 @@ pub fn in_directory(typed: &Path, around: &database::Environment) -> Result<Targ
     Ok(memory::target(typed, &around.cwd)?)
 }
 
-/// The file whose lock file is `lock`, where a process has that locked now: none is tried, for that would keep others
-/// out of it for a moment. A process that another PID namespace hides is not seen. `typed` is how the file's directory
-/// is typed.
+/// The file whose lock file is `lock`, where a process of this PID namespace has that locked now: none is tried, which
+/// would keep others out for a moment. `typed` is how the file's directory is typed.
 pub fn held_file(
     lock: &Path,
     typed: impl Fn(&Path) -> PathBuf,

@@ -119,8 +119,7 @@ pub fn lock_at(path: &Path, environment: &Environment) -> Result<Target, Error> 
     Ok(lock::target(path, &environment.of_database().cwd)?)
 }
 
-/// What a command line is to claim: the target that is typed, else the lock of an intent, else what is found. `besides`
-/// are options that were typed and are not in `typed` or `claim`.
+/// What a command line claims: the target, else the lock of an intent, else what is found; `besides`: more options.
 pub fn intended(
     named: Option<&OsStr>,
     (typed, claim): (&Args, &ClaimArgs),
@@ -186,8 +185,7 @@ pub fn refuse_options(protocol: &dyn Protocol, target: &str, given: &[&'static s
     Ok(())
 }
 
-/// Refuses a report, before anything is said or written, that is the lock of the target of a command line. A target
-/// that is not found has no lock: that is said elsewhere.
+/// Refuses a report that is the lock of the target. A target that is not found has no lock: that is said elsewhere.
 pub fn refuse_report(
     file: Option<&Path>,
     target: Option<&OsStr>,

@@ -11,10 +11,9 @@ use crate::claim::tree::{self, Tree};
 
 /// The children and all that they have started, but those that were there before the lock.
 ///
-/// Limits: a library makes nobody a subreaper before the end: who left its parent before the signal came, as a daemon
-/// does, is not seen. Without a `/proc` of our own PID namespace nobody is: they are waited for, and do not hear of the
-/// signal. A parent that lives on after it was told may have started somebody in the same clock tick before: that one
-/// does not hear of it.
+/// Limits: a process that left its parent before the signal, as a daemon does, is not seen. Without a `/proc` of our
+/// own PID namespace nobody is: children are waited for, and do not hear of the signal. A process that was
+/// started by one that was told, in the same clock tick, does not hear of it.
 #[derive(Debug)]
 pub struct Children {
     tree: Tree,
@@ -31,9 +30,8 @@ pub struct Children {
 impl Children {
     /// All below this process but what is not of `tree`; they are to hear of `first`.
     pub fn of(tree: Tree, first: Received) -> Self {
-        // Whoever loses its parent from now on falls to us: a child may have started it between a look and the signal
-        // that it dies of. Where nobody can be seen, nobody would be told, and their ends would count as children for
-        // ever.
+        // Orphans fall to us from now on: a child may have started one between a look and its own end. Where nobody can
+        // be seen, nobody would be told, and their ends would count as children for ever.
         if process::proc_is_ours() {
             let _ = set_child_subreaper(true);
         }
@@ -43,8 +41,7 @@ impl Children {
 
     /// Whether any lives. Who is new among them hears of the signal that ends the process.
     pub fn look(&mut self) -> bool {
-        // A scan is not one moment: whom somebody has started in it, and left to us by its end, is our child in the
-        // next.
+        // A scan takes time: a process that was started and orphaned during it is found by the next.
         self.scan() || self.scan()
     }
 
@@ -61,8 +58,7 @@ impl Children {
         self.are_unseen || !self.known.is_empty()
     }
 
-    /// Tells those that are new, but not what somebody has started who had heard of it: that is how it comes to its
-    /// end. Once its parent is gone it is told, too.
+    /// Tells new ones, but not what a process has started that had heard of it, until that parent is gone.
     fn tell(&mut self, is_first: bool) {
         let by_pid: HashMap<i32, &Stat> = self.known.iter().map(|stat| (stat.pid, stat)).collect();
         let is_new = |stat: &&Stat| !self.has_heard(stat, &by_pid);

@@ -119,8 +119,7 @@ impl CommandLock {
         let wait = if self.timeout.is_zero() { Wait::No } else { Wait::UpTo(self.timeout) };
         let holder = holder_name(OsStr::new(&format!("{} {}", self.tool, self.name)));
         let drain = self.timeout.max(SHORTEST_DRAIN);
-        // Whoever has crashed is to be told from who lives, be it a zombie that nobody reaps or a PID that is another's
-        // by now.
+        // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
         let options = Options { reap_proven_dead: true, ..Options::default() };
         let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
         let claim = match wish.claim(&environment, &mut Waiting(bell)) {

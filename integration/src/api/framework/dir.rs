@@ -14,7 +14,6 @@ use crate::error::{Code, Error};
 use crate::settings::environment::Environment;
 use crate::words::{Part, to_type};
 
-/// Where a tool's locks lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directory {
     /// Where its author wants them: made where it is missing, and who may write it is the author's business.
@@ -24,8 +23,8 @@ pub enum Directory {
 }
 
 impl Directory {
-    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own directory, else `TOOL-UID/locks` in `$TMPDIR` or
-    /// `/tmp`. A path that is not absolute would be another one for each working directory, and does not count.
+    /// `$XDG_RUNTIME_DIR/TOOL/locks` where that is the user's own, else `TOOL-UID/locks` in `$TMPDIR` or `/tmp`.
+    /// Relative paths do not count: they would differ with the working directory.
     pub fn of(tool: &str, environment: &Environment) -> Self {
         let us = geteuid().as_raw();
         let is_ours = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == us);

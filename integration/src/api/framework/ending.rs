@@ -61,8 +61,7 @@ fn start(heard: SigSet) -> io::Result<()> {
             let _ = sender.send(Err(error));
         }
     };
-    // While the handlers are put in place nobody heeds a signal; it is to wait, here and in the thread, which inherits
-    // that.
+    // While the handlers are put in place a signal waits, here and in the thread, which inherits the mask.
     let before = heard.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let spawned = thread::Builder::new().name("command-lock".to_owned()).spawn(work);
     let failed = || Err(io::Error::other("the thread for signals has ended"));
@@ -132,8 +131,7 @@ impl Inbox {
         sys::exit_at_once(128 + first.signal as i32)
     }
 
-    /// Forwards what has come to the children, and waits until they have ended and the work has returned. Answers whom
-    /// nothing has ended, for a line.
+    /// Forwards signals to the children until they have ended and the work has returned. Answers who has not ended.
     fn end_children(&mut self, first: Received, kill_after: Duration) -> Option<String> {
         let mut children = Children::of(locks::take_tree(), first);
         let deadline = Deadline::after(kill_after);

@@ -1,5 +1,4 @@
-//! The command locks of this process, and whether it is ending: what a thread of the tool, the thread that hears
-//! signals and the end of the process have in common.
+//! The command locks of this process, and whether it is ending: shared by its threads, the signal thread and `exit`.
 //!
 //! A lock is here from the wish for it until it is gone. Whoever takes a claim out of here says so first
 //! (`Phase::Leaving`), so that the process is never ended between two steps of a claim or a release.
@@ -76,8 +75,7 @@ static CHANGED: Condvar = Condvar::new();
 /// A signal is ending this process: as [`State::ending`] has it, for who must not wait, as a fork must not.
 static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
 
-/// The PID of the process whose locks these are; 0 while there never was one. A forked child finds them in its memory,
-/// and they are none of its own.
+/// The PID of the process whose locks these are, 0 at first: a forked child finds them in its memory, and has none.
 pub static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// This process is the one whose locks these are, and no fork of it.
@@ -242,8 +240,7 @@ pub fn ending() -> Option<Ending> {
     state().ending
 }
 
-/// Releases a lock whose work is done; of one that is gone already, `Ok(None)`. `None`: a signal is ending the process,
-/// and whoever hears signals sees to the lock.
+/// Releases a lock whose work is done; `Ok(None)`: it is gone. `None`: a signal ends the process, and the lock.
 pub fn release(number: u64, patience: Duration) -> Option<Result<Option<Release>, Error>> {
     let claim = {
         let mut state = state();
@@ -291,8 +288,7 @@ pub fn ask<T>(number: u64, question: impl FnOnce(&Claim) -> T) -> Option<T> {
     }
 }
 
-/// From now on the process is ending, unless it was before: nothing is claimed any more, and nobody but whoever ends it
-/// releases anything. The answer is why it was ending before.
+/// The process is ending from now on: nothing is claimed, and only who ends it releases. Answers the cause before.
 pub fn begin(ending: Ending) -> Option<Ending> {
     let mut state = state();
     let before = state.ending;
@@ -340,8 +336,7 @@ pub fn take_tree() -> Tree {
     state().tree.take().unwrap_or_default()
 }
 
-/// Releases the locks that stand, the last first: all, or those of this order. Answers what could not be released, and
-/// why.
+/// Releases the locks that stand, the last first: all, or those of this order. Answers what failed.
 pub fn release_all(order: Option<Order>) -> Vec<Error> {
     let numbers: Vec<u64> = {
         let state = state();

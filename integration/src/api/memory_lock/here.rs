@@ -1,5 +1,4 @@
-//! What this process has of the locks of directories: by the document a process that has one has it again, and releases
-//! it with the last of them.
+//! The locks of directories that this process has: by the document it gets one again, and releases it with the last.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,9 +1,8 @@
 //! The wait for a lock: blocked in the kernel, in a thread with its own open of the lock file. The kernel is fair to
 //! those who wait so; who polls may never see the lock free.
 //!
-//! A thread that waits in the kernel cannot be called back. Nobody there any more when it has the lock: it lets it go
-//! at once. Until then it is kept for whoever asks for the same again, so that a process that tries for ever has one of
-//! them.
+//! A thread that waits in the kernel cannot be called back. When nobody waits for its lock any more, it lets go.
+//! Until then it is kept for the next who asks for the same: a process that tries for ever has one such thread.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -96,8 +96,7 @@ pub fn not_to_break(target: &FileTarget, seen: &Observation) -> Error {
     Error::new(Code::LockHeld, message).retry_on_a_lock_of(None)
 }
 
-/// Where `/proc` shows nobody there may be somebody of another namespace or machine: the lock is tried, and let go at
-/// once.
+/// `/proc` may hide a holder of another namespace or machine: the lock is tried, and let go at once.
 fn try_it(target: &FileTarget) -> Result<Verdict, Error> {
     let Some(file) = LockFile::find(target)? else { return Ok(Verdict::Free) };
     let taken = file.flock(Mode::Exclusive, Patience::Try).map_err(|error| failed(target, &error))?;

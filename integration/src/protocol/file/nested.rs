@@ -38,8 +38,7 @@ pub fn outer(
     }
 }
 
-/// The PID of a `beadlock update` of the lock file `inode` whose filter this process runs in. It has the lock until the
-/// filter has ended, or its turn under a lock that is another's.
+/// The PID of a `beadlock update` of the lock file `inode` whose filter this process runs in: it has lock or turn.
 fn update(target: &FileTarget, inode: Inode, environment: &Environment) -> Option<i32> {
     // Where the lock file was replaced while the update waited for it, the filter's environment was made before.
     let has_flock = |pid| standing(target, LockId { device: inode.0, inode: inode.1, pid }).is_some();

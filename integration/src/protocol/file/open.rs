@@ -130,8 +130,8 @@ pub fn named_inode(target: &FileTarget) -> Option<Inode> {
     lstat(target.lock_name()).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too, and
-/// for a moment whoever reads `/proc/PID/fdinfo`; in such a fork it is closed alone.
+/// A lock file with the flock on it. Dropped, it is unlocked before it is closed, for a fork may have it open too; in a
+/// fork it is closed alone.
 #[derive(Debug)]
 #[must_use = "dropping it lets the lock go at once"]
 pub struct Flocked {

@@ -31,8 +31,7 @@ impl<T: Default> Own<T> {
 /// A few at a time, and what was taken last is mostly the first to go.
 static TAKEN: Own<Vec<Inode>> = Own::new(Vec::new());
 
-/// A lock file that is this one's in this process until this is dropped. The lock file must stay open for as long: that
-/// keeps its number taken.
+/// A lock file that this process has, until this is dropped. It must stay open meanwhile: that keeps its number taken.
 #[derive(Debug)]
 pub struct Registered(Inode);
 

@@ -28,8 +28,7 @@ struct Paths {
 }
 
 impl FileTarget {
-    /// The file at `path`, relative to the working directory; it need not be there. A symbolic link stands for what it
-    /// leads to, which need not be there either.
+    /// The file at `path`, which need not be there. A symbolic link stands for what it leads to.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let shown = || escaped_path(path);
         let bytes = path.as_os_str().as_bytes();

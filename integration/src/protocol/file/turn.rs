@@ -1,6 +1,5 @@
-//! Several who work under one lock, one after the other: who is nested in a `beadlock hold` of the file, and the
-//! threads of the process that has the lock. It is a lock on the bytes of the lock file (`F_OFD_SETLK`), which an flock
-//! knows nothing of.
+//! Several who work under one lock, one after the other: nested processes and threads. It is a lock on the bytes of the
+//! lock file (`F_OFD_SETLK`), which is independent of the flock.
 
 use std::{io, sync::MutexGuard, time::Duration};
 

@@ -1,8 +1,7 @@
 //! The watch over a file's lock: its lock file was deleted or replaced, or the outer claim has ended
 //! (docs/design.md#loss).
 //!
-//! The lock file's own events wake it, and the clock looks in any case. One look proves nothing; the second, 100 ms
-//! later, does.
+//! Events of the lock file wake it, and so does the clock. One look proves nothing; the second, 100 ms later, does.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -33,8 +32,7 @@ fn seen(target: &FileTarget, inode: Inode, outer: Option<LockId>) -> Option<Loss
 #[derive(Debug)]
 pub struct Watch<'l> {
     lock: &'l FileLock,
-    /// None at first, for a command that ends at once they are not worth what it costs to end them; and where there are
-    /// none.
+    /// None at first: a command that ends at once is not worth the cost of ending them.
     events: Option<Watcher>,
     has_begun: bool,
     again: Deadline,

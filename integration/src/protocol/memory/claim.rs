@@ -13,8 +13,7 @@ use crate::error::{Code, Error};
 use crate::protocol::{ClaimWords, Intended, arguments::given};
 use crate::{claim::target::Target, settings::environment::Environment};
 
-/// The claim of `target`. With `--create` the directory is made: without it a typing mistake would claim a new
-/// directory, and protect nothing.
+/// The claim of `target`. Only `--create` makes the directory: else a typing mistake would claim a new directory.
 pub fn intended(target: Target, typed: &MemoryArgs, environment: &Environment) -> Result<Intended, Error> {
     let (session, operation) = (typed.session(environment)?, typed.operation().to_owned());
     match typed.create {

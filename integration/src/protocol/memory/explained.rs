@@ -1,5 +1,4 @@
-//! What `status` explains of the lock of a directory: its process and its age. What is missing is no evidence, and the
-//! lines say so.
+//! What `status` explains of the lock of a directory: its process and its age. What is missing is no evidence.
 
 use beadlock_checker::Reason;
 use beadlock_checker::internal::dialect::memory::{self, Record, UNREFRESHED};

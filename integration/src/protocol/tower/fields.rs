@@ -45,8 +45,7 @@ impl<'a> Wanted<'a> {
         self.typed.mode.or_else(of_intent).unwrap_or_default()
     }
 
-    /// Whether there is to be a lock; `named` is the name that the target has, which beats the intent's. An intent that
-    /// observes needs no parameters.
+    /// Whether there is to be a lock; `named` is the target's name, which beats the intent's.
     pub fn locking(&self, named: Option<&LockName>) -> Result<Locking, Error> {
         let Some(warning) = self.mode().without_lock() else { return Ok(Locking::Observe) };
         if let Some(name) = named {

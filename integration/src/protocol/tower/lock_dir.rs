@@ -15,8 +15,7 @@ use crate::settings::environment::{Environment, LOCK_DIR};
 use crate::words::{Part, to_type};
 use crate::{claim::target::Target, error::Error, output::talk::Talk};
 
-/// The lock directory that is meant: `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and
-/// without links where it is there.
+/// `--lock-dir`, else `$BEADLOCK_LOCK_DIR`, else the document's. Absolute, and without links where it is there.
 pub fn of(environment: &Environment) -> PathBuf {
     let named = environment.get(LOCK_DIR).map_or(Path::new(DEFAULT_DIR), Path::new);
     let absolute = environment.of_database().cwd.join(named);
