@@ -7,7 +7,7 @@ use beadlock_checker::Options;
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped};
 
 use super::guard::{CommandGuard, Running};
-use super::locks::{self, Bell, Ending, Order, Terms, Waiting};
+use super::locks::{self, Bell, Ending, LockAttendant, ReleaseOrder, Terms};
 use super::{dir::Directory, ending, waiting};
 use crate::{
     api::hold::Wish, claim::attendant::Stopped, claim::command::holder_name, error::Error, protocol::lock_at,
@@ -42,7 +42,7 @@ impl CommandLock {
             name: name.into(),
             directory: None,
             timeout: Duration::from_secs(10),
-            terms: Terms { order: Order::ForwardFirst, kill_after: Duration::from_secs(10) },
+            terms: Terms { order: ReleaseOrder::ForwardFirst, kill_after: Duration::from_secs(10) },
         }
     }
 
@@ -72,7 +72,7 @@ impl CommandLock {
     /// On a signal the lock is released before the children hear of it, as REQ-F-013 has it; else when they have ended.
     /// See [which order to use](super#which-order-to-use).
     pub fn release_before_forwarding(mut self) -> Self {
-        self.terms.order = Order::ReleaseFirst;
+        self.terms.order = ReleaseOrder::ReleaseFirst;
         self
     }
 
@@ -122,7 +122,7 @@ impl CommandLock {
         // A crashed holder counts as dead, be it a zombie or a PID that is another's by now.
         let options = Options { reap_proven_dead: true, ..Options::default() };
         let wish = Wish { target: target.clone(), holder: &holder, wait, drain, options };
-        let claim = match wish.claim(&environment, &mut Waiting(bell)) {
+        let claim = match wish.claim(&environment, &mut LockAttendant(bell)) {
             Ok(claim) => claim,
             Err(Stopped::Failed(error)) => return Err(error),
             Err(Stopped::Signalled(_)) => {

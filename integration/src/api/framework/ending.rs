@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::raw::WithRawSiginfo};
 
 use super::children::Children;
-use super::locks::{self, Ending, Order};
+use super::locks::{self, Ending, ReleaseOrder};
 use crate::error::{Code, Error};
 use crate::{
     claim::event::wait_for, claim::signals::Received, settings::wait::Deadline, words::of_no_process,
@@ -115,7 +115,7 @@ impl Inbox {
                 locks::settle(SETTLE);
                 let terms = locks::standing();
                 if let Some(kill_after) = terms.iter().map(|terms| terms.kill_after).max() {
-                    let mut complaints = locks::release_all(Some(Order::ReleaseFirst));
+                    let mut complaints = locks::release_all(Some(ReleaseOrder::ReleaseFirst));
                     let left = self.end_children(first, kill_after);
                     complaints.extend(locks::release_all(None));
                     // Last: nobody may be reading.

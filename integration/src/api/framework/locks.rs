@@ -20,7 +20,7 @@ use crate::{api::hold::Claim, claim::tree::Tree, settings::wait::Deadline};
 
 /// What comes first when a signal ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum ReleaseOrder {
     /// The children hear of it and end; then the lock is released.
     ForwardFirst,
     /// The lock is released; then the children hear of it.
@@ -30,7 +30,7 @@ pub enum Order {
 /// How a lock ends when a signal ends the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    pub order: Order,
+    pub order: ReleaseOrder,
     /// After this long the children that are left are killed.
     pub kill_after: Duration,
 }
@@ -117,9 +117,9 @@ impl Bell {
     }
 }
 
-pub struct Waiting<'a>(pub &'a Bell);
+pub struct LockAttendant<'a>(pub &'a Bell);
 
-impl Attendant for Waiting<'_> {
+impl Attendant for LockAttendant<'_> {
     fn signals(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.fd.as_fd())
     }
@@ -148,12 +148,12 @@ pub fn too_late() -> Error {
 
 /// A lock that is wanted. Dropped before it stands, it is wanted no longer.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct PendingLock {
     number: u64,
 }
 
 /// Says that this process wants the lock at `path`.
-pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<Wanted, Error> {
+pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<PendingLock, Error> {
     // A wait that was given up just now is over in a moment.
     let is_going = |lock: &Lock| matches!(lock.phase, Phase::Claiming) && lock.bell.is_withdrawn();
     let mut state =
@@ -171,7 +171,7 @@ pub fn want(path: &Path, terms: Terms, bell: &Arc<Bell>) -> Result<Wanted, Error
     let number = state.last;
     let (path, bell) = (path.to_owned(), Arc::clone(bell));
     state.locks.push(Lock { number, path, terms, bell, phase: Phase::Claiming });
-    Ok(Wanted { number })
+    Ok(PendingLock { number })
 }
 
 fn ours_already(lock: &Lock) -> Error {
@@ -185,7 +185,7 @@ fn ours_already(lock: &Lock) -> Error {
     Error::new(Code::LockHeld, message).detailed(format!("lock_file={path} holder_pid={pid}"))
 }
 
-impl Wanted {
+impl PendingLock {
     /// It stands. `Err`: the process is ending, and the lock was released again.
     pub fn stands(self, claim: Claim) -> Result<u64, Ending> {
         let number = self.number;
@@ -205,7 +205,7 @@ impl Wanted {
     }
 }
 
-impl Drop for Wanted {
+impl Drop for PendingLock {
     fn drop(&mut self) {
         state().remove(self.number);
     }
@@ -337,7 +337,7 @@ pub fn take_tree() -> Tree {
 }
 
 /// Releases the locks that stand, the last first: all, or those of this order. Answers what failed.
-pub fn release_all(order: Option<Order>) -> Vec<Error> {
+pub fn release_all(order: Option<ReleaseOrder>) -> Vec<Error> {
     let numbers: Vec<u64> = {
         let state = state();
         let wanted = |lock: &&Lock| order.is_none_or(|order| lock.terms.order == order);

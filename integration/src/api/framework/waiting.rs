@@ -88,14 +88,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::framework::locks::Waiting;
+    use crate::api::framework::locks::LockAttendant;
     use crate::claim::attendant::Attendant;
     use crate::claim::event::wait_for;
 
     #[test]
     fn a_fork_s_copy_of_a_wait_does_not_wake_it() {
         let bell = Bell::new().unwrap();
-        let rings = || wait_for([Waiting(&bell).signals()], Duration::ZERO) == [true];
+        let rings = || wait_for([LockAttendant(&bell).signals()], Duration::ZERO) == [true];
         let wait = |process| Acquiring { process, bell: Arc::clone(&bell), parcel: Arc::default() };
         drop(wait(process_id() + 1));
         assert!(!rings(), "it was another process's");

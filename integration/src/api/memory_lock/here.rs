@@ -21,10 +21,10 @@ const SHORTLY: Duration = Duration::from_millis(5);
 /// For how long a release waits for the directory's flock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-static HERE: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static HERE: Mutex<Vec<HeldDirectory>> = Mutex::new(Vec::new());
 
 /// One directory, and what this process has of its lock.
-struct Entry {
+struct HeldDirectory {
     /// A fork has its parent's list, and none of its locks.
     process: u32,
     dir: PathBuf,
@@ -51,16 +51,16 @@ pub enum Keeper {
 
 /// What a wish to have a lock has come to, within this process.
 #[derive(Debug)]
-pub enum Entered {
+pub enum DirectoryEntry {
     /// It has it already.
     Again(Arc<Standing>),
     /// It has it not, and nobody else of this process claims it now.
-    First(Turn),
+    First(DirectoryTurn),
 }
 
 /// The turn to claim the lock of one directory, among the threads of this process.
 #[derive(Debug)]
-pub struct Turn {
+pub struct DirectoryTurn {
     dir: PathBuf,
     has_stood: bool,
 }
@@ -75,7 +75,7 @@ fn leave(dir: &Path) {
 }
 
 /// Has the lock of this directory once more, or gets the turn to claim it; waits for the threads that have it.
-pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Result<Entered, Stopped> {
+pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Result<DirectoryEntry, Stopped> {
     let (process, dir) = (std::process::id(), target.dir());
     let deadline = Deadline::after(wait.limit());
     loop {
@@ -83,12 +83,15 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
             let mut here = locked(&HERE);
             match here.iter().find(|entry| entry.process == process && entry.dir == dir) {
                 None => {
-                    here.push(Entry { process, dir: dir.to_owned(), standing: Weak::new() });
-                    return Ok(Entered::First(Turn { dir: dir.to_owned(), has_stood: false }));
+                    here.push(HeldDirectory { process, dir: dir.to_owned(), standing: Weak::new() });
+                    return Ok(DirectoryEntry::First(DirectoryTurn {
+                        dir: dir.to_owned(),
+                        has_stood: false,
+                    }));
                 }
                 Some(entry) => {
                     if let Some(standing) = entry.standing.upgrade() {
-                        return Ok(Entered::Again(standing));
+                        return Ok(DirectoryEntry::Again(standing));
                     }
                 }
             }
@@ -103,7 +106,7 @@ pub fn enter(target: &Target, wait: Wait, attendant: &mut impl Attendant) -> Res
     }
 }
 
-impl Turn {
+impl DirectoryTurn {
     pub fn stands(mut self, keeper: Keeper, id: String, target: Target) -> Arc<Standing> {
         let process = std::process::id();
         let (keeper, lost) = (Mutex::new(Some(keeper)), Mutex::new(None));
@@ -117,7 +120,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for DirectoryTurn {
     fn drop(&mut self) {
         if !self.has_stood {
             leave(&self.dir);

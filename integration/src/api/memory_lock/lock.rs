@@ -7,7 +7,7 @@ use beadlock_checker::internal::dialect::memory::{Limits, UNKNOWN};
 use beadlock_checker::internal::{facts::random_id, look, take::Held};
 use beadlock_checker::{Options, Verdict};
 
-use super::here::{self, Entered, Keeper, Standing};
+use super::here::{self, DirectoryEntry, Keeper, Standing};
 use crate::claim::attendant::{Attendant, Stopped, Unattended};
 use crate::claim::target::Target;
 use crate::error::{Code, Error};
@@ -150,8 +150,8 @@ impl MemoryLock {
         let target = self.target(environment)?;
         nested::refuse_inside_a_cycle(&target, environment)?;
         let turn = match here::enter(&target, wait, attendant)? {
-            Entered::Again(standing) => return Ok(Guard { standing, broken: Vec::new() }),
-            Entered::First(turn) => turn,
+            DirectoryEntry::Again(standing) => return Ok(Guard { standing, broken: Vec::new() }),
+            DirectoryEntry::First(turn) => turn,
         };
         if let Some(id) = nested::outer_claim(&target, environment) {
             return Ok(Guard { standing: turn.stands(Keeper::Outer, id, target), broken: Vec::new() });

@@ -18,7 +18,7 @@ use super::{own::Own, target::FileTarget};
 use crate::{error::Error, words};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum WaitTarget {
     /// The flock on whatever file has the name.
     Lock(Mode),
     /// The turn on this one.
@@ -37,13 +37,13 @@ static LATE: Own<Vec<Arc<Slot>>> = Own::new(Vec::new());
 #[derive(Debug)]
 struct Slot {
     target: FileTarget,
-    what: What,
+    what: WaitTarget,
     bell: EventFd,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     /// The lock file that it is blocked on.
     inode: Inode,
     is_awaited: bool,
@@ -56,7 +56,7 @@ pub struct Blocked(Arc<Slot>);
 
 impl Blocked {
     /// Begins, or goes on with one that has been waiting for this all along; the lock file is `inode` now.
-    pub fn on(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
+    pub fn on(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
         let is_it = |slot: &Arc<Slot>| {
             slot.what == what && slot.target.lock() == target.lock() && slot.state().inode == inode
         };
@@ -75,13 +75,13 @@ impl Blocked {
         Self::start(target, what, inode)
     }
 
-    fn start(target: &FileTarget, what: What, inode: Inode) -> Result<Self, Error> {
+    fn start(target: &FileTarget, what: WaitTarget, inode: Inode) -> Result<Self, Error> {
         let cannot = |what: &str, error: io::Error| {
             Error::io(format!("failed to {what}: {}", words::of_no_process(&error)), error.kind())
         };
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let bell = bell.map_err(|errno| cannot("make an eventfd for the lock", errno.into()))?;
-        let state = State { inode, is_awaited: true, has_ended: false, got: None };
+        let state = SlotState { inode, is_awaited: true, has_ended: false, got: None };
         let slot = Arc::new(Slot { target: target.clone(), what, bell, state: Mutex::new(state) });
         let blocked = Arc::clone(&slot);
         let builder = thread::Builder::new().name("file lock".to_owned()).stack_size(64 * 1024);
@@ -122,7 +122,7 @@ impl Drop for Blocked {
 
 impl Slot {
     /// Nobody panics with it; and what is there counts, should somebody.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,9 +151,9 @@ impl Slot {
 
     fn take(&self, file: LockFile) -> Result<Got, Error> {
         let taken = match self.what {
-            What::Lock(mode) => file.flock(mode, Patience::Blocked).map(|taken| taken.map(Got::Lock)),
-            What::Turn(inode) if file.inode() != inode => return Err(lost_meanwhile(&self.target)),
-            What::Turn(_) => InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn)),
+            WaitTarget::Lock(mode) => file.flock(mode, Patience::Blocked).map(|taken| taken.map(Got::Lock)),
+            WaitTarget::Turn(inode) if file.inode() != inode => return Err(lost_meanwhile(&self.target)),
+            WaitTarget::Turn(_) => InTurn::take(file, Patience::Blocked).map(|taken| taken.map(Got::Turn)),
         };
         // It does not say busy when it may wait.
         let busy = || io::Error::from(Errno::EAGAIN);

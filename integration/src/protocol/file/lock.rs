@@ -7,7 +7,7 @@ use std::{fs::File, path::Path};
 use beadlock_checker::internal::dialect::file::{LockId, Mode};
 use beadlock_checker::internal::sys::process_id;
 
-use super::blocked::{Blocked, Got, What};
+use super::blocked::{Blocked, Got, WaitTarget};
 use super::open::{Flocked, Inode, LockFile, Patience, failed, named_inode};
 use super::turn::{self, InTurn, Turn};
 use super::{locking::Locking, nested, own::Registered, refused, target::FileTarget, watch};
@@ -154,7 +154,7 @@ impl FileLock {
 
     fn wait_for_turn(&self, inode: Inode) -> Result<InTurn, Error> {
         let deadline = Deadline::after(self.wait.limit());
-        let blocked = Blocked::on(&self.target, What::Turn(inode), inode)?;
+        let blocked = Blocked::on(&self.target, WaitTarget::Turn(inode), inode)?;
         loop {
             match blocked.got() {
                 Some(Ok(Got::Turn(file))) => return Ok(file),
@@ -265,7 +265,7 @@ fn wait_for_lock(
     if deadline.is_over() {
         return Err(refused::timed_out(target, wait).into());
     }
-    let blocked = Blocked::on(target, What::Lock(mode), inode)?;
+    let blocked = Blocked::on(target, WaitTarget::Lock(mode), inode)?;
     let mut notice = Deadline::after(NOTICE_AFTER.saturating_sub(at.elapsed()));
     loop {
         match blocked.got() {

@@ -15,8 +15,8 @@ pub enum Situation {
     Zombie,
     /// Its PID is another process now.
     Recycled,
-    /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead, which
-    /// it does not on a file system that other machines may write.
+    /// This machine has booted since, and its PID is in use again. Proved: `--reap-proven-dead` takes it for dead;
+    /// not on a file system that other machines may write.
     Rebooted {
         proved: bool,
     },
@@ -29,11 +29,11 @@ pub enum Situation {
     /// This machine, this boot, these PIDs; another name, or another machine id.
     Renamed(Here),
     Container(Inside),
-    /// A container of this machine in which nobody lives any more. Proved: the record has this host's name.
+    /// A container of this machine in which nobody lives now. Proved: the record has this host's name.
     ContainerGone {
         proved: bool,
     },
-    /// Another host. Same machine: with this machine's id and another boot, so renamed and booted since, or a copy.
+    /// Another host. Same machine: this machine's id and another boot, so it was renamed, or is a copy.
     Remote {
         same_machine: bool,
     },

@@ -25,7 +25,7 @@ pub fn default_file(lock_dir: &Path) -> PathBuf {
 }
 
 #[derive(Debug)]
-pub struct Audit<'a> {
+pub struct TowerAudit<'a> {
     lines: Option<Lines>,
     talk: &'a Talk,
     request_id: String,
@@ -33,7 +33,7 @@ pub struct Audit<'a> {
     lock_path: PathBuf,
 }
 
-impl<'a> Audit<'a> {
+impl<'a> TowerAudit<'a> {
     /// Opens `file`. One that cannot be opened is warned of, and nothing is written then.
     pub fn open(file: &Path, request_id: &str, lock_name: &str, lock_path: &Path, talk: &'a Talk) -> Self {
         let lines = Lines::open(file).inspect_err(|failed| talk.warn(&failed.to_string())).ok();
@@ -77,7 +77,7 @@ impl<'a> Audit<'a> {
     }
 }
 
-impl DocumentEvents for Audit<'_> {
+impl DocumentEvents for TowerAudit<'_> {
     fn acquired(&self, record: &LockRecord) {
         let ttl = record.as_tower().map_or(0, |record| record.ttl_seconds);
         self.write("lock_acquired", json!({ "lock_path": self.path(), "ttl_seconds": ttl }));
@@ -146,7 +146,7 @@ mod tests {
     fn every_event_is_the_documents_in_the_documents_order() {
         let top = tempfile::tempdir().unwrap();
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
-        let audit = Audit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
+        let audit = TowerAudit::open(&file, "req_1", "a-b", Path::new("/locks/a-b.lock"), &talk);
         audit.acquired(&previous().into());
         audit.stolen_from(&previous(), b"abc");
         audit.released(Duration::from_millis(900_999), Outcome::Success, Some("x"));
@@ -188,7 +188,7 @@ mod tests {
         fs::write(&target, "").unwrap();
         symlink(&target, &file).unwrap();
         let of_link = talk();
-        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &of_link);
+        let audit = TowerAudit::open(&file, "r", "a", Path::new("/l/a.lock"), &of_link);
         audit.acquired(&previous().into());
         assert_eq!(fs::read(&target).unwrap(), b"");
         let [said] = &of_link.warnings()[..] else { panic!("{:?}", of_link.warnings()) };
@@ -196,7 +196,7 @@ mod tests {
 
         let file = top.path().join("later");
         let later = talk();
-        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &later);
+        let audit = TowerAudit::open(&file, "r", "a", Path::new("/l/a.lock"), &later);
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         audit.acquired(&previous().into());
@@ -211,7 +211,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let (file, talk) = (top.path().join("audit.jsonl"), talk());
         let hostile = "\n\u{1b}\"".repeat(20_000);
-        let audit = Audit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
+        let audit = TowerAudit::open(&file, "r", "a", Path::new("/l/a.lock"), &talk);
         audit.stolen_from(&Record { actor: hostile.clone(), host_id: hostile.clone(), ..previous() }, b"");
         audit.heartbeat_failed(3, &hostile);
         let lines = lines(&file);

@@ -4,7 +4,7 @@ use beadlock_checker::internal::dialect::tower::{DEFAULT_TTL, LockName, Record, 
 use beadlock_checker::internal::{dialect::beads::holder_name_is_fit, escape::escaped, facts};
 use serde_json::{Map, Value};
 
-use super::intent::{Intent, Mode, Params};
+use super::intent::{Intent, IntentMode, Params};
 use super::{in_environment, name_of, options::TowerArgs};
 use crate::protocol::{ClaimWords, Intended};
 use crate::{claim::target::Target, error::Error, settings::environment::Environment};
@@ -16,7 +16,7 @@ const DEEPEST_METADATA: usize = 100;
 
 /// What is typed and what the intent says, before it is known whether there is a lock.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct IntentClaim<'a> {
     typed: &'a TowerArgs,
     environment: &'a Environment,
     intent: Option<Intent>,
@@ -24,7 +24,7 @@ pub struct Wanted<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Locking {
+pub enum LockChoice {
     /// It only observes.
     Observe,
     /// Nothing names a lock; the sentence that warns of it.
@@ -32,7 +32,7 @@ pub enum Locking {
     Named(LockName),
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> IntentClaim<'a> {
     pub fn resolve(typed: &'a TowerArgs, environment: &'a Environment) -> Result<Self, Error> {
         let params = typed.params()?;
         let intent = typed.intent.as_deref().map(Intent::read).transpose()?;
@@ -40,19 +40,19 @@ impl<'a> Wanted<'a> {
     }
 
     /// What is typed, else the intent's, else mutate.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> IntentMode {
         let of_intent = || self.intent.as_ref().and_then(|intent| intent.mode);
         self.typed.mode.or_else(of_intent).unwrap_or_default()
     }
 
     /// Whether there is to be a lock; `named` is the target's name, which beats the intent's.
-    pub fn locking(&self, named: Option<&LockName>) -> Result<Locking, Error> {
-        let Some(warning) = self.mode().without_lock() else { return Ok(Locking::Observe) };
+    pub fn locking(&self, named: Option<&LockName>) -> Result<LockChoice, Error> {
+        let Some(warning) = self.mode().without_lock() else { return Ok(LockChoice::Observe) };
         if let Some(name) = named {
-            return Ok(Locking::Named(name.clone()));
+            return Ok(LockChoice::Named(name.clone()));
         }
         let name = self.intent.as_ref().map(|intent| intent.lock_name(&self.params)).transpose()?.flatten();
-        Ok(name.map_or(Locking::Unnamed(warning), Locking::Named))
+        Ok(name.map_or(LockChoice::Unnamed(warning), LockChoice::Named))
     }
 
     /// The record to be: nobody's yet, as of now.
@@ -206,12 +206,12 @@ pub fn intended(
     typed: &TowerArgs,
     environment: &Environment,
 ) -> Result<Intended, Error> {
-    let wanted = Wanted::resolve(typed, environment)?;
+    let wanted = IntentClaim::resolve(typed, environment)?;
     let named = target.as_ref().and_then(name_of);
     let name = match wanted.locking(named.as_ref())? {
-        Locking::Observe => return Ok(Intended::Nothing(None)),
-        Locking::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
-        Locking::Named(name) => name,
+        LockChoice::Observe => return Ok(Intended::Nothing(None)),
+        LockChoice::Unnamed(warning) => return Ok(Intended::Nothing(Some(warning))),
+        LockChoice::Named(name) => name,
     };
     let record = wanted.record(name.clone())?;
     let target = target.unwrap_or_else(|| in_environment(&name, environment));

@@ -20,7 +20,7 @@ use beadlock_checker::internal::{dialect::tower::LockName, system_words};
 use clap::ValueEnum;
 use nix::fcntl::OFlag;
 
-use super::yaml::{Entry, Value, Wrong, entries};
+use super::yaml::{Wrong, YamlEntry, YamlValue, entries};
 use crate::error::Error;
 
 const LIMIT: u64 = 64 * 1024;
@@ -33,7 +33,7 @@ pub struct Intent {
     file: String,
     pub name: Option<String>,
     pub version: Option<String>,
-    pub mode: Option<Mode>,
+    pub mode: Option<IntentMode>,
     /// Seconds, above 0.
     pub lock_ttl: Option<u64>,
     lock: Option<(String, usize)>,
@@ -82,7 +82,7 @@ impl Intent {
         let of_spec = |rest: &[&'static str]| [[&["spec"], rest].concat(), rest.to_vec()];
         let mode = document.scalar(&of_spec(&["mode"]))?.map(|(word, line)| {
             let why = || format!("mode is \"{}\"; wanted: observe, mutate or reconcile", escaped(word));
-            Mode::parse(word).ok_or_else(|| Wrong::new(line, why()))
+            IntentMode::parse(word).ok_or_else(|| Wrong::new(line, why()))
         });
         let mode = mode.transpose()?;
         let lock_ttl = document.scalar(&of_spec(&["timeouts", "lock_ttl"]))?.map(|(text, line)| {
@@ -163,10 +163,10 @@ fn said_of(file: &str, Wrong { line, why }: &Wrong) -> Error {
     Error::usage(format!("{file}:{line}: {why}"))
 }
 
-struct Document(Vec<Entry>);
+struct Document(Vec<YamlEntry>);
 
 impl Document {
-    fn at(&self, keys: &[&str]) -> impl Iterator<Item = &Entry> {
+    fn at(&self, keys: &[&str]) -> impl Iterator<Item = &YamlEntry> {
         self.0.iter().filter(move |entry| entry.keys == keys)
     }
 
@@ -176,12 +176,12 @@ impl Document {
         let mut seen = None;
         for entry in self.at(way) {
             let is = match entry.value {
-                Value::Mapping => None,
-                Value::Null if !way.is_empty() => None,
-                Value::Null => Some("nothing"),
-                Value::Scalar(_) => Some("a plain value"),
-                Value::List => Some("a list"),
-                Value::Alias => Some("an alias, which is not followed"),
+                YamlValue::Mapping => None,
+                YamlValue::Null if !way.is_empty() => None,
+                YamlValue::Null => Some("nothing"),
+                YamlValue::Scalar(_) => Some("a plain value"),
+                YamlValue::List => Some("a list"),
+                YamlValue::Alias => Some("an alias, which is not followed"),
             };
             if let Some(is) = is {
                 return Err(Wrong::new(entry.line, format!("{name} is {is}; wanted: keys and values")));
@@ -209,16 +209,16 @@ impl Document {
             let name = way.as_ref().join(".");
             for entry in self.at(way.as_ref()) {
                 let is = match &entry.value {
-                    Value::Scalar(text) if !text.is_empty() => {
+                    YamlValue::Scalar(text) if !text.is_empty() => {
                         if let Some((_, first)) = found.replace((text, entry.line)) {
                             return Err(twice(&name, first, entry.line));
                         }
                         continue;
                     }
-                    Value::Scalar(_) | Value::Null => "empty",
-                    Value::List => "a list",
-                    Value::Mapping => "a mapping",
-                    Value::Alias => "an alias, which is not followed",
+                    YamlValue::Scalar(_) | YamlValue::Null => "empty",
+                    YamlValue::List => "a list",
+                    YamlValue::Mapping => "a mapping",
+                    YamlValue::Alias => "an alias, which is not followed",
                 };
                 let why = format!("{name} is {is}; wanted: a plain value, or leave the key out");
                 return Err(Wrong::new(entry.line, why));
@@ -234,17 +234,17 @@ fn twice(name: &str, one: usize, other: usize) -> Wrong {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Mode {
+pub enum IntentMode {
     /// It reads: takes no lock and is blocked by none.
     Observe,
     /// It changes things: locks where it names a lock.
     #[default]
     Mutate,
-    /// It brings things to a wanted state: locks like [`Mode::Mutate`].
+    /// It brings things to a wanted state: locks like [`IntentMode::Mutate`].
     Reconcile,
 }
 
-impl Mode {
+impl IntentMode {
     pub fn parse(word: &str) -> Option<Self> {
         Self::from_str(word, false).ok()
     }
@@ -268,10 +268,10 @@ mod mode_tests {
 
     #[test]
     fn the_words_are_those_of_the_command_line() {
-        for mode in Mode::value_variants() {
+        for mode in IntentMode::value_variants() {
             let word = mode.to_possible_value().unwrap().get_name().to_owned();
-            assert_eq!(Mode::parse(&word), Some(*mode));
+            assert_eq!(IntentMode::parse(&word), Some(*mode));
         }
-        assert_eq!(Mode::parse("Observe"), None);
+        assert_eq!(IntentMode::parse("Observe"), None);
     }
 }

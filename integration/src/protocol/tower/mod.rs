@@ -188,7 +188,7 @@ impl Protocol for Tower {
         let file = file.map_or_else(default, Path::to_owned);
         let path = target.path();
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Some(Box::new(audit::Audit::open(&file, id, &name, &path, talk)))
+        Some(Box::new(audit::TowerAudit::open(&file, id, &name, &path, talk)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::intent::{Mode, Params, is_param, seconds};
+use super::intent::{IntentMode, Params, is_param, seconds};
 use crate::{error::Error, protocol::arguments::given};
 
 pub const HEADING: &str = "Named locks (tower:NAME)";
@@ -51,7 +51,7 @@ pub struct TowerArgs {
     /// observe takes no lock and is blocked by none; mutate and reconcile lock [default: the intent's mode, else
     /// mutate]
     #[arg(long, value_name = "MODE", hide_possible_values = true, help_heading = HEADING)]
-    pub mode: Option<Mode>,
+    pub mode: Option<IntentMode>,
     /// Anything else to be found in the lock: a JSON object
     #[arg(long, value_name = "JSON", help_heading = HEADING)]
     pub metadata: Option<String>,

@@ -19,7 +19,7 @@ impl Wrong {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum YamlValue {
     /// As it is written, without its quotes.
     Scalar(String),
     /// `~`, `null`, or nothing at all.
@@ -32,24 +32,24 @@ pub enum Value {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct YamlEntry {
     /// The keys that lead to it. None: the document itself.
     pub keys: Vec<String>,
-    pub value: Value,
+    pub value: YamlValue,
     pub line: usize,
 }
 
 #[derive(Debug)]
-enum Open {
+enum OpenCollection {
     List,
     /// Between a key and its value that key; a key that is no scalar is `Some(None)`.
     Mapping(Option<Option<String>>),
 }
 
 /// Every value that is reached by keys alone, in the order of the document.
-pub fn entries(text: &str) -> Result<Vec<Entry>, Wrong> {
+pub fn entries(text: &str) -> Result<Vec<YamlEntry>, Wrong> {
     let mut parser = Parser::new_from_str(text);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenCollection> = Vec::new();
     let mut entries = Vec::new();
     let mut documents = 0;
     while let Some(next) = parser.next_event() {
@@ -72,21 +72,23 @@ pub fn entries(text: &str) -> Result<Vec<Entry>, Wrong> {
                 end_of_node(&mut open, None);
                 continue;
             }
-            Event::Alias(_) => Value::Alias,
-            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => Value::Null,
-            Event::Scalar(text, ..) => Value::Scalar(text.into_owned()),
-            Event::SequenceStart(..) => Value::List,
-            Event::MappingStart(..) => Value::Mapping,
+            Event::Alias(_) => YamlValue::Alias,
+            Event::Scalar(text, style, _, _) if style == ScalarStyle::Plain && is_null(&text) => {
+                YamlValue::Null
+            }
+            Event::Scalar(text, ..) => YamlValue::Scalar(text.into_owned()),
+            Event::SequenceStart(..) => YamlValue::List,
+            Event::MappingStart(..) => YamlValue::Mapping,
         };
         // A key is no entry, and so is what belongs to none.
         if let Some(keys) = open.iter().map(key_of).collect() {
-            entries.push(Entry { keys, value: value.clone(), line });
+            entries.push(YamlEntry { keys, value: value.clone(), line });
         }
         match value {
-            Value::List => open.push(Open::List),
-            Value::Mapping => open.push(Open::Mapping(None)),
-            Value::Scalar(text) => end_of_node(&mut open, Some(text)),
-            Value::Null | Value::Alias => end_of_node(&mut open, None),
+            YamlValue::List => open.push(OpenCollection::List),
+            YamlValue::Mapping => open.push(OpenCollection::Mapping(None)),
+            YamlValue::Scalar(text) => end_of_node(&mut open, Some(text)),
+            YamlValue::Null | YamlValue::Alias => end_of_node(&mut open, None),
         }
         if open.len() > DEEPEST {
             return Err(Wrong::new(line, format!("nested deeper than {DEEPEST}")));
@@ -99,16 +101,16 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-fn key_of(open: &Open) -> Option<String> {
+fn key_of(open: &OpenCollection) -> Option<String> {
     match open {
-        Open::Mapping(Some(Some(key))) => Some(key.clone()),
-        Open::Mapping(_) | Open::List => None,
+        OpenCollection::Mapping(Some(Some(key))) => Some(key.clone()),
+        OpenCollection::Mapping(_) | OpenCollection::List => None,
     }
 }
 
 /// A node has ended: it was the key, or the value that the key was for.
-fn end_of_node(open: &mut [Open], scalar: Option<String>) {
-    if let Some(Open::Mapping(key)) = open.last_mut() {
+fn end_of_node(open: &mut [OpenCollection], scalar: Option<String>) {
+    if let Some(OpenCollection::Mapping(key)) = open.last_mut() {
         *key = match key.take() {
             None => Some(scalar),
             Some(_) => None,

@@ -14,7 +14,7 @@ fn typed(words: &[&str]) -> TowerArgs {
 }
 
 fn fields_in(words: &[&str], variables: &[(&str, &str)]) -> Result<Record, Error> {
-    Wanted::resolve(&typed(words), &Environment::of(variables))?.record(name("x"))
+    IntentClaim::resolve(&typed(words), &Environment::of(variables))?.record(name("x"))
 }
 
 fn fields(words: &[&str]) -> Result<Record, Error> {
@@ -31,8 +31,8 @@ fn name(text: &str) -> LockName {
     LockName::parse(text).unwrap()
 }
 
-fn named(text: &str) -> Locking {
-    Locking::Named(name(text))
+fn named(text: &str) -> LockChoice {
+    LockChoice::Named(name(text))
 }
 
 struct File {
@@ -157,19 +157,19 @@ fn the_command_line_beats_the_intent() {
     );
     let environment = Environment::of(&[]);
     let of_intent = typed(&["--intent", &file.path, "--param", "a=shop"]);
-    let wanted = Wanted::resolve(&of_intent, &environment).unwrap();
+    let wanted = IntentClaim::resolve(&of_intent, &environment).unwrap();
     let fields = wanted.record(name("x")).unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("deploy-app", "1.2.0"));
-    assert_eq!((fields.ttl_seconds, wanted.mode()), (1800, Mode::Reconcile));
+    assert_eq!((fields.ttl_seconds, wanted.mode()), (1800, IntentMode::Reconcile));
     assert_eq!(wanted.locking(None), Ok(named("shop-x")));
     assert_eq!(wanted.locking(Some(&name("other"))), Ok(named("other")));
 
     let over = ["--intent-name", "n", "--intent-version", "v", "--ttl", "5", "--mode", "mutate"];
     let over = typed(&[&["--intent", &file.path][..], &over].concat());
-    let wanted = Wanted::resolve(&over, &environment).unwrap();
+    let wanted = IntentClaim::resolve(&over, &environment).unwrap();
     let fields = wanted.record(name("x")).unwrap();
     assert_eq!((fields.intent.as_str(), fields.intent_version.as_str()), ("n", "v"));
-    assert_eq!((fields.ttl_seconds, wanted.mode()), (5, Mode::Mutate));
+    assert_eq!((fields.ttl_seconds, wanted.mode()), (5, IntentMode::Mutate));
     assert_eq!(wanted.locking(Some(&name("other"))), Ok(named("other")), "needs no parameter");
     assert!(wanted.locking(None).unwrap_err().to_string().contains("--param a=…"));
 }
@@ -180,19 +180,19 @@ fn who_locks() {
     let locking = |mode: &str, lock: &str, named: Option<&LockName>| {
         let file = file(&format!("spec: {{mode: {mode}{lock}}}"));
         let typed = typed(&["--intent", &file.path]);
-        Wanted::resolve(&typed, &environment).unwrap().locking(named).unwrap()
+        IntentClaim::resolve(&typed, &environment).unwrap().locking(named).unwrap()
     };
     let (lock, l) = (", controls: {lock: l}", name("l"));
     let unset = ", controls: {lock: \"${params.unset}\"}";
     assert_eq!(locking("mutate", lock, None), named("l"));
     assert_eq!(locking("reconcile", lock, None), named("l"));
     for named in [None, Some(&l)] {
-        assert_eq!(locking("observe", lock, named), Locking::Observe);
-        assert_eq!(locking("observe", unset, named), Locking::Observe);
+        assert_eq!(locking("observe", lock, named), LockChoice::Observe);
+        assert_eq!(locking("observe", unset, named), LockChoice::Observe);
     }
-    let warning = Locking::Unnamed("Mutate intent without lock - concurrent execution possible");
+    let warning = LockChoice::Unnamed("Mutate intent without lock - concurrent execution possible");
     assert_eq!(locking("mutate", "", None), warning);
-    assert!(matches!(locking("reconcile", "", None), Locking::Unnamed(_)));
+    assert!(matches!(locking("reconcile", "", None), LockChoice::Unnamed(_)));
     assert_eq!(locking("mutate", "", Some(&l)), named("l"));
 }
 

@@ -28,7 +28,7 @@ fn a_whole_intent() {
     let intent = Intent::parse("i.yaml", WHOLE).unwrap();
     assert_eq!(intent.name.as_deref(), Some("deploy-app"));
     assert_eq!(intent.version.as_deref(), Some("1.20"), "as written, not the number 1.2");
-    assert_eq!((intent.mode, intent.lock_ttl), (Some(Mode::Mutate), Some(1800)));
+    assert_eq!((intent.mode, intent.lock_ttl), (Some(IntentMode::Mutate), Some(1800)));
     let name = intent.lock_name(&params(&[("app", "money-tracker"), ("environment", "production")]));
     assert_eq!(name.unwrap().unwrap().as_str(), "money-tracker-production");
     let error = intent.lock_name(&params(&[("app", "Shop"), ("environment", "x")])).unwrap_err().to_string();
@@ -49,7 +49,7 @@ fn the_other_places_are_read_too() {
     ] {
         let Intent { name, version, mode, lock_ttl, lock, .. } = Intent::parse("i", text).unwrap();
         assert_eq!((name.as_deref(), version.as_deref()), (Some("n"), Some("2")), "{text}");
-        assert_eq!((mode, lock_ttl), (Some(Mode::Observe), Some(60)), "{text}");
+        assert_eq!((mode, lock_ttl), (Some(IntentMode::Observe), Some(60)), "{text}");
         assert_eq!(lock.map(|(lock, _)| lock).as_deref(), Some("l"), "{text}");
     }
     let empty = Intent::parse("i", "kind: Intent\nspec:\n").unwrap();
