@@ -276,16 +276,15 @@ async fn sync(
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
-    let is_debug = tracing::enabled!(tracing::Level::DEBUG);
     let request = git::SyncRequest {
         dir: database.dir.clone(),
         allow_worktree: policy.allow_worktree,
-        owners: common.owners,
+        any_owner: common.owners == Owners::All,
         network,
         timeout: policy.cycle_timeout,
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
-        steps: if is_debug { git::StepReports::Sent } else { git::StepReports::Off },
+        is_timed: tracing::enabled!(tracing::Level::DEBUG),
         begun: None,
     };
     let mut words = Vec::new();

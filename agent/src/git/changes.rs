@@ -1,37 +1,31 @@
 //! What has changed under a database since the last commit, as git sees it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::names::{Names, refuse_databases};
-use super::program::Git;
-use super::repository::Repository;
-use super::sqlite;
-use super::stop::Stop;
+use super::{Git, Names, Repository, Stop, as_path, refuse_databases, sqlite};
 
-/// Paths from the top. In none of them is what is never committed, but for its removal from the index.
+/// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     /// To be taken as they are in the working tree.
     pub(super) present: Vec<Vec<u8>>,
-    /// The same, while it is not known what they are: git does not track them.
+    /// The untracked ones, until it is known that they are not databases.
     pub(super) new: Vec<Vec<u8>>,
     /// No longer there, or no longer tracked.
     pub(super) gone: Vec<Vec<u8>>,
-    /// Repositories inside the database: they are not ours to commit.
+    /// Repositories inside the database, which are not committed.
     pub(super) repositories: Vec<Vec<u8>>,
 }
 
 impl Changes {
     /// # Errors
-    /// When a merge has left its conflicts, whatever made it; when what git tracks has become an SQLite database.
+    /// When paths are unmerged; when a file that git tracks has become an SQLite database.
     pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
         let status = repository.status(&options, [repository.inside()])?;
         let mut changes = Self::parse(&status, names).map_err(|paths| repository.unmerged(&paths))?;
-        let file = |path: &[u8]| repository.git.dir.join(OsStr::from_bytes(path));
+        let file = |path: &[u8]| repository.git.dir.join(as_path(path));
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
         changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));
@@ -47,7 +41,7 @@ impl Changes {
         self.present.iter().chain(&self.gone).collect::<BTreeSet<_>>().len()
     }
 
-    /// The entries of `git status --porcelain=v2 -z`; the unmerged paths, where there are any.
+    /// Reads the entries of `git status --porcelain=v2 -z`. An error is the unmerged paths.
     fn parse(status: &[Vec<u8>], names: &Names) -> Result<Self, Vec<Vec<u8>>> {
         let mut changes = Self::default();
         let mut unmerged = Vec::new();
@@ -63,12 +57,11 @@ impl Changes {
                 b"1 " => {
                     let fields = fields(8);
                     let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else { continue };
-                    let (path, left_out) = (path.to_vec(), names.is_left_out(path));
                     match (index, tree) {
-                        (b'D', _) => changes.gone.push(path),
-                        _ if left_out => {}
-                        (_, b'D') => changes.gone.push(path),
-                        _ => changes.present.push(path),
+                        (b'D', _) => changes.gone.push(path.to_vec()),
+                        _ if names.is_left_out(path) => {}
+                        (_, b'D') => changes.gone.push(path.to_vec()),
+                        _ => changes.present.push(path.to_vec()),
                     }
                 }
                 b"u " => unmerged.extend(fields(10).get(9).map(|path| path.to_vec())),
@@ -90,7 +83,7 @@ impl Changes {
             Ok(())
         };
         update(&["--force-remove"], &self.gone)?;
-        // Gone since it was listed, or where a directory was: both are as good as any change.
+        // A file may have gone since it was listed, or have come where a directory was.
         update(&["--add", "--remove", "--replace"], &self.present)
     }
 }

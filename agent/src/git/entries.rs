@@ -1,11 +1,8 @@
 //! The files that differ between two trees.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::program::Git;
-use super::stop::Stop;
+use super::{Git, Stop, as_path};
 
 /// A file as the second tree has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,7 +14,7 @@ pub(super) struct TreeEntry {
     pub(super) path: Vec<u8>,
 }
 
-/// What the second tree has that the first has not, or not so.
+/// The entries that the second tree has and the first has not, or has otherwise.
 pub(super) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> {
     let args = ["diff-tree", "-r", "-z", "--no-renames", "--diff-filter=d", from, to];
     Ok(parse(&git.call(args).words()?))
@@ -35,7 +32,7 @@ fn parse(words: &[Vec<u8>]) -> Vec<TreeEntry> {
 
 impl TreeEntry {
     pub(super) fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.path))
+        as_path(&self.path)
     }
 
     /// A regular file.

@@ -1,8 +1,8 @@
 //! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
 //!
-//! It is replaced before the branch moves. `git commit` reads the branch, then the index, and only then takes
-//! `index.lock`: with the branch first, a commit by hand in between would be one on the new commit with what the old
-//! index has, and so take back what the new one brings. In this order it finds that the branch has moved, and fails.
+//! It is replaced before the branch moves, because `git commit` reads the branch, then the index, and only then takes
+//! `index.lock`. With the branch first, a commit by hand in between would put the old index on the new commit and so
+//! take back what that brings. In this order git finds that the branch has moved, and fails.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::repository::{Repository, other_git};
-use super::stop::Stop;
-use super::turn::{self, Turn, remove};
+use super::{Repository, Stop, Turn, other_git, remove, turn};
 
-/// How long another git may have the index before this sync does without.
+/// How long another git may have the index before this sync gives up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// `index.lock`, held.
@@ -53,7 +51,7 @@ impl<'a> IndexLock<'a> {
         Ok(scratch)
     }
 
-    /// As old as the index: by its age git tells which files it must look into.
+    /// The copy is as old as the index: by its age git tells which files it must look into.
     fn copy_to(&self, path: &Path) -> Result<(), Stop> {
         let index = self.repository.index();
         let copy = || {
@@ -64,20 +62,21 @@ impl<'a> IndexLock<'a> {
         copy().map_err(|error| Stop::io("cannot copy", &index, &error))
     }
 
-    /// The copy becomes the index; what the index was is kept for as long as the lock is held.
+    /// The copy becomes the index. The old index is kept for as long as the lock is held.
     pub(super) fn replace(&self) -> Result<(), Stop> {
         self.copy_to(&before(self.repository))?;
         self.become_index(&scratch(self.repository))
     }
 
-    /// The index is what it was before it was replaced.
+    /// The index is again what it was before it was replaced.
     pub(super) fn put_back(&self) -> Result<(), Stop> {
         self.become_index(&before(self.repository))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]
     fn become_index(&self, path: &Path) -> Result<(), Stop> {
         let index = self.repository.index();
-        rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
+        fs::rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
     }
 }
 
@@ -89,7 +88,7 @@ impl Drop for IndexLock<'_> {
     }
 }
 
-/// Entries of an index become as on the first side of a difference: the raw words of `git diff-index -z`.
+/// Sets entries to the first side of a difference: the raw words of `git diff-index -z`.
 pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
     let mut entries = Vec::new();
     for entry in differing.chunks_exact(2) {
@@ -107,7 +106,7 @@ pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u
     Ok(())
 }
 
-/// The entries of these paths become as in a commit.
+/// Sets the entries of these paths to those of a commit.
 pub(super) fn set(
     repository: &Repository,
     index: &Path,
@@ -126,12 +125,7 @@ pub(super) fn scratch(repository: &Repository) -> PathBuf {
     turn::own(repository, "index")
 }
 
-/// What the index was, until it is known that it need not be that again.
+/// The old index.
 fn before(repository: &Repository) -> PathBuf {
     turn::own(repository, "index.before")
-}
-
-#[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)
 }

@@ -1,9 +1,7 @@
-//! What a URL may show in the log: its scheme, host and path. The user's name, the password and the query often carry a
-//! token.
+//! What a URL may show in the log: scheme, host and path. User name, password and query often carry a token.
 
 use std::borrow::Cow;
 
-/// What stands for a masked part.
 const MASK: &str = "***";
 
 /// `text` with the userinfo and the query of every URL in it masked.
@@ -56,8 +54,7 @@ fn push_url(out: &mut String, url: &str) {
     }
 }
 
-/// Where the `@` is that ends the userinfo. One with a slash in its password is not well formed, and a secret all the
-/// same.
+/// Where the `@` is that ends the userinfo. A password with a slash is not well formed, but still a secret.
 fn userinfo(url: &str) -> Option<usize> {
     let authority = url.find(['/', '?', '#']).unwrap_or(url.len());
     if let Some(at) = url[..authority].rfind('@') {

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::mounts::Mounts;
 
-use super::file::LogFile;
-use super::rotate::Limits;
-use super::{complain, shown};
+use super::{Limits, LogFile, complain, shown};
 
 /// Lines on their way to one such log. Behind them lines are lost, and that is said.
 const IN_FLIGHT: usize = 1024;

@@ -11,8 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};
 
-use super::rotate::{Full, Limits, Stuck};
-use super::shown;
+use super::{Full, Limits, Stuck, shown};
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {

@@ -1,7 +1,7 @@
 //! What the thread of the log is told: lines, when they were said and whose they are, and what has changed about the
 //! databases.
 
-use super::line::Line;
+use super::Line;
 
 /// What the thread of the log is told, in the order in which it happened.
 #[derive(Debug)]

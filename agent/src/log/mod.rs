@@ -33,8 +33,12 @@ use std::time::Duration;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::facts;
 
+use beside::{Ground, Out};
+use file::{LogFile, inode, must_have_one_name};
 use message::{Message, To};
+use rotate::{Full, Limits, Stuck};
 use served::Served;
+use terminal::Terminal;
 
 pub(crate) use line::{Format, Line, Whose};
 pub(crate) use settings::{Settings, parse_keep, parse_size};

@@ -19,8 +19,7 @@ use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
 use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Reason};
 
-use super::line::Line;
-use super::this_agent;
+use super::{Line, this_agent};
 
 /// A line of the agent's own: its beginning, as [`Event`] has it, and what follows.
 fn said(event: Event, rest: impl Display) -> Line {

@@ -20,7 +20,7 @@ use beadlock_checker::internal::sys::{Flock, flock};
 use nix::fcntl::{AtFlags, renameat};
 use nix::sys::stat::{fstat, fstatat};
 
-use super::file::{inode, must_have_one_name};
+use super::{inode, must_have_one_name};
 
 /// How long another agent may take to move a file aside.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -9,13 +9,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::beside::{Ground, Out};
-use super::line::{Format, Line, Whose};
-use super::message::{Message, To};
-use super::served::Served;
-use super::settings::Settings;
-use super::terminal::{self, Terminal};
-use super::{complain, named, own};
+use super::{
+    Format, Ground, Line, Message, Out, Served, Settings, Terminal, To, Whose, complain, named, own, terminal,
+};
 
 /// Files kept open at once: a database that has nothing to say has no open file.
 const OPEN: usize = 32;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::settings::Settings;
+use super::Settings;
 
 /// The databases by their numbers, and the settings. A number keeps its directory when it is no longer served, for the
 /// lines still in flight.

@@ -3,9 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::file::LogFile;
-use super::line::Format;
-use super::rotate::Limits;
+use super::{Format, Limits, LogFile};
 
 /// No file is rotated below this: a line can be longer than a very small one.
 const SMALLEST: u64 = 4 * 1024;

@@ -10,8 +10,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use super::metrics::PREFIX;
-use super::snapshot::{DatabaseStatus, Snapshot};
+use super::{DatabaseStatus, PREFIX, Snapshot};
 
 /// So many databases have a name here.
 const NAMED: usize = 50;

@@ -22,10 +22,14 @@ use std::sync::Arc;
 use beadlock_checker::internal::address::Address;
 use tokio::runtime::{Builder, Runtime};
 
+use self::crowd::{Asked, Crowd, Limits};
 use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
+use self::metrics::PREFIX;
 use self::pages::Pages;
+use self::questions::{Asks, PATIENCE};
 pub(crate) use self::questions::{Question, Questions};
+use self::snapshot::Status;
 pub(crate) use self::snapshot::{DatabaseStatus, Last, Snapshot};
 
 /// A door that is open until this is dropped.

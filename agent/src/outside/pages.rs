@@ -10,10 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
 
-use super::gauges;
-use super::metrics::Metrics;
-use super::questions::{Asks, PATIENCE, Question};
-use super::snapshot::Status;
+use super::{Asks, Metrics, PATIENCE, Question, Status, gauges};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";

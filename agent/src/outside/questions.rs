@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::snapshot::Snapshot;
+use super::Snapshot;
 
 /// How long an answer may take. Longer, and the loop stands still: it is the one that feeds the service manager's
 /// watchdog, and it never waits for a cycle.

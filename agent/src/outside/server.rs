@@ -10,9 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 
-use super::crowd::{Asked, Crowd, Limits};
-use super::listener::Listener;
-use super::pages::Pages;
+use super::{Asked, Crowd, Limits, Listener, Pages};
 
 /// How many there are at once. Two hundred clients that stand still are sent away one after the other.
 const LIMITS: Limits =
