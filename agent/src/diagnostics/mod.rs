@@ -1,9 +1,8 @@
 //! The agent's own diagnostics (`--log-level`): what it does and why, for people who look for a fault.
 //!
-//! They are apart from the log of the databases ([`crate::log`]): that one is a contract, is always written, and
-//! loses nothing. Diagnostics go to standard error, where journald keeps them, and may get lost. An event costs the
-//! caller a line in memory. The worker of tracing-appender writes it ([`stderr`]). When standard error is not read, new
-//! lines are dropped and counted, and no cycle waits.
+//! They are apart from the log of the databases ([`crate::log`]), which is a contract and loses nothing. Diagnostics go
+//! to standard error through the worker of tracing-appender ([`stderr`]). When that is not read, new lines are dropped
+//! and counted, and no cycle waits.
 //!
 //! ```text
 //! 2026-01-01T10:00:00.123456Z DEBUG cycle{db="/srv/a/.beads" action="git" n=3}: checked decision="skip" …
@@ -24,10 +23,10 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use self::stderr::{Ending, Stderr};
 
-/// Lines on their way to standard error. New lines are lost while there are so many.
+/// How many lines the queue holds before new ones are lost.
 const IN_FLIGHT: usize = 4096;
 
-/// Which events are written: those of this level and all above it.
+/// Events of this level and all above it are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum LogLevel {
     /// Nothing
@@ -51,10 +50,10 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// What changes the level of this process.
+/// Changes the level of this process.
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// The diagnostics of this process. What is still on its way is written when this is dropped, also by a panic.
+/// The diagnostics of this process. The queue is written out when this is dropped, also by a panic.
 #[must_use = "dropped, its worker ends"]
 pub(crate) struct Diagnostics {
     ending: Arc<Ending>,
@@ -91,8 +90,8 @@ impl Diagnostics {
 
 impl Drop for Diagnostics {
     fn drop(&mut self) {
-        // With a reader the queue empties by itself. Without one the writer gives up after a second, and the queue
-        // empties at once. So the worker always takes the order to end, within the time that its guard gives it.
+        // Without a reader the writer gives up after a second, and then the queue empties at once. So the worker
+        // always takes the order to end within the time that its guard gives it.
         self.ending.begin();
         drop(self.worker.take());
     }

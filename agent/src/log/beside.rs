@@ -1,8 +1,8 @@
-//! A log on a mount that may not answer, written by a thread of its own: one that hangs must not take the worker with
-//! it, which has the lines of all databases.
+//! A log on a mount that may not answer, written by a thread of its own: the worker has the lines of all databases, and
+//! must not hang with it.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use beadlock_checker::internal::mounts::Mounts;
 
 use super::{Limits, LogFile, complain, shown};
 
-/// Lines on their way to one such log. Behind them lines are lost, and that is said.
+/// How many texts may wait for one such log; further ones are lost, which is complained of.
 const IN_FLIGHT: usize = 1024;
 
 /// For how long a table of the mounts is believed.
@@ -29,14 +29,14 @@ pub(super) enum Out {
 pub(super) struct Beside {
     path: PathBuf,
     lines: SyncSender<Task>,
-    /// Lines are being lost, as was said.
+    /// Lines are being lost, and that was complained of.
     is_losing: bool,
 }
 
 /// Text, and the header of a new file.
 type Task = (String, String);
 
-/// Which logs are to be written beside.
+/// Knows which logs need a thread of their own.
 pub(super) struct Ground {
     mounts: Mounts,
     read: Option<Instant>,
@@ -68,17 +68,17 @@ impl Ground {
         };
         match thread::Builder::new().name("log beside".to_owned()).spawn(write) {
             Ok(_) => Out::Beside(Beside { path: path.to_owned(), lines, is_losing: false }),
-            // No thread is to be had: then it may hang, as everything does by now.
+            // Without a thread it may hang.
             Err(_) => Out::Here(LogFile::at(path, limits)),
         }
     }
 
-    /// Waits for the last lines of the threads; their logs are dropped by now.
+    /// Waits for the last lines of the threads, whose logs are dropped by now.
     pub(super) fn end(&mut self) {
         let (running, ended) = channel();
         self.running = running;
         let last = std::mem::replace(&mut self.ended, ended);
-        // Nobody ever sends: it is disconnected when the last of them has ended.
+        // Nothing is ever sent: it is disconnected when the last thread has ended.
         let _ = last.recv_timeout(LAST_LINES);
     }
 }
@@ -86,8 +86,7 @@ impl Ground {
 fn write(mut file: LogFile, tasks: &Receiver<Task>) {
     for (text, header) in tasks {
         file.write(&text, || header).into_iter().for_each(complain);
-        // To close a file on FUSE waits for its server, and nothing ends that wait: open, it would keep a killed
-        // agent from its end.
+        // Closing a file on FUSE waits for its server without end, and would keep a killed agent from its end.
         file.close();
     }
 }
@@ -102,9 +101,8 @@ impl Out {
     }
 
     pub(super) fn close(&mut self) {
-        match self {
-            Self::Here(file) => file.close(),
-            Self::Beside(_) => {}
+        if let Self::Here(file) = self {
+            file.close();
         }
     }
 
@@ -116,12 +114,12 @@ impl Out {
 
 impl Beside {
     fn write(&mut self, text: &str, header: String) -> Vec<String> {
-        let sent = self.lines.try_send((text.to_owned(), header));
-        let is_lost = matches!(sent, Err(TrySendError::Full(_) | TrySendError::Disconnected(_)));
-        if !std::mem::replace(&mut self.is_losing, is_lost) && is_lost {
+        let is_lost = self.lines.try_send((text.to_owned(), header)).is_err();
+        let is_news = !std::mem::replace(&mut self.is_losing, is_lost) && is_lost;
+        let complaint = || {
             let path = shown(&self.path);
-            return vec![format!("cannot write the log {path}: its mount does not answer; lines are lost")];
-        }
-        Vec::new()
+            format!("cannot write the log {path}: its mount does not answer; lines are lost")
+        };
+        is_news.then(complaint).into_iter().collect()
     }
 }

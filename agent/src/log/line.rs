@@ -19,12 +19,12 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What one line says. Its time and its database come to it when it is logged.
+/// One line, without its time and its database.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) event: Event,
     pub(crate) message: String,
-    /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
+    /// The holder of the lock that it is about: as the lock file has it, untrusted.
     pub(crate) holder: Option<String>,
     pub(crate) pid: Option<i64>,
     pub(crate) host: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A line without a lock; the agent's own are made in [`super::own`].
+    /// A line without a lock.
     pub(super) fn new(event: Event, message: String) -> Self {
         Self { event, message, holder: None, pid: None, host: None, since: None, reason: None }
     }
@@ -51,13 +51,11 @@ impl Line {
         }
     }
 
-    /// Why it is so.
     pub(crate) fn because(self, reason: Reason) -> Self {
         Self { reason: Some(reason.as_str().to_owned()), ..self }
     }
 
-    /// The line of a file in this format, with its end. `seconds` is Unix time, `name` the database in a stream
-    /// that several share, `dir` its directory.
+    /// The line of a file in this format, with its newline. `seconds` is Unix time.
     pub(crate) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
         match format {
             Format::Text => self.text(seconds, whose.name),
@@ -65,8 +63,7 @@ impl Line {
         }
     }
 
-    /// `[YYYY-MM-DD HH:MM:SS] message`. What is in the message stays in its line: control characters and the like are
-    /// escaped, except tabs.
+    /// `[YYYY-MM-DD HH:MM:SS] message`. Control characters in the message are escaped, except tabs.
     fn text(&self, seconds: i64, name: Option<&str>) -> String {
         let stamp = time(seconds).strftime("[%Y-%m-%d %H:%M:%S] ");
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
@@ -74,7 +71,7 @@ impl Line {
     }
 
     fn json(&self, seconds: i64, db: Option<&str>) -> String {
-        let object = Object {
+        let object = JsonLine {
             time: time(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             level: self.event.level(),
             db,
@@ -88,34 +85,28 @@ impl Line {
         };
         #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
         let json = serde_json::to_string(&object).expect("strings and integers under fixed names");
-        let mut line = String::with_capacity(json.len() + 1);
-        for c in json.chars() {
-            if is_harmless(c) {
-                line.push(c);
-            } else {
-                // What JSON leaves as it is and a terminal does not: these are in strings only.
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(line, "\\u{unit:04x}");
-                }
+        // JSON leaves some characters as they are that a terminal would not; they are in strings only.
+        let escaped = |c: char, line: &mut String| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(line, "\\u{unit:04x}");
             }
-        }
-        line.push('\n');
-        line
+        };
+        rewritten(&json, is_harmless, escaped) + "\n"
     }
 }
 
-/// Whose a line is.
+/// The database of a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whose<'a> {
-    /// How the database is called in a text that several share.
+    /// Its name in a shared stream.
     pub(crate) name: Option<&'a str>,
-    /// Its directory, where the line is not everyone's.
+    /// Its directory; `None` for a line for everyone.
     pub(crate) dir: Option<&'a str>,
 }
 
-/// A JSON line: exactly these, in this order.
+/// A JSON line: exactly these keys, in this order.
 #[derive(Serialize)]
-struct Object<'a> {
+struct JsonLine<'a> {
     time: String,
     level: Level,
     db: Option<&'a str>,
@@ -132,16 +123,21 @@ fn time(seconds: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
-fn one_line(message: &str) -> String {
-    let mut line = String::with_capacity(message.len());
-    for c in message.chars() {
-        if is_harmless(c) || c == '\t' {
-            line.push(c);
-        } else {
-            let _ = write!(line, "{}", c.escape_default());
-        }
+/// The text with Rust's escapes in the place of all characters that are not `kept`.
+pub(crate) fn escaped_unless(kept: impl Fn(char) -> bool, text: &str) -> String {
+    rewritten(text, kept, |c, line| line.extend(c.escape_default()))
+}
+
+fn rewritten(text: &str, kept: impl Fn(char) -> bool, escaped: impl Fn(char, &mut String)) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if kept(c) { line.push(c) } else { escaped(c, &mut line) }
     }
     line
+}
+
+fn one_line(message: &str) -> String {
+    escaped_unless(|c| is_harmless(c) || c == '\t', message)
 }
 
 #[cfg(test)]

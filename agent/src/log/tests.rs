@@ -16,7 +16,7 @@ impl Scene {
         Self { root: tempfile::tempdir().unwrap(), log: Log::start(settings).unwrap() }
     }
 
-    fn serve(&self, number: u32) -> PathBuf {
+    fn serve(&self, number: usize) -> PathBuf {
         let dir = self.root.path().join(number.to_string());
         fs::create_dir_all(&dir).unwrap();
         self.log.desk.serve(number, &dir);

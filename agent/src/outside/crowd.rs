@@ -1,8 +1,7 @@
-//! The connections that are open: a bounded number, so that clients which stand still keep no other one out.
+//! A bounded number of open connections, in which slow clients keep no other one out.
 //!
-//! A client that has not sent its whole request costs nothing to send away, so the oldest of these makes room for a new
-//! one. It has a moment to ask in: a client that asks at once is never sent away for a crowd that does not. A client
-//! that has asked gets its answer: it makes room only when nobody else does, and not at once.
+//! When it is full, the oldest connection whose request has not come makes room, after a moment to send it. A client
+//! that is being answered makes room only when no other one can, and not at once.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,24 +12,23 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// Before the next look for room.
+/// The time between two looks for room.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The connections, the oldest first.
 #[derive(Debug)]
 pub(super) struct Crowd {
     open: VecDeque<Member>,
-    limits: Limits,
+    limits: CrowdLimits,
 }
 
-/// How many there are, and for how long.
+/// How many connections there are at once, and for how long one keeps its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// How many there are at once.
+pub(super) struct CrowdLimits {
     pub(super) size: usize,
-    /// For how long a client may ask before it makes room.
+    /// While the client sends its request.
     pub(super) asking: Duration,
-    /// The same of one that is being answered.
+    /// While it is being answered.
     pub(super) answering: Duration,
 }
 
@@ -46,7 +44,6 @@ struct Member {
 pub(super) struct Asked(Arc<AtomicBool>);
 
 impl Asked {
-    /// It has.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -57,11 +54,11 @@ impl Asked {
 }
 
 impl Crowd {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: CrowdLimits) -> Self {
         Self { open: VecDeque::new(), limits }
     }
 
-    /// Starts the task of a new connection, once there is room for it.
+    /// Starts the task of a new connection once there is room.
     pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Asked) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -74,13 +71,13 @@ impl Crowd {
         self.open.push_back(Member { since: Instant::now(), has_asked, task });
     }
 
-    /// There is room, if need be in the place of another one.
+    /// Makes room, if need be in the place of another connection. Returns whether there is room.
     fn has_room(&mut self) -> bool {
         self.open.retain(|member| !member.task.is_finished());
         if self.open.len() < self.limits.size {
             return true;
         }
-        let Limits { asking, answering, .. } = self.limits;
+        let CrowdLimits { asking, answering, .. } = self.limits;
         let is_silent = |member: &Member| !member.has_asked.get() && member.since.elapsed() >= asking;
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
@@ -96,8 +93,8 @@ mod tests {
     use std::future::pending;
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-    const LIMITS: Limits =
-        Limits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
+    const LIMITS: CrowdLimits =
+        CrowdLimits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
 
     /// Says its number when it is dropped.
     struct Client(u32, UnboundedSender<u32>);
@@ -112,7 +109,7 @@ mod tests {
     async fn the_oldest_that_has_not_asked_makes_room() {
         let (gone, mut went) = unbounded_channel();
         // Whoever is being answered keeps its place for longer than this test takes.
-        let mut crowd = Crowd::new(Limits { answering: Duration::from_secs(60), ..LIMITS });
+        let mut crowd = Crowd::new(CrowdLimits { answering: Duration::from_secs(60), ..LIMITS });
         let begun = Instant::now();
         for number in 0..5 {
             let client = Client(number, gone.clone());

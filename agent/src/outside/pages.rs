@@ -1,4 +1,4 @@
-//! The answers: what stands on which page.
+//! The pages: what is answered to which path.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,19 +10,18 @@ use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
 
-use super::{Asks, Metrics, PATIENCE, Question, Status, gauges};
+use super::{AgentStatus, Asks, Metrics, PATIENCE, Question, gauges};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What answers.
 #[derive(Debug)]
 pub(super) struct Pages {
     metrics: Arc<Metrics>,
     asks: Asks,
     since: StartedAt,
-    /// Only who calls this machine by an address or `localhost` is answered.
+    /// Only requests to an address or to `localhost` are answered.
     names_are_checked: bool,
 }
 
@@ -56,7 +55,7 @@ impl Pages {
         }
     }
 
-    /// What was counted, also when the scheduler does not say how the databases fare.
+    /// The counters, and the gauges when the scheduler answers.
     async fn metrics(&self) -> Response<String> {
         let mut text = String::new();
         let snapshot = self.asks.ask(Question::Status).await;
@@ -72,7 +71,7 @@ impl Pages {
 
     async fn status(&self) -> Response<String> {
         let Some(snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
-        match serde_json::to_string(&Status::of(snapshot, self.since, Instant::now())) {
+        match serde_json::to_string(&AgentStatus::of(snapshot, self.since, Instant::now())) {
             Ok(text) => page(StatusCode::OK, JSON, text + "\n"),
             Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
         }
@@ -91,8 +90,8 @@ fn page(status: StatusCode, kind: &'static str, body: String) -> Response<String
     page
 }
 
-/// A page on the web that has its own name point to this machine would be let in by its visitor's browser; it cannot
-/// leave that name out of what it asks.
+/// Whether a request names this machine. A web page whose own name points here (DNS rebinding) could ask through its
+/// visitor's browser, but its requests carry that name.
 fn is_this_machine<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };

@@ -41,7 +41,7 @@ use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
 use crate::outcome::Outcome;
-use crate::outside::{Last, Metrics, Questions};
+use crate::outside::{LastCycle, Metrics, Questions};
 use crate::roots::Search;
 use crate::watch::{Marks, Watch, WatchProblem, WatchUpdate};
 
@@ -93,7 +93,7 @@ struct ServedDatabase {
     /// When it was last due to be checked.
     begun: Instant,
     /// Its last cycle, for who asks.
-    last: Option<Arc<Last>>,
+    last: Option<Arc<LastCycle>>,
     /// When the check began that is under way.
     checked_since: Option<Instant>,
     /// Why that does not end, as was said.
