@@ -37,9 +37,6 @@ pub(crate) struct Worker {
 
 impl Trail {
     /// Starts the worker. The file has been opened once when this returns.
-    ///
-    /// # Errors
-    /// When it cannot be written, in words that say what to do; when no thread can be had.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Worker)> {
         let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
         let audit = Audit::open(path, author).map_err(io::Error::other)?;
@@ -59,12 +56,10 @@ impl Trail {
         Ok((Self { to: Some(to) }, Worker { ended }))
     }
 
-    /// A cycle of a database did not run.
     pub(crate) fn blocked(&self, number: usize, database: &Database, skip: &Skip) {
         self.put(number, database, Event::LockBlocked, |entry| entry.skip(skip));
     }
 
-    /// A cycle of a database has removed a stale lock.
     pub(crate) fn removed(&self, number: usize, database: &Database, removed: &Removed) {
         self.put(number, database, Event::LockStaleRemoved, |entry| entry.removed(removed));
     }

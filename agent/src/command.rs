@@ -33,7 +33,6 @@ const RUNNER_END: Duration = Duration::from_secs(1);
 /// How a command ended, in the log's words.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
-    /// Exit code 0.
     Complete,
     Failed {
         how: Ended,

@@ -62,9 +62,6 @@ pub(crate) struct Diagnostics {
 
 impl Diagnostics {
     /// Starts the worker. From here on events of this level are written.
-    ///
-    /// # Errors
-    /// When there is no thread to be had; when this process has diagnostics already.
     pub(crate) fn open(level: LogLevel) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(LevelFilter::from(level));
         let (out, diagnostics) = Self::start(Stderr::open()?)?;
@@ -97,7 +94,6 @@ impl Drop for Diagnostics {
     }
 }
 
-/// From now on events of this level are written.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
         // It fails only when the subscriber is gone, and with it all diagnostics.

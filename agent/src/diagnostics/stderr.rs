@@ -53,7 +53,6 @@ impl Ending {
         let _ = self.lost.set(lost);
     }
 
-    /// The agent ends. Returns when the writer has room or has given up.
     pub(super) fn begin(&self) {
         let deadline = *self.deadline.get_or_init(|| Instant::now() + LAST_LINES);
         let given_up = deadline + Duration::from_millis(u64::from(SLICE));
@@ -68,10 +67,6 @@ impl Ending {
 }
 
 impl Stderr {
-    /// The standard error of this process.
-    ///
-    /// # Errors
-    /// When there is no descriptor for it.
     pub(super) fn open() -> io::Result<Self> {
         let stderr = io::stderr();
         let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::limits::no_events)?);
@@ -91,7 +86,6 @@ impl Stderr {
         Arc::clone(&self.ending)
     }
 
-    /// Writes a whole line. False: there was no room until the end.
     fn put(&mut self, line: &str) -> bool {
         let mut rest = line.as_bytes();
         while !rest.is_empty() {
@@ -150,7 +144,6 @@ impl Write for Stderr {
         Ok(event.len())
     }
 
-    /// The queue is empty.
     fn flush(&mut self) -> io::Result<()> {
         self.name_lost();
         Ok(())

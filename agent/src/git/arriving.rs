@@ -8,17 +8,12 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::REDIRECT;
 
 use super::{
-    Move, Names, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type,
+    Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type,
     typed_all,
 };
 
 /// Refuses what the new commit has and the old one has not, or has otherwise.
-pub(super) fn refuse(
-    repository: &Repository,
-    names: &Names,
-    upstream: &Upstream,
-    way: &Move,
-) -> Result<(), Stop> {
+pub(super) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, &way.from, &way.to)?;
     let refuse_these = |paths: &[&[u8]], what: &str, command: &'static str| {
         if paths.is_empty() {
@@ -33,7 +28,7 @@ pub(super) fn refuse(
     };
     let (redirects, live): (Vec<&[u8]>, Vec<&[u8]>) = entries
         .iter()
-        .filter(|entry| names.is_left_out_anywhere(&entry.path))
+        .filter(|entry| repository.names.is_left_out_anywhere(&entry.path))
         .map(|entry| entry.path.as_slice())
         .partition(|path| as_path(path).iter().any(|part| part == REDIRECT));
     let untrack = "git rm --cached -- {}";
@@ -55,7 +50,6 @@ pub(super) fn refuse(
     refuse_these(&databases, what, "git --literal-pathspecs rm --cached -- {}")
 }
 
-/// The SQLite databases among these files.
 pub(super) fn databases<'a>(
     repository: &Repository,
     entries: impl Iterator<Item = &'a TreeEntry>,

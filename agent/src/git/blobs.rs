@@ -3,10 +3,8 @@
 
 use super::{Git, Stop};
 
-/// How many bytes of a blob are kept.
 pub(super) const BEGINNING: usize = 16;
 
-/// How each of these blobs begins, in their order.
 pub(super) fn beginnings<'a>(
     git: &Git,
     ids: impl IntoIterator<Item = &'a str>,
@@ -50,7 +48,6 @@ pub(super) struct Beginnings {
 }
 
 impl Beginnings {
-    /// Adds to `kept` what is to be kept of the next bytes.
     pub(super) fn take(&mut self, mut bytes: &[u8], kept: &mut Vec<u8>) {
         while !bytes.is_empty() {
             if let Some((to_keep, left)) = &mut self.blob {

@@ -19,12 +19,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// # Errors
-    /// When paths are unmerged; when a file that git tracks has become an SQLite database.
-    pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
+    pub(super) fn of(repository: &Repository) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
         let status = repository.status(&options, [repository.inside()])?;
-        let mut changes = Self::parse(&status, names).map_err(|paths| repository.unmerged(&paths))?;
+        let parsed = Self::parse(&status, &repository.names);
+        let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
@@ -71,7 +70,6 @@ impl Changes {
         if unmerged.is_empty() { Ok(changes) } else { Err(unmerged) }
     }
 
-    /// Brings an index to what the working tree has of them.
     pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
         let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
             if !paths.is_empty() {

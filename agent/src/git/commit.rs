@@ -11,13 +11,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    Changes, Event, Head, IndexLock, Move, Names, Repository, Stop, SyncMessage, arriving, begin, counted,
-    entries, hooks, index, move_branch, replay, say, short, turn,
+    Changes, Event, Head, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin, counted, entries,
+    hooks, index, move_branch, replay, say, short, turn,
 };
 
 /// Commits what changed. Returns where the branch is then.
-pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
-    let mut changes = Changes::of(repository, names)?;
+pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> {
+    let mut changes = Changes::of(repository)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(&changes.repositories);
         let line = Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"));
@@ -30,10 +30,10 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let now = repository.head_of(&head.branch)?;
     if now != head {
         // Another database's sync had its turn before this one.
-        changes = Changes::of(repository, names)?;
+        changes = Changes::of(repository)?;
     }
     let head = now;
-    let new = make(repository, names, &changes, &head)?;
+    let new = make(repository, &changes, &head)?;
     repository.check_unclaimed()?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
@@ -62,12 +62,7 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
 }
 
 /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
-fn make(
-    repository: &Repository,
-    names: &Names,
-    changes: &Changes,
-    head: &Head,
-) -> Result<Option<String>, Stop> {
+fn make(repository: &Repository, changes: &Changes, head: &Head) -> Result<Option<String>, Stop> {
     let git = &repository.git;
     let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
     git.call(["read-tree", &head.commit]).index(&index).done()?;
@@ -80,7 +75,7 @@ fn make(
     // The hook may refuse, and may add to the index that it is given.
     hooks::ask(repository, "pre-commit", &[], Some(&index))?;
     let tree = write_tree()?;
-    refuse_strange(repository, names, &before, &tree)?;
+    refuse_strange(repository, &before, &tree)?;
     let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
     fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
     let file = message.as_os_str();
@@ -92,9 +87,9 @@ fn make(
 }
 
 /// Refuses what a hook has added outside this database, and what has become an SQLite database meanwhile.
-fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &str) -> Result<(), Stop> {
+fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, before, tree)?;
-    let is_strange = |path: &&[u8]| !repository.has(path) || names.is_left_out(path);
+    let is_strange = |path: &&[u8]| !repository.has(path) || repository.names.is_left_out(path);
     let strange: Vec<_> = entries.iter().map(|entry| entry.path.as_slice()).filter(is_strange).collect();
     if !strange.is_empty() {
         let paths = repository.shown_all(strange);

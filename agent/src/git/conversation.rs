@@ -19,7 +19,6 @@ use super::{Beginnings, Stop, SyncMessage, say};
 /// How long the streams are still read after the end of a program: a process that it left behind may keep them open.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How many bytes of stderr are kept, at the beginning and at the end.
@@ -35,7 +34,6 @@ pub(super) enum Kept {
     BothEnds,
 }
 
-/// The result of a call.
 pub(super) struct GitOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
@@ -50,7 +48,6 @@ impl GitOutput {
         text.lines().next().filter(|line| self.status.success() && !line.is_empty()).map(str::to_owned)
     }
 
-    /// Sends stderr to the log.
     pub(super) fn show(&self) {
         for line in String::from_utf8_lossy(&self.stderr).split(['\n', '\r']) {
             if !line.trim().is_empty() {
@@ -65,7 +62,6 @@ impl GitOutput {
         Stop::Refused(format!("{what}: {}", self.last_line()))
     }
 
-    /// Why it failed, in one line.
     pub(super) fn last_line(&self) -> String {
         if self.timed_out {
             return "it took too long".to_owned();
@@ -149,7 +145,6 @@ fn descendants(pid: i32) -> Vec<Stat> {
     found
 }
 
-/// Signals each process whose PID is still its own.
 fn signal_all(processes: &[Stat], signal: Signal) {
     for stat in processes {
         if Stat::read(stat.pid).is_some_and(|now| now.start_ticks == stat.start_ticks) {

@@ -23,7 +23,6 @@ pub(super) fn is_in(dir: &Path, name: &str) -> bool {
     fs::symlink_metadata(dir.join(name)).is_ok()
 }
 
-/// Refuses while there is one in the database.
 pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
     let shown = escaped_path(database);
     if is_in(database, ".git") {

@@ -8,9 +8,7 @@ use super::{Git, Stop, as_path};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     mode: Vec<u8>,
-    /// Of its blob.
     pub(super) id: String,
-    /// From the top.
     pub(super) path: Vec<u8>,
 }
 
@@ -35,7 +33,6 @@ impl TreeEntry {
         as_path(&self.path)
     }
 
-    /// A regular file.
     pub(super) fn is_file(&self) -> bool {
         self.mode.starts_with(b"100")
     }

@@ -11,7 +11,6 @@ use super::{Event, Network, SyncMessage};
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// What is known of the syncs of one database.
 #[derive(Debug, Default)]
 pub(crate) struct SyncHistory {
     /// The notices that hold since the last cycle.
@@ -30,7 +29,6 @@ struct RemoteOutage {
 }
 
 impl SyncHistory {
-    /// What the next sync may do about the remote.
     pub(crate) fn network(&self, now: Instant) -> Network {
         match &self.outage {
             None => Network::Use,

@@ -24,9 +24,6 @@ fn run(
 }
 
 /// Runs a hook that may refuse, when there is one.
-///
-/// # Errors
-/// When it fails.
 pub(super) fn ask(
     repository: &Repository,
     hook: &str,

@@ -16,15 +16,12 @@ use super::{Repository, Stop, Turn, other_git, remove, turn};
 /// How long another git may have the index before this sync gives up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// `index.lock`, held.
 #[must_use = "dropped, the index is as it was"]
 pub(super) struct IndexLock<'a> {
     repository: &'a Repository,
 }
 
 impl<'a> IndexLock<'a> {
-    /// # Errors
-    /// When another git has it for longer than a moment.
     pub(super) fn take(turn: &Turn<'a>) -> Result<Self, Stop> {
         let repository = turn.repository;
         let (file, lock) = (turn::path(repository), repository.index_lock());
@@ -44,7 +41,6 @@ impl<'a> IndexLock<'a> {
         }
     }
 
-    /// A copy of the index to work on.
     pub(super) fn copy(&self) -> Result<PathBuf, Stop> {
         let scratch = scratch(self.repository);
         self.copy_to(&scratch)?;
@@ -106,7 +102,6 @@ pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u
     Ok(())
 }
 
-/// Sets the entries of these paths to those of a commit.
 pub(super) fn set(
     repository: &Repository,
     index: &Path,
@@ -125,7 +120,6 @@ pub(super) fn scratch(repository: &Repository) -> PathBuf {
     turn::own(repository, "index")
 }
 
-/// The old index.
 fn before(repository: &Repository) -> PathBuf {
     turn::own(repository, "index.before")
 }

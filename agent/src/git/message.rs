@@ -11,7 +11,6 @@ use super::secrets::masked;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SyncMessage {
-    /// A line that git or a hook has printed.
     Output(String),
     Committed(String),
     Pulled(String),
@@ -20,7 +19,6 @@ pub(crate) enum SyncMessage {
     Notice(String),
     /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
     Looked(String),
-    /// The remote answers.
     Reached,
     /// The remote does not answer, or refuses what it is given: to be tried again later.
     Unreachable(String),

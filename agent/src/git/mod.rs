@@ -93,13 +93,12 @@ fn sync(request: &SyncRequest) -> Result<(), Stop> {
         drop(begin(&repository)?);
     }
     repository.check_quiet()?;
-    let names = Names::of(&repository, request);
     let head = repository.head()?;
     repository.check_index()?;
-    if let Some(index) = names.refuse_tracked(&repository, request.looked.as_deref())? {
+    if let Some(index) = names::refuse_tracked(&repository, request.looked.as_deref())? {
         say(&SyncMessage::Looked(index));
     }
-    let mut head = commit::commit(&repository, &names, head)?;
+    let mut head = commit::commit(&repository, head)?;
     let upstream = Upstream::of(&repository, &head)?;
     if request.network == Network::Leave {
         return Ok(());
@@ -114,24 +113,25 @@ fn sync(request: &SyncRequest) -> Result<(), Stop> {
         {
             return Err(push::refused(&upstream, why));
         }
-        let git = &repository.git;
-        let mut distance = upstream.distance(git, &head.commit, commit.clone())?;
+        let measure = |head: Head| upstream.distance(&repository.git, head, commit.clone());
+        let mut distance = measure(head)?;
         if distance.ahead > 0 && commit.is_some() {
-            pull::refuse_rewritten(&repository, &upstream, &head, &distance)?;
+            pull::refuse_rewritten(&repository, &upstream, &distance)?;
         }
         if distance.behind > 0 {
             let mut turn = begin(&repository)?;
             // Another database's sync may have had its turn meanwhile.
-            head = repository.head_of(&head.branch)?;
-            distance = upstream.distance(git, &head.commit, commit.clone())?;
+            distance = measure(repository.head_of(&distance.head.branch)?)?;
             if distance.behind > 0 {
-                head = pull::pull(request, &mut turn, &names, &upstream, &head, &distance)?;
-                distance = upstream.distance(git, &head.commit, commit)?;
+                distance = measure(pull::pull(&mut turn, &upstream, &distance)?)?;
             }
         }
-        match push::push(request, &repository, &network, &upstream, &head, &distance)? {
+        match push::push(&repository, &network, &upstream, &distance)? {
             Pushed::Done => return Ok(()),
-            Pushed::Rejected(why) if rejected.is_none() => rejected = Some((distance.upstream, why)),
+            Pushed::Rejected(why) if rejected.is_none() => {
+                rejected = Some((distance.upstream, why));
+                head = distance.head;
+            }
             Pushed::Rejected(_) => {
                 let why = format_args!("others were faster at {}, twice", upstream.name());
                 return Err(Stop::nothing(Event::NotPushing, why));

@@ -15,6 +15,7 @@ use crate::watch::is_own_file;
 const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
 
 /// Which paths from the top of a repository are left out.
+#[derive(Debug)]
 pub(super) struct Names {
     prefix: PathBuf,
     /// The agent's own files, from the top.
@@ -22,10 +23,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(repository: &Repository, request: &SyncRequest) -> Self {
-        let from_top = |path: &PathBuf| path.strip_prefix(&repository.git.dir).ok().map(Path::to_owned);
+    pub(super) fn of(request: &SyncRequest, top: &Path, prefix: &Path) -> Self {
+        let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
         let own = request.own_files.iter().filter_map(from_top).collect();
-        Self { prefix: repository.prefix.clone(), own }
+        Self { prefix: prefix.to_owned(), own }
     }
 
     #[cfg(test)]
@@ -48,42 +49,37 @@ impl Names {
         let is_in_one = |pair: &[&OsStr]| pair[0] == ".beads" && is_own_name(pair[1]);
         parts.windows(2).any(is_in_one) || self.is_left_out(path)
     }
+}
 
-    /// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it
-    /// tracks. The files are read only when the index is not `looked`, the last one. Returns how the index is known.
-    pub(super) fn refuse_tracked(
-        &self,
-        repository: &Repository,
-        looked: Option<&str>,
-    ) -> Result<Option<String>, Stop> {
-        let index = index_now(repository);
-        let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
-        let tracked = ls_files.paths([repository.inside()]).words()?;
-        self.refuse_names(repository, &tracked)?;
-        if index.is_none() || index.as_deref() != looked {
-            let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
-            let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
-            refuse_databases(repository, &databases)?;
-        }
-        Ok(index)
+/// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.
+/// The files are read only when the index is not `looked`, the last one. Returns how the index is known.
+pub(super) fn refuse_tracked(repository: &Repository, looked: Option<&str>) -> Result<Option<String>, Stop> {
+    let index = index_now(repository);
+    let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
+    let tracked = ls_files.paths([repository.inside()]).words()?;
+    refuse_names(repository, &tracked)?;
+    if index.is_none() || index.as_deref() != looked {
+        let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
+        let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
+        refuse_databases(repository, &databases)?;
     }
+    Ok(index)
+}
 
-    fn refuse_names(&self, repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
-        let tracked = tracked.iter().filter(|path| self.is_left_out(path));
-        let redirect = self.prefix.join(REDIRECT);
-        let (redirects, live): (Vec<_>, Vec<_>) =
-            tracked.partition(|path| as_path(path).starts_with(&redirect));
-        let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
-            (false, _) => (live, "a pull would delete a live lock or damage an open database"),
-            (true, false) => (redirects, "everybody who may push would decide where the database is"),
-            (true, true) => return Ok(()),
-        };
-        Err(Stop::Refused(format!(
-            "{} tracked by git, and {why}; type: {}",
-            is_or_are(&repository.shown_all(&paths), paths.len()),
-            to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
-        )))
-    }
+fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+    let left_out = tracked.iter().filter(|path| repository.names.is_left_out(path));
+    let redirect = repository.prefix.join(REDIRECT);
+    let (redirects, live): (Vec<_>, Vec<_>) = left_out.partition(|path| as_path(path).starts_with(&redirect));
+    let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
+        (false, _) => (live, "a pull would delete a live lock or damage an open database"),
+        (true, false) => (redirects, "everybody who may push would decide where the database is"),
+        (true, true) => return Ok(()),
+    };
+    Err(Stop::Refused(format!(
+        "{} tracked by git, and {why}; type: {}",
+        is_or_are(repository, &paths),
+        to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
+    )))
 }
 
 /// Refuses where git tracks SQLite databases. The command has `-f`, because a live one differs from its staged copy.
@@ -97,7 +93,7 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
         sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
     };
     let lines: Vec<_> = paths.iter().map(line).collect();
-    let (top, ignore) = (Part::Path(&repository.git.dir), repository.database.join(".gitignore"));
+    let (top, ignore) = (Part::Path(&repository.git.dir), repository.request.dir.join(".gitignore"));
     let command = to_type(
         "git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
         &[top, typed_all(paths), typed_all(&lines), Part::Path(&ignore)],
@@ -105,7 +101,7 @@ pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Resu
     Err(Stop::Refused(format!(
         "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; \
          type: {command}",
-        is_or_are(&repository.shown_all(paths), paths.len()),
+        is_or_are(repository, paths),
     )))
 }
 
@@ -117,8 +113,8 @@ fn index_now(repository: &Repository) -> Option<String> {
     Some(format!("{numbers}.{}.{}.{}.{}", written.0, written.1, changed.0, changed.1))
 }
 
-fn is_or_are(paths: &str, count: usize) -> String {
-    format!("{paths} {}", if count == 1 { "is" } else { "are" })
+fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {
+    format!("{} {}", repository.shown_all(paths), if paths.len() == 1 { "is" } else { "are" })
 }
 
 fn is_of_sqlite(path: &Path) -> bool {

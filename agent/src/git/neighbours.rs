@@ -13,16 +13,12 @@ use super::{Event, Repository, Stop, as_path, escaped_path};
 /// The cycle of another database, which is dropped first, and the copy of its gate for the gits.
 type NeighbourCycle = (Cycle, Option<PassedOn>);
 
-/// Enters a cycle of each.
-///
-/// # Errors
-/// When one is claimed or at work.
 pub(super) fn enter(repository: &Repository, paths: &[Vec<u8>]) -> Result<Vec<NeighbourCycle>, Stop> {
     let database = |path: &Vec<u8>| -> Option<PathBuf> {
         let mut above = as_path(path).ancestors().skip(1);
         let dir = above.find(|dir| dir.file_name() == Some(OsStr::new(".beads")))?;
         let dir = fs::canonicalize(repository.git.dir.join(dir)).ok()?;
-        (dir != repository.database).then_some(dir)
+        (dir != repository.request.dir).then_some(dir)
     };
     let mut dirs: Vec<_> = paths.iter().filter_map(database).collect();
     dirs.sort();

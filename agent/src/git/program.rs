@@ -20,10 +20,8 @@ use nix::sys::signal::Signal;
 
 use super::{Beginnings, GitOutput, Kept, Stop, SyncMessage, converse, escaped, say};
 
-/// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The duration of each call is reported.
 static IS_TIMED: AtomicBool = AtomicBool::new(false);
 
 /// From here on, SIGTERM lets the running git end and no new one start, so that what is held is let go in order.
@@ -52,22 +50,16 @@ const SETTINGS: [&str; 12] = [
     "http.lowSpeedTime=30",
 ];
 
-/// git in one directory.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) dir: PathBuf,
     /// The same directory, open: git starts there, whatever the path leads to by then.
     open: Option<Arc<File>>,
-    /// For `GIT_SSH_COMMAND`.
     ssh: Option<OsString>,
 }
 
-/// One call in the making.
 pub(super) struct Call {
     command: Command,
-    name: String,
-    /// The subcommand.
-    step: Option<String>,
     stdin: Vec<u8>,
     bound: Option<Duration>,
     kept: Kept,
@@ -83,7 +75,6 @@ impl Git {
         Self { dir, open: Some(Arc::new(open)), ssh: None }
     }
 
-    /// Where git starts; without /proc it is the path.
     fn place(&self) -> PathBuf {
         let of_open = |open: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
         self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
@@ -117,7 +108,6 @@ impl Git {
         Ok(self)
     }
 
-    /// A call with these arguments, to be run.
     pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call {
         let mut command = Command::new("git");
         for name in MISLEADING.iter().chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"]) {
@@ -131,38 +121,30 @@ impl Git {
         }
         command.current_dir(self.place()).arg("--no-pager");
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
-        let (name, stdin) = ("git".to_owned(), Vec::new());
-        let mut call = Call { command, name, step: None, stdin, bound: None, kept: Kept::All };
-        for arg in args {
-            let text = arg.as_ref().to_string_lossy();
-            // A setting (`-c name=value`) is not a subcommand.
-            if call.step.is_none() && !text.starts_with('-') && !text.contains('=') {
-                call.step = Some(escaped(&text).to_string());
-            }
-            call.add(arg.as_ref());
-        }
-        call
+        command.args(args);
+        Call { command, stdin: Vec::new(), bound: None, kept: Kept::All }
     }
 
-    /// The stdout of a call that must succeed, without its last newline.
     pub(super) fn text<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, Stop> {
         self.call(args).text()
     }
 }
 
 impl Call {
-    fn add(&mut self, arg: &OsStr) {
-        self.command.arg(arg);
-        self.name = format!("{} {}", self.name, escaped(&arg.to_string_lossy()));
+    /// The arguments of this call, without those of every call, for lines.
+    fn shown(&self) -> Vec<String> {
+        let own = self.command.get_args().skip(1 + 2 * SETTINGS.len());
+        own.map(|arg| escaped(&arg.to_string_lossy()).to_string()).collect()
     }
 
     /// Adds arguments that need not be UTF-8.
     pub(super) fn paths(mut self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
-        paths.into_iter().for_each(|path| self.add(OsStr::from_bytes(path.as_ref())));
+        for path in paths {
+            self.command.arg(OsStr::from_bytes(path.as_ref()));
+        }
         self
     }
 
-    /// Uses another index than the repository's.
     pub(super) fn index(mut self, file: &Path) -> Self {
         self.command.env("GIT_INDEX_FILE", file);
         self
@@ -173,12 +155,10 @@ impl Call {
         self
     }
 
-    /// Ends it when it takes longer.
     pub(super) fn within(self, bound: Duration) -> Self {
         Self { bound: Some(bound), ..self }
     }
 
-    /// Keeps only how each blob begins, of `cat-file --batch`.
     pub(super) fn beginnings(self) -> Self {
         Self { kept: Kept::Beginnings(Beginnings::default()), ..self }
     }
@@ -189,10 +169,7 @@ impl Call {
         self
     }
 
-    /// Its result, whatever it is.
-    ///
-    /// # Errors
-    /// When it could not be run.
+    /// Its result, also when it fails. An error means that it could not be run.
     pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
         if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
             return Err(Stop::Refused("it was told to end".to_owned()));
@@ -201,7 +178,9 @@ impl Call {
         // A git that outlived its sync would work without the gate.
         sys::end_with_this_thread(&mut self.command);
         let begun = Instant::now();
-        let failed = |error: io::Error| Stop::Refused(format!("{}: {}", self.name, system_words(&error)));
+        let args = self.shown();
+        let failed =
+            |error: io::Error| Stop::Refused(format!("git {}: {}", args.join(" "), system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
                 Stop::Refused("there is no program git; install it".to_owned())
@@ -215,16 +194,18 @@ impl Call {
         }
         if IS_TIMED.load(Ordering::Relaxed) {
             let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            say(&SyncMessage::Step { name: self.step.unwrap_or_default(), millis });
+            // A setting (`-c name=value`) is not a subcommand.
+            let step = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('='));
+            say(&SyncMessage::Step { name: step.cloned().unwrap_or_default(), millis });
         }
         answer
     }
 
     /// Its result, when it succeeds; else its stderr goes to the log.
     pub(super) fn done(self) -> Result<GitOutput, Stop> {
-        let name = self.name.clone();
+        let args = self.shown().join(" ");
         let answer = self.run()?;
-        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("{name} failed"))) }
+        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("git {args} failed"))) }
     }
 
     /// Its stdout without the last newline, when it succeeds.
@@ -233,13 +214,11 @@ impl Call {
         Ok(String::from_utf8_lossy(answer.stdout.trim_ascii_end()).into_owned())
     }
 
-    /// The words of its `-z` output, when it succeeds.
     pub(super) fn words(self) -> Result<Vec<Vec<u8>>, Stop> {
         Ok(nul_separated(&self.done()?.stdout))
     }
 }
 
-/// The words of `-z` output.
 pub(super) fn nul_separated(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut words: Vec<_> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     if words.last().is_some_and(Vec::is_empty) {

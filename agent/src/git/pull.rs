@@ -4,33 +4,23 @@
 use std::ffi::OsStr;
 
 use super::{
-    Distance, Event, Head, Move, Names, Repository, Stop, SyncMessage, SyncRequest, Turn, Upstream, arriving,
-    counted, hooks, replay, say, short, travel,
+    Distance, Event, Head, Move, Repository, Stop, SyncMessage, Turn, Upstream, arriving, counted, hooks,
+    replay, say, short, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
-///
-/// # Errors
-/// [`Stop::Nothing`] when it cannot be done while things are as they are.
-pub(super) fn pull(
-    request: &SyncRequest,
-    turn: &mut Turn<'_>,
-    names: &Names,
-    upstream: &Upstream,
-    head: &Head,
-    distance: &Distance,
-) -> Result<Head, Stop> {
-    let repository = turn.repository;
+pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance) -> Result<Head, Stop> {
+    let (repository, head) = (turn.repository, &distance.head);
     refuse_uncommitted(repository)?;
     let to = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
     let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to };
     // The result is looked at: a file that a commit here untracks may still lie there.
-    arriving::refuse(repository, names, upstream, &way)?;
+    arriving::refuse(repository, upstream, &way)?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
         hooks::ask(repository, "pre-rebase", &args, None)?;
     }
-    request.time_for_a_move()?;
+    repository.request.time_for_a_move()?;
     travel::travel(turn, &way)?;
     let (commits, from, to) = (counted(distance.behind, "commit"), short(&way.from), short(&way.to));
     let line = Event::Pulled.line(format_args!("{commits} from {} ({from}..{to})", upstream.name()));
@@ -67,9 +57,9 @@ fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
 pub(super) fn refuse_rewritten(
     repository: &Repository,
     upstream: &Upstream,
-    head: &Head,
     distance: &Distance,
 ) -> Result<(), Stop> {
+    let head = &distance.head;
     let (git, name) = (&repository.git, upstream.name());
     let Some(base) = git.call(["merge-base", distance.commit(), &head.commit]).run()?.ok_text() else {
         return Err(repository.by_hand(&format!("{} and {name} have no commit in common", head.branch)));

@@ -1,11 +1,7 @@
 //! What is ahead goes to the upstream, when all of it is ours to push.
 
-use super::{
-    Distance, Event, Git, Head, Repository, Stop, SyncMessage, SyncRequest, Upstream, counted, foreign, say,
-    short,
-};
+use super::{Distance, Event, Git, Repository, Stop, SyncMessage, Upstream, counted, foreign, say, short};
 
-/// The result of a push.
 #[derive(Debug, PartialEq)]
 pub(super) enum Pushed {
     /// The remote has it all, or is not to have it.
@@ -16,18 +12,16 @@ pub(super) enum Pushed {
 
 /// Pushes, from a branch that is not behind.
 pub(super) fn push(
-    request: &SyncRequest,
     repository: &Repository,
     network: &Git,
     upstream: &Upstream,
-    head: &Head,
     distance: &Distance,
 ) -> Result<Pushed, Stop> {
     if distance.ahead == 0 {
         return Ok(Pushed::Done);
     }
-    let known = distance.upstream.as_deref();
-    let range = known.map_or_else(|| head.commit.clone(), |known| format!("{known}..{}", head.commit));
+    let (known, commit) = (distance.upstream.as_deref(), &distance.head.commit);
+    let range = known.map_or_else(|| commit.clone(), |known| format!("{known}..{commit}"));
     let commits = foreign(repository, &range)?;
     if commits > 0 {
         // The words are the contract's (docs/design.md#the-log).
@@ -36,12 +30,12 @@ pub(super) fn push(
         return Ok(Pushed::Done);
     }
     // This very commit: what comes onto the branch now was not looked at.
-    let what = format!("{}:{}", head.commit, upstream.branch);
+    let what = format!("{commit}:{}", upstream.branch);
     let options = ["--porcelain", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-force"];
     let args = ["push"].into_iter().chain(options).chain([upstream.remote.as_str(), &what]);
-    let answer = network.call(args).within(request.for_the_network()).run()?;
+    let answer = network.call(args).within(repository.request.for_the_network()).run()?;
     if answer.status.success() {
-        let to = short(&head.commit);
+        let to = short(commit);
         let range = known.map_or_else(|| to.to_owned(), |known| format!("{}..{to}", short(known)));
         let (ahead, name) = (counted(distance.ahead, "commit"), upstream.name());
         say(&SyncMessage::Pushed(Event::Pushed.line(format_args!("{ahead} to {name} ({range})"))));

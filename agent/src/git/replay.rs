@@ -3,7 +3,6 @@
 
 use super::{Git, Part, Repository, Stop, nul_separated, short, to_type};
 
-/// A commit as git stores it.
 struct Commit {
     tree: String,
     parents: Vec<String>,
@@ -17,9 +16,6 @@ struct Commit {
 }
 
 /// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
-///
-/// # Errors
-/// When one of them is a merge or is signed, which a rebase would undo; when there is a conflict.
 pub(super) fn replay(
     repository: &Repository,
     head: &str,

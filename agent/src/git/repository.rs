@@ -12,7 +12,7 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::{Event, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type};
+use super::{Event, Git, Names, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type};
 use crate::owner::Owners;
 
 /// A repository with a branch that can be committed to.
@@ -24,15 +24,14 @@ pub(super) struct Repository {
     pub(super) git_dir: PathBuf,
     /// The database's directory, from the top; empty when it is the top.
     pub(super) prefix: PathBuf,
-    pub(super) database: PathBuf,
+    pub(super) names: Names,
+    pub(super) request: SyncRequest,
     /// The git directory that all worktrees share.
     common_dir: PathBuf,
 }
 
-/// The branch, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Without `refs/heads/`.
     pub(super) branch: String,
     pub(super) commit: String,
 }
@@ -89,7 +88,9 @@ impl Repository {
                  other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }
-        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: request.dir.clone() })
+        let names = Names::of(request, &path, prefix);
+        let (prefix, request) = (prefix.to_owned(), request.clone());
+        Ok(Self { git, git_dir, common_dir, prefix, names, request })
     }
 
     /// Refuses while somebody else is in the middle of something.
@@ -128,7 +129,6 @@ impl Repository {
         if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
     }
 
-    /// The branch that is checked out.
     pub(super) fn head(&self) -> Result<Head, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
@@ -166,7 +166,6 @@ impl Repository {
         Ok(())
     }
 
-    /// The entries of `git status` with these options for these pathspecs.
     pub(super) fn status(
         &self,
         options: &[&str],
@@ -189,7 +188,7 @@ impl Repository {
 
     /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
     pub(super) fn check_unclaimed(&self) -> Result<(), Stop> {
-        let lock = Place::beads(self.database.as_path()).path();
+        let lock = Place::beads(self.request.dir.as_path()).path();
         if fs::symlink_metadata(&lock).is_err() {
             return Ok(());
         }
@@ -203,7 +202,6 @@ impl Repository {
         Stop::nothing(Event::NotPulling, format_args!("{why}; type: {command}"))
     }
 
-    /// A path from the top is in the database.
     pub(super) fn has(&self, path: &[u8]) -> bool {
         as_path(path).starts_with(&self.prefix)
     }
@@ -219,7 +217,6 @@ impl Repository {
         escaped_path(&self.git.dir)
     }
 
-    /// The pathspec of the database.
     pub(super) fn inside(&self) -> Vec<u8> {
         match self.prefix.as_os_str().as_encoded_bytes() {
             b"" => b":(top)".to_vec(),
@@ -259,7 +256,6 @@ impl Repository {
     }
 }
 
-/// Another git has the index.
 pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
     let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     let now = Duration::try_from(facts::now().0).unwrap_or_default();

@@ -15,20 +15,17 @@ pub const ARGUMENT: &str = "__sync-git";
 /// A move of the working tree is not begun with less time left than this.
 const TIME_FOR_A_MOVE: Duration = Duration::from_secs(5);
 
-/// What to do about the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Network {
     Use,
     /// It did not answer the last time, and git's words for that were logged.
     UseQuietly,
-    /// It is not its turn yet.
     Leave,
 }
 
 /// One sync. On its command line this is JSON, but for the paths, which need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncRequest {
-    /// The database's directory.
     #[serde(skip)]
     pub(crate) dir: PathBuf,
     pub(crate) allow_worktree: bool,
@@ -50,7 +47,6 @@ pub(crate) struct SyncRequest {
 }
 
 impl SyncRequest {
-    /// The command of a cycle that does it.
     pub(crate) fn command(&self) -> Vec<OsString> {
         let json = serde_json::to_string(self).unwrap_or_default();
         let mut command = vec![runner::THIS.into(), ARGUMENT.into(), json.into(), self.dir.clone().into()];

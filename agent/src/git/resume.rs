@@ -18,12 +18,9 @@ use super::{
 /// git writes a file in pieces of whole pages, so a cut-off one ends at a page.
 const PAGE: usize = 4096;
 
-/// The state of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileState {
-    /// As before the move.
     Old,
-    /// As after it.
     New,
     /// Nothing, or the new file's beginning: git removes the old one before it writes.
     CutOff,
@@ -33,12 +30,9 @@ enum FileState {
     Unknown,
 }
 
-/// Where the files go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Onwards,
-    Back,
-}
+/// The states in which a file is written when the move goes on, and when it is taken back.
+const ONWARDS: [FileState; 2] = [FileState::Old, FileState::CutOff];
+const BACK: [FileState; 2] = [FileState::New, FileState::CutOff];
 
 /// Takes the turn, with nothing left to finish and nobody in the middle of something.
 pub(super) fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
@@ -51,7 +45,6 @@ pub(super) fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
     Ok(turn)
 }
 
-/// Finishes the move, or takes it back.
 fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let head = repository.head()?;
@@ -64,12 +57,12 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let any = |wanted| states.iter().any(|(_, state)| *state == wanted);
     if is_there(&way.to) {
         // The working tree came before the branch, so all differences are later changes.
-        go(repository, &lock, Direction::Onwards, &way.to, &[], &all)?;
+        go(repository, &lock, ONWARDS, &way.to, &[], &all)?;
         lock.replace()?;
     } else if is_there(&way.from) && any(FileState::Unknown) {
         return Err(unknown(repository, way, &states));
     } else if is_there(&way.from) && !any(FileState::OldAndMore) {
-        go(repository, &lock, Direction::Onwards, &way.to, &states, &all)?;
+        go(repository, &lock, ONWARDS, &way.to, &states, &all)?;
         lock.replace()?;
         if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
             lock.put_back()?;
@@ -80,7 +73,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
             repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
         let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
         let paths: Vec<_> = kept.iter().map(|(path, _)| path.clone()).collect();
-        go(repository, &lock, Direction::Back, &head.commit, &kept, &paths)?;
+        go(repository, &lock, BACK, &head.commit, &kept, &paths)?;
         lock.replace()?;
         turn.forget();
         return Ok(());
@@ -97,7 +90,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
 fn go(
     repository: &Repository,
     lock: &IndexLock<'_>,
-    direction: Direction,
+    written: [FileState; 2],
     commit: &str,
     states: &[(Vec<u8>, FileState)],
     paths: &[Vec<u8>],
@@ -107,11 +100,7 @@ fn go(
     index::set(repository, &scratch, commit, paths)?;
     let args = ["ls-files", "-z", "--cached"];
     let has: BTreeSet<_> = git.call(args).index(&scratch).words()?.into_iter().collect();
-    let overwritten = match direction {
-        Direction::Onwards => [FileState::Old, FileState::CutOff],
-        Direction::Back => [FileState::New, FileState::CutOff],
-    };
-    let to_write = states.iter().filter(|(_, state)| overwritten.contains(state));
+    let to_write = states.iter().filter(|(_, state)| written.contains(state));
     let to_write: Vec<_> = to_write.map(|(path, _)| path).collect();
     // Files are removed first: a directory may come in their place, or go with them. git is not told to force, so it
     // then writes over nothing.
@@ -127,14 +116,12 @@ fn go(
     Ok(())
 }
 
-/// Removes the directories above a file that are empty now.
 fn remove_empty(repository: &Repository, path: &Path) {
-    let is_below = |dir: &&Path| *dir != repository.git.dir && *dir != repository.database;
+    let is_below = |dir: &&Path| *dir != repository.git.dir && *dir != repository.request.dir;
     let mut above = path.ancestors().skip(1).take_while(is_below);
     let _ = above.find(|dir| fs::remove_dir(dir).is_err());
 }
 
-/// How far the move has come with each path.
 fn look(
     repository: &Repository,
     lock: &IndexLock<'_>,

@@ -32,7 +32,6 @@ fn is_no_scheme(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || "+.-".contains(c))
 }
 
-/// What follows `://`, masked.
 fn push_url(out: &mut String, url: &str) {
     let host = match userinfo(url) {
         Some(end) => {

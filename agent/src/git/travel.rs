@@ -10,13 +10,11 @@ use std::path::Path;
 
 use super::{Event, GitOutput, IndexLock, Repository, Stop, Turn, as_path, neighbours};
 
-/// Why a sync ends while the working tree moves.
 const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
-    /// Without `refs/heads/`.
     pub(super) branch: String,
     pub(super) from: String,
     pub(super) to: String,
@@ -38,15 +36,10 @@ fn cannot_move(way: &Move, answer: &GitOutput) -> Stop {
     answer.refused(&format!("the branch {} cannot move", way.branch))
 }
 
-/// The first seven digits.
 pub(super) fn short(commit: &str) -> &str {
     commit.get(..7).unwrap_or(commit)
 }
 
-/// Moves everything.
-///
-/// # Errors
-/// Before anything has changed; or in the middle, then the next sync goes on.
 pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;

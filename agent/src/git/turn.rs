@@ -19,7 +19,6 @@ use super::{Move, Repository, Stop};
 /// How long another database's sync of this repository may have its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The turn, until it is dropped.
 #[must_use = "dropped, it is the next one's"]
 pub(super) struct Turn<'a> {
     pub(super) repository: &'a Repository,
@@ -80,7 +79,6 @@ impl<'a> Turn<'a> {
         Ok(None)
     }
 
-    /// Notes what is to happen, on the disk.
     pub(super) fn note(&mut self, way: &Move) -> Result<(), Stop> {
         self.is_unfinished = true;
         let note = format!("{} {} {}\n", way.from, way.to, way.branch);
@@ -93,7 +91,6 @@ impl<'a> Turn<'a> {
         write(&mut self.file).map_err(|error| Stop::io("cannot write", &path(self.repository), &error))
     }
 
-    /// There is nothing to finish any more.
     pub(super) fn forget(&mut self) {
         self.is_unfinished = false;
     }
@@ -118,7 +115,6 @@ pub(super) fn is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(path(repository)).is_ok()
 }
 
-/// The file of the turn.
 pub(super) fn path(repository: &Repository) -> PathBuf {
     own(repository, "turn")
 }

@@ -13,8 +13,8 @@ pub(super) struct Upstream {
     pub(super) tracking: String,
 }
 
-/// How the branch and its upstream differ.
 pub(super) struct Distance {
+    pub(super) head: Head,
     /// The upstream's commit; `None` when the remote has no such branch.
     pub(super) upstream: Option<String>,
     /// Commits that only the branch has; all, without an upstream commit.
@@ -23,15 +23,12 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    /// The upstream's commit, where there is one.
     pub(super) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
     }
 }
 
 impl Upstream {
-    /// # Errors
-    /// When there is none: there is nothing more to do.
     pub(super) fn of(repository: &Repository, head: &Head) -> Result<Self, Stop> {
         let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
         let name = format!("refs/heads/{}", head.branch);
@@ -63,9 +60,6 @@ impl Upstream {
     }
 
     /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
-    ///
-    /// # Errors
-    /// When the remote does not answer in time, or not at all.
     pub(super) fn fetch(&self, git: &Git, request: &SyncRequest) -> Result<Option<String>, Stop> {
         let bound = request.for_the_network();
         let mut args =
@@ -90,16 +84,15 @@ impl Upstream {
         Err(Stop::Unreachable(Event::CannotReach.line(why)))
     }
 
-    /// How far a commit of the branch is from the upstream's.
-    pub(super) fn distance(&self, git: &Git, head: &str, upstream: Option<String>) -> Result<Distance, Stop> {
+    /// How far the branch is from the upstream's commit.
+    pub(super) fn distance(&self, git: &Git, head: Head, upstream: Option<String>) -> Result<Distance, Stop> {
         let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
+        let here = &head.commit;
         let (ahead, behind) = match &upstream {
-            Some(upstream) => {
-                (count(&format!("{upstream}..{head}"))?, count(&format!("{head}..{upstream}"))?)
-            }
-            None => (count(head)?, 0),
+            Some(there) => (count(&format!("{there}..{here}"))?, count(&format!("{here}..{there}"))?),
+            None => (count(here)?, 0),
         };
-        Ok(Distance { upstream, ahead, behind })
+        Ok(Distance { head, upstream, ahead, behind })
     }
 }
 

@@ -19,13 +19,11 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// How long all of these logs together may take over their last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// A log, wherever it lies.
 pub(super) enum Out {
     Here(LogFile),
     Beside(Beside),
 }
 
-/// A log on a mount that may not answer.
 pub(super) struct Beside {
     path: PathBuf,
     lines: SyncSender<Task>,
@@ -33,7 +31,6 @@ pub(super) struct Beside {
     is_losing: bool,
 }
 
-/// Text, and the header of a new file.
 type Task = (String, String);
 
 /// Knows which logs need a thread of their own.
@@ -51,7 +48,6 @@ impl Ground {
         Self { mounts: Mounts::default(), read: None, running, ended }
     }
 
-    /// The log at this path.
     pub(super) fn open(&mut self, path: &Path, limits: Limits) -> Out {
         if self.read.is_none_or(|read| read.elapsed() >= BELIEVED) {
             (self.mounts, self.read) = (Mounts::now(), Some(Instant::now()));
@@ -92,7 +88,6 @@ fn write(mut file: LogFile, tasks: &Receiver<Task>) {
 }
 
 impl Out {
-    /// As [`LogFile::write`].
     pub(super) fn write(&mut self, text: &str, header: impl FnOnce() -> String) -> Vec<String> {
         match self {
             Self::Here(file) => file.write(text, header),

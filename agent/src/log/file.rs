@@ -163,7 +163,6 @@ pub(super) fn must_have_one_name(links: u64) -> io::Result<()> {
     }
 }
 
-/// The last line of a file of this size has no end.
 fn is_torn(file: &File, size: u64) -> bool {
     let mut last = [b'\n'];
     let _ = file.read_exact_at(&mut last, size.saturating_sub(1));

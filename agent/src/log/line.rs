@@ -9,7 +9,6 @@ use beadlock_checker::internal::log_line::{Event, Level};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How lines are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
     /// `[YYYY-MM-DD HH:MM:SS] message`, UTC
@@ -19,7 +18,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// One line, without its time and its database.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) event: Event,
@@ -95,7 +93,6 @@ impl Line {
     }
 }
 
-/// The database of a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whose<'a> {
     /// Its name in a shared stream.

@@ -49,7 +49,6 @@ const LAST_LINES: Duration = Duration::from_secs(10);
 /// The log of this process, once it is open.
 static LOG: OnceLock<Desk> = OnceLock::new();
 
-/// The callers' end of the log.
 #[derive(Clone)]
 struct Desk {
     out: SyncSender<LogMessage>,
@@ -65,9 +64,6 @@ pub(crate) struct Log {
 
 impl Log {
     /// Starts the thread. Files are opened when there is a first line for them; so far no database is served.
-    ///
-    /// # Errors
-    /// When the shared log cannot be written; when there is no thread to be had; when this process has a log already.
     pub(crate) fn open(settings: Settings) -> io::Result<Self> {
         let log = Self::start(settings)?;
         let is_first = LOG.set(log.desk.clone()).is_ok();
@@ -85,7 +81,6 @@ impl Log {
         Ok(Self { desk: Desk { out, served }, ended })
     }
 
-    /// Writes what is still in flight.
     pub(crate) fn close(self) {
         let desk = self.desk;
         // In a thread, because it may wait for its place in the queue.
@@ -146,10 +141,6 @@ pub(crate) fn unserve(number: usize) {
     }
 }
 
-/// Lines are written with these settings from now on.
-///
-/// # Errors
-/// When the shared log cannot be written, and what to do; all stays as it was.
 pub(crate) fn configure(settings: Settings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
 }
@@ -192,7 +183,6 @@ pub(crate) fn output(database: usize, text: &str) {
     put(Some(database), vec![own::output(text)]);
 }
 
-/// Version, PID and host.
 pub(crate) fn this_agent() -> String {
     let host = facts::hostname().unwrap_or_else(|| "unknown".into());
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
@@ -206,7 +196,6 @@ pub(crate) fn complain(text: impl Display) {
     }
 }
 
-/// A path for a line.
 pub(crate) fn shown(path: &Path) -> String {
     escaped_path(path)
 }

@@ -24,7 +24,6 @@ use super::{inode, must_have_one_name};
 /// How long another agent may hold the flock of a file of twice the size.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How much of a log is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Of one file, in bytes; a longer line has a file of its own.
@@ -39,7 +38,6 @@ impl Limits {
     }
 }
 
-/// The full file stayed where it is.
 #[derive(Debug)]
 pub(super) struct Stuck {
     pub(super) error: io::Error,
@@ -47,7 +45,6 @@ pub(super) struct Stuck {
     pub(super) not_emptied: Option<io::Error>,
 }
 
-/// A log that is open, under its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Full<'a> {
     pub(super) dir: &'a OwnedFd,
@@ -59,7 +56,6 @@ pub(super) struct Full<'a> {
 }
 
 impl Full<'_> {
-    /// Makes room, unless another agent is at it.
     pub(super) fn rotate(self) -> Result<(), Stuck> {
         let begun = Instant::now();
         let is_locked = loop {
@@ -93,7 +89,6 @@ impl Full<'_> {
         self.file.metadata().is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
     }
 
-    /// It still has the name, and is still full.
     fn is_still(self) -> bool {
         let named = fstatat(self.dir, self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
         let (Ok(named), Ok(open)) = (named, fstat(self.file)) else { return false };

@@ -21,12 +21,14 @@ const REST: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) enum LogMessage {
     /// Lines of one moment, which are written together; `seconds` is Unix time.
-    Lines { to: Recipients, seconds: i64, lines: Vec<Line> },
+    Lines {
+        to: Recipients,
+        seconds: i64,
+        lines: Vec<Line>,
+    },
     /// The database with this number has come or gone.
     Turned(usize),
-    /// There are new settings.
     Configured,
-    /// This is the last message.
     End,
 }
 

@@ -40,7 +40,6 @@ impl Served {
         self.read().settings.clone()
     }
 
-    /// The numbers of those that are served at this moment.
     pub(super) fn now(&self) -> Vec<usize> {
         let known = self.read();
         known.databases.iter().filter(|(_, (_, is_served))| *is_served).map(|(number, _)| *number).collect()
@@ -50,7 +49,6 @@ impl Served {
         self.read().databases.get(&number).is_some_and(|(_, is_served)| *is_served)
     }
 
-    /// Where a database lies, or did.
     pub(super) fn dir(&self, number: usize) -> Option<PathBuf> {
         self.read().databases.get(&number).map(|(dir, _)| dir.clone())
     }

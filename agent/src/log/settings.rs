@@ -8,7 +8,6 @@ use super::{Format, Limits, LogFile};
 /// No file is rotated below this: a line can be longer than a very small one.
 const SMALLEST: u64 = 4 * 1024;
 
-/// How the log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// One log for all databases, instead of a daemon.log in each.
@@ -34,7 +33,6 @@ impl Settings {
         Limits { size: self.size, keep: self.keep }
     }
 
-    /// Opens the shared log, to learn at once what is wrong with it.
     pub(super) fn check(&self) -> io::Result<()> {
         self.shared.as_deref().map_or(Ok(()), |path| LogFile::at(path, self.limits()).check())
     }
@@ -59,7 +57,6 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads how many older files are kept.
 pub(crate) fn parse_keep(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(keep @ 0..=1000) => Ok(keep),

@@ -8,7 +8,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// stderr, when it is a terminal.
 pub(super) fn on_stderr() -> Option<File> {
     if !io::stderr().is_terminal() {
         return None;
@@ -29,7 +28,6 @@ pub(super) fn show(terminal: &mut File, line: &str) {
     }
 }
 
-/// A write would not block.
 pub(super) fn has_room(stream: impl AsFd) -> bool {
     gets_room(stream, PollTimeout::ZERO)
 }

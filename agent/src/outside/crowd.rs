@@ -58,7 +58,6 @@ impl Crowd {
         Self { open: VecDeque::new(), limits }
     }
 
-    /// Starts the task of a new connection once there is room.
     pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Asked) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

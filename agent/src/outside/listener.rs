@@ -36,9 +36,6 @@ pub(super) struct OwnSocket {
 
 impl Listener {
     /// Listens, within the runtime. A socket that a dead agent has left behind is replaced.
-    ///
-    /// # Errors
-    /// Why it cannot listen, and what to do.
     pub(super) async fn bind(address: &Address) -> io::Result<(Self, Option<OwnSocket>)> {
         match address {
             Address::Tcp(to) => {

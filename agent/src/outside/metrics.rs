@@ -47,7 +47,6 @@ const CYCLES: [f64; 10] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 120.0,
 
 type By = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// The counters of this agent.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(super) registry: Registry,
@@ -63,7 +62,6 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// All at 0.
     pub(crate) fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(PREFIX),
@@ -117,7 +115,6 @@ impl Metrics {
         checked
     }
 
-    /// A cycle has ended.
     pub(crate) fn ended(&self, outcome: &Outcome, took: Duration) {
         self.cycles.get_or_create(&[("outcome", outcome.as_str())]).inc();
         if let Outcome::Skipped(decision) = outcome {
@@ -127,7 +124,6 @@ impl Metrics {
         }
     }
 
-    /// A stale lock was removed.
     pub(crate) fn removed_stale(&self, reason: Reason) {
         self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
     }

@@ -41,9 +41,6 @@ pub(crate) struct Door {
 
 impl Door {
     /// Listens, and answers from now on with what the scheduler says to the questions.
-    ///
-    /// # Errors
-    /// When it cannot listen there, and what to do.
     pub(crate) fn open(
         address: &Address,
         is_anywhere: bool,

@@ -26,7 +26,6 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Of an agent that starts now.
     pub(super) fn new(metrics: Arc<Metrics>, asks: Asks, names_are_checked: bool) -> Self {
         Self { metrics, asks, since: facts::now(), names_are_checked }
     }

@@ -27,7 +27,6 @@ const ALL: Duration = Duration::from_secs(10);
 /// The time until the next try after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers for ever.
 pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
     let mut crowd = Crowd::new(LIMITS);
     loop {
