@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use beadlock_checker::internal::database::REDIRECT;
 
 use super::{
-    Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type,
+    Git, Move, Repository, Stop, TreeEntry, Upstream, as_path, blobs, embedded, entries, sqlite, to_type,
     typed_all,
 };
 
@@ -44,18 +44,18 @@ pub(super) fn refuse(repository: &Repository, upstream: &Upstream, way: &Move) -
         let what = format!(", and git would take {dir} for a repository");
         refuse_these(&paths, &what, "git rm --cached -r -- {}")?;
     }
-    let databases =
-        databases(repository, entries.iter().filter(|entry| repository.has_anywhere(&entry.path)))?;
+    let in_databases = entries.iter().filter(|entry| repository.has_anywhere(&entry.path));
+    let databases = databases(&repository.git, in_databases)?;
     let what = ", and a pull would replace an SQLite database that may be open here";
     refuse_these(&databases, what, "git --literal-pathspecs rm --cached -- {}")
 }
 
 pub(super) fn databases<'a>(
-    repository: &Repository,
+    git: &Git,
     entries: impl Iterator<Item = &'a TreeEntry>,
 ) -> Result<Vec<&'a [u8]>, Stop> {
     let files: Vec<_> = entries.filter(|entry| entry.is_file()).collect();
-    let beginnings = blobs::beginnings(&repository.git, files.iter().map(|entry| entry.id.as_str()))?;
+    let beginnings = blobs::beginnings(git, files.iter().map(|entry| entry.id.as_str()))?;
     let of_sqlite = files.iter().zip(beginnings).filter(|(_, beginning)| sqlite::begins(beginning));
     Ok(of_sqlite.map(|(entry, _)| entry.path.as_slice()).collect())
 }

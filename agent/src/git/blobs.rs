@@ -5,11 +5,8 @@ use super::{Git, Stop};
 
 pub(super) const BEGINNING: usize = 16;
 
-pub(super) fn beginnings<'a>(
-    git: &Git,
-    ids: impl IntoIterator<Item = &'a str>,
-) -> Result<Vec<Vec<u8>>, Stop> {
-    let asked: String = ids.into_iter().flat_map(|id| [id, "\n"]).collect();
+pub(super) fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<u8>>, Stop> {
+    let asked: String = ids.flat_map(|id| [id, "\n"]).collect();
     if asked.is_empty() {
         return Ok(Vec::new());
     }

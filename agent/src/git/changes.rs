@@ -21,7 +21,7 @@ pub(super) struct Changes {
 impl Changes {
     pub(super) fn of(repository: &Repository) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
-        let status = repository.status(&options, [repository.inside()])?;
+        let status = repository.status(&options, &[repository.inside()])?;
         let parsed = Self::parse(&status, &repository.names);
         let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
         let file = |path: &[u8]| repository.git.dir.join(as_path(path));

@@ -50,7 +50,7 @@ pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> 
     drop(lock);
     let files = counted(changes.count(), "file");
     say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
-    hooks::tell(repository, "post-commit", &[]);
+    hooks::tell(&repository.git, "post-commit", &[]);
     Ok(Head { commit, branch: head.branch })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> 
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
     let diff_index = repository.git.call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
     let differing = diff_index.paths([repository.inside()]).index(index).words()?;
-    index::set_back(repository, index, &differing)
+    index::set_back(&repository.git, index, &differing)
 }
 
 /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
@@ -73,14 +73,14 @@ fn make(repository: &Repository, changes: &Changes, head: &Head) -> Result<Optio
         return Ok(None);
     }
     // The hook may refuse, and may add to the index that it is given.
-    hooks::ask(repository, "pre-commit", &[], Some(&index))?;
+    hooks::ask(git, "pre-commit", &[], Some(&index))?;
     let tree = write_tree()?;
     refuse_strange(repository, &before, &tree)?;
     let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
     fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
     let file = message.as_os_str();
-    hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
-    hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
+    hooks::ask(git, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
+    hooks::ask(git, "commit-msg", &[file], Some(&index))?;
     let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
     let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
     Ok((tree != before).then_some(commit))
@@ -97,7 +97,7 @@ fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(
             "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
         )));
     }
-    let databases = arriving::databases(repository, entries.iter())?;
+    let databases = arriving::databases(&repository.git, entries.iter())?;
     let have = match databases.len() {
         0 => return Ok(()),
         1 => "has become an SQLite database",

@@ -3,17 +3,12 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::{GitOutput, Repository, Stop};
+use super::{Git, GitOutput, Stop};
 
-fn run(
-    repository: &Repository,
-    hook: &str,
-    args: &[impl AsRef<OsStr>],
-    index: Option<&Path>,
-) -> Result<GitOutput, Stop> {
-    let mut call = repository.git.call(["hook", "run", "--ignore-missing", hook]);
+fn run(git: &Git, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<GitOutput, Stop> {
+    let mut call = git.call(["hook", "run", "--ignore-missing", hook]);
     if !args.is_empty() {
-        call = call.paths(["--"]).paths(args.iter().map(|arg| arg.as_ref().as_encoded_bytes()));
+        call = call.paths(["--"]).paths(args.iter().map(|arg| arg.as_encoded_bytes()));
     }
     if let Some(index) = index {
         call = call.index(index);
@@ -24,13 +19,8 @@ fn run(
 }
 
 /// Runs a hook that may refuse, when there is one.
-pub(super) fn ask(
-    repository: &Repository,
-    hook: &str,
-    args: &[&OsStr],
-    index: Option<&Path>,
-) -> Result<(), Stop> {
-    let status = run(repository, hook, args, index)?.status;
+pub(super) fn ask(git: &Git, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<(), Stop> {
+    let status = run(git, hook, args, index)?.status;
     if status.success() {
         return Ok(());
     }
@@ -38,6 +28,7 @@ pub(super) fn ask(
 }
 
 /// Runs a hook whose exit code no longer matters.
-pub(super) fn tell(repository: &Repository, hook: &str, args: &[&str]) {
-    let _ = run(repository, hook, args, None);
+pub(super) fn tell(git: &Git, hook: &str, args: &[&str]) {
+    let args: Vec<_> = args.iter().map(OsStr::new).collect();
+    let _ = run(git, hook, &args, None);
 }

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Repository, Stop, Turn, other_git, remove, turn};
+use super::{Git, Repository, Stop, Turn, other_git, remove, turn};
 
 /// How long another git may have the index before this sync gives up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[must_use = "dropped, the index is as it was"]
 pub(super) struct IndexLock<'a> {
-    repository: &'a Repository,
+    pub(super) repository: &'a Repository,
 }
 
 impl<'a> IndexLock<'a> {
@@ -85,7 +85,7 @@ impl Drop for IndexLock<'_> {
 }
 
 /// Sets entries to the first side of a difference: the raw words of `git diff-index -z`.
-pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
+pub(super) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
     let mut entries = Vec::new();
     for entry in differing.chunks_exact(2) {
         // `:MODE MODE HASH HASH STATUS`, the first of each as they become.
@@ -97,22 +97,17 @@ pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u
     }
     if !entries.is_empty() {
         let args = ["update-index", "--replace", "-z", "--index-info"];
-        repository.git.call(args).index(index).stdin(entries).done()?;
+        git.call(args).index(index).stdin(entries).done()?;
     }
     Ok(())
 }
 
-pub(super) fn set(
-    repository: &Repository,
-    index: &Path,
-    commit: &str,
-    paths: &[Vec<u8>],
-) -> Result<(), Stop> {
+pub(super) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> Result<(), Stop> {
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
     let paths: BTreeSet<_> = paths.iter().collect();
-    let differing = repository.git.call(args).index(index).words()?;
+    let differing = git.call(args).index(index).words()?;
     let of_these = differing.chunks_exact(2).filter(|entry| paths.contains(&entry[1])).flatten().cloned();
-    set_back(repository, index, &of_these.collect::<Vec<_>>())
+    set_back(git, index, &of_these.collect::<Vec<_>>())
 }
 
 /// An index of our own.

@@ -18,7 +18,7 @@ pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance
     arriving::refuse(repository, upstream, &way)?;
     if distance.ahead > 0 {
         let args = [OsStr::new(&upstream.tracking), OsStr::new(&head.branch)];
-        hooks::ask(repository, "pre-rebase", &args, None)?;
+        hooks::ask(&repository.git, "pre-rebase", &args, None)?;
     }
     repository.request.time_for_a_move()?;
     travel::travel(turn, &way)?;
@@ -26,8 +26,8 @@ pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance
     let line = Event::Pulled.line(format_args!("{commits} from {} ({from}..{to})", upstream.name()));
     say(&SyncMessage::Pulled(line));
     match distance.ahead {
-        0 => hooks::tell(repository, "post-merge", &["0"]),
-        _ => hooks::tell(repository, "post-checkout", &[&way.from, &way.to, "1"]),
+        0 => hooks::tell(&repository.git, "post-merge", &["0"]),
+        _ => hooks::tell(&repository.git, "post-checkout", &[&way.from, &way.to, "1"]),
     }
     Ok(Head { branch: way.branch, commit: way.to })
 }
@@ -35,7 +35,7 @@ pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance
 /// Refuses changes outside databases that are in no commit.
 fn refuse_uncommitted(repository: &Repository) -> Result<(), Stop> {
     let Some(outside) = repository.outside() else { return Ok(()) };
-    let status = repository.status(&["--untracked-files=no", "--ignore-submodules=all"], outside)?;
+    let status = repository.status(&["--untracked-files=no", "--ignore-submodules=all"], &outside)?;
     let paths = |kind: &[u8], fields: usize| -> Vec<&[u8]> {
         let entries = status.iter().filter(|entry| entry.starts_with(kind));
         entries.filter_map(|entry| entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1)).collect()

@@ -166,11 +166,7 @@ impl Repository {
         Ok(())
     }
 
-    pub(super) fn status(
-        &self,
-        options: &[&str],
-        specs: impl IntoIterator<Item = Vec<u8>>,
-    ) -> Result<Vec<Vec<u8>>, Stop> {
+    pub(super) fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
         let args = ["status", "--porcelain=v2", "-z", "--no-renames"].iter().chain(options).chain(&["--"]);
         self.git.call(args).paths(specs).words()
     }

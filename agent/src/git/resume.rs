@@ -30,6 +30,8 @@ enum FileState {
     Unknown,
 }
 
+type FileStates = Vec<(Vec<u8>, FileState)>;
+
 /// The states in which a file is written when the move goes on, and when it is taken back.
 const ONWARDS: [FileState; 2] = [FileState::Old, FileState::CutOff];
 const BACK: [FileState; 2] = [FileState::New, FileState::CutOff];
@@ -53,16 +55,16 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
     let _others = neighbours::enter(repository, &all)?;
     repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
-    let states = look(repository, &lock, way, &all)?;
+    let states = look(&lock, way, &all)?;
     let any = |wanted| states.iter().any(|(_, state)| *state == wanted);
     if is_there(&way.to) {
         // The working tree came before the branch, so all differences are later changes.
-        go(repository, &lock, ONWARDS, &way.to, &[], &all)?;
+        go(&lock, ONWARDS, &way.to, &[], &all)?;
         lock.replace()?;
     } else if is_there(&way.from) && any(FileState::Unknown) {
         return Err(unknown(repository, way, &states));
     } else if is_there(&way.from) && !any(FileState::OldAndMore) {
-        go(repository, &lock, ONWARDS, &way.to, &states, &all)?;
+        go(&lock, ONWARDS, &way.to, &states, &all)?;
         lock.replace()?;
         if let Err(stop) = move_branch(repository, way, "pull (beadlock-agent)") {
             lock.put_back()?;
@@ -73,7 +75,7 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
             repository.differing(&way.from, &head.commit, None)?.into_iter().collect();
         let kept: Vec<_> = states.into_iter().filter(|(path, _)| !elsewhere.contains(path)).collect();
         let paths: Vec<_> = kept.iter().map(|(path, _)| path.clone()).collect();
-        go(repository, &lock, BACK, &head.commit, &kept, &paths)?;
+        go(&lock, BACK, &head.commit, &kept, &paths)?;
         lock.replace()?;
         turn.forget();
         return Ok(());
@@ -88,16 +90,16 @@ fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
 
 /// Brings a copy of the index to what a commit has of `paths`, and changes the files that have yet to follow.
 fn go(
-    repository: &Repository,
     lock: &IndexLock<'_>,
     written: [FileState; 2],
     commit: &str,
     states: &[(Vec<u8>, FileState)],
     paths: &[Vec<u8>],
 ) -> Result<(), Stop> {
+    let repository = lock.repository;
     let git = &repository.git;
     let scratch = lock.copy()?;
-    index::set(repository, &scratch, commit, paths)?;
+    index::set(git, &scratch, commit, paths)?;
     let args = ["ls-files", "-z", "--cached"];
     let has: BTreeSet<_> = git.call(args).index(&scratch).words()?.into_iter().collect();
     let to_write = states.iter().filter(|(_, state)| written.contains(state));
@@ -122,12 +124,8 @@ fn remove_empty(repository: &Repository, path: &Path) {
     let _ = above.find(|dir| fs::remove_dir(dir).is_err());
 }
 
-fn look(
-    repository: &Repository,
-    lock: &IndexLock<'_>,
-    way: &Move,
-    all: &[Vec<u8>],
-) -> Result<Vec<(Vec<u8>, FileState)>, Stop> {
+fn look(lock: &IndexLock<'_>, way: &Move, all: &[Vec<u8>]) -> Result<FileStates, Stop> {
+    let repository = lock.repository;
     let is_there = |path: &&Vec<u8>| {
         let meta = fs::symlink_metadata(here(repository, path));
         meta.is_ok_and(|meta| !meta.is_dir()) && !is_beyond_a_link(repository, path)
@@ -135,7 +133,7 @@ fn look(
     let there: Vec<_> = all.iter().filter(is_there).cloned().collect();
     let scratch = lock.copy()?;
     // First to the old state: nothing in the index may be where a file is now.
-    index::set(repository, &scratch, &way.from, all)?;
+    index::set(&repository.git, &scratch, &way.from, all)?;
     Changes { present: there.clone(), ..Changes::default() }.stage(&repository.git, &scratch)?;
     let differ = |commit: &str| -> Result<BTreeSet<Vec<u8>>, Stop> {
         let args = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit];
