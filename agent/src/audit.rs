@@ -19,7 +19,6 @@ use crate::log::{self, own};
 
 /// How many entries the queue holds.
 const IN_FLIGHT: usize = 4096;
-
 /// How long the disk may take over them at the end.
 const LAST_LINES: Duration = Duration::from_secs(10);
 

@@ -26,7 +26,6 @@ use beadlock_checker::internal::duration::shown;
 
 /// Longer lines of output are cut at about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;
-
 /// How long an ended cycle waits for the end of its runner.
 const RUNNER_END: Duration = Duration::from_secs(1);
 

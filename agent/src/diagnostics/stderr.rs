@@ -20,10 +20,8 @@ use crate::log::terminal::{gets_room, stderr_anew};
 
 /// A pipe with room takes so many bytes at once.
 const PIECE: usize = 4096;
-
 /// How long the last lines may wait for room.
 const LAST_LINES: Duration = Duration::from_secs(1);
-
 /// How often a writer that waits for room looks whether the agent ends, in milliseconds.
 const SLICE: u16 = 20;
 

@@ -18,9 +18,7 @@ use super::{Beginnings, Stop, SyncMessage, say};
 
 /// How long the streams are still read after the end of a program: a process that it left behind may keep them open.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-
 const GRACE: Duration = Duration::from_secs(5);
-
 /// How many bytes of stderr are kept, at the beginning and at the end.
 const KEPT: usize = 64 * 1024;
 

@@ -8,13 +8,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Git, Repository, Stop, Turn, other_git, remove, turn};
-
-/// How long another git may have the index before this sync gives up.
-const PATIENCE: Duration = Duration::from_secs(1);
+use super::{Git, Repository, Stop, Turn, remove, turn};
 
 #[must_use = "dropped, the index is as it was"]
 pub(super) struct IndexLock<'a> {
@@ -30,11 +26,7 @@ impl<'a> IndexLock<'a> {
             match fs::hard_link(&file, &lock) {
                 Ok(()) => return Ok(Self { repository }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let Ok(meta) = fs::symlink_metadata(&lock) else { continue };
-                    if begun.elapsed() >= PATIENCE {
-                        return Err(Stop::Refused(other_git(&lock, &meta)));
-                    }
-                    thread::sleep(Duration::from_millis(20));
+                    repository.wait_for_index(begun)?
                 }
                 Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
             }

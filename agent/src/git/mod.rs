@@ -60,7 +60,7 @@ use self::message::say;
 use self::names::{Names, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
-use self::repository::{Head, Repository, other_git};
+use self::repository::{Head, Repository};
 pub use self::request::ARGUMENT;
 pub(crate) use self::request::{Network, SyncRequest};
 use self::resume::begin;

@@ -38,10 +38,8 @@ pub(super) struct Head {
 
 /// How long an `index.lock` may be there before this sync gives up: a prompt's `git status` takes one.
 const PATIENCE: Duration = Duration::from_secs(1);
-
 /// From this age on, an `index.lock` may have been left behind.
 const OLD: Duration = Duration::from_secs(60);
-
 /// What git leaves in its directory while something is in progress, and what that is.
 const IN_PROGRESS: [(&str, &str); 7] = [
     ("rebase-merge", "a rebase"),
@@ -108,15 +106,27 @@ impl Repository {
             let top = self.top();
             return Err(Stop::Refused(format!("{what} is in progress in {top}; finish or abort it")));
         }
-        let lock = self.index_lock();
         let begun = Instant::now();
-        while let Ok(meta) = fs::symlink_metadata(&lock) {
-            if begun.elapsed() >= PATIENCE {
-                return Err(Stop::Refused(other_git(&lock, &meta)));
-            }
-            thread::sleep(Duration::from_millis(20));
+        while fs::symlink_metadata(self.index_lock()).is_ok() {
+            self.wait_for_index(begun)?;
         }
         Ok(())
+    }
+
+    /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
+    pub(super) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
+        let lock = self.index_lock();
+        let Ok(meta) = fs::symlink_metadata(&lock) else { return Ok(()) };
+        if begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+            return Ok(());
+        }
+        let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let now = Duration::try_from(facts::now().0).unwrap_or_default();
+        let age = now.saturating_sub(since.unwrap_or(now));
+        let advice = if age >= OLD { "; if none is, remove that file" } else { "" };
+        let (lock, age) = (escaped_path(&lock), shown(age));
+        Err(Stop::Refused(format!("{lock} has been there for {age}: another git is at work{advice}")))
     }
 
     /// Refuses without an index, because then everything looks deleted, and while any paths are unmerged.
@@ -250,14 +260,6 @@ impl Repository {
             count => format!("{} and {} more", paths[..3].join(", "), count - 3),
         }
     }
-}
-
-pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
-    let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let now = Duration::try_from(facts::now().0).unwrap_or_default();
-    let age = now.saturating_sub(since.unwrap_or(now));
-    let what_to_do = if age >= OLD { "; if none is, remove that file" } else { "" };
-    format!("{} has been there for {}: another git is at work{what_to_do}", escaped_path(lock), shown(age))
 }
 
 /// The top of the working tree, as a path from the working directory (the one above the database): `..` for each step.

@@ -12,7 +12,6 @@ use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 use super::blobs::BEGINNING;
 
 const MAGIC: &[u8; BEGINNING] = b"SQLite format 3\0";
-
 /// Usual ends of a database's name. An empty file of such a name is one that SQLite has only just made.
 const ENDINGS: [&[u8]; 4] = [b".db", b".sqlite", b".sqlite3", b".db3"];
 

@@ -12,10 +12,8 @@ use super::{Limits, LogFile, complain, shown};
 
 /// How many texts may wait for one such log; further ones are lost, which is complained of.
 const IN_FLIGHT: usize = 1024;
-
 /// For how long a table of the mounts is believed.
 const BELIEVED: Duration = Duration::from_secs(1);
-
 /// How long all of these logs together may take over their last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 

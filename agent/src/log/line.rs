@@ -22,35 +22,38 @@ pub(crate) enum Format {
 pub(crate) struct Line {
     pub(crate) event: Event,
     pub(crate) message: String,
-    /// The holder of the lock that it is about: as the lock file has it, untrusted.
-    pub(crate) holder: Option<String>,
-    pub(crate) pid: Option<i64>,
-    pub(crate) host: Option<String>,
+    pub(crate) lock: LockFields,
+}
+
+/// The lock that a line is about, as the lock file has it, untrusted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub(crate) struct LockFields {
+    pub(super) holder: Option<String>,
+    pub(super) pid: Option<i64>,
+    pub(super) host: Option<String>,
     /// When the lock was acquired, RFC 3339.
-    pub(crate) since: Option<String>,
+    pub(super) since: Option<String>,
     /// A word of the closed list.
-    pub(crate) reason: Option<String>,
+    pub(super) reason: Option<&'static str>,
 }
 
 impl Line {
     /// A line without a lock.
     pub(super) fn new(event: Event, message: String) -> Self {
-        Self { event, message, holder: None, pid: None, host: None, since: None, reason: None }
+        Self { event, message, lock: LockFields::default() }
     }
 
-    /// The lock that it is about.
-    pub(crate) fn about(self, record: &Record) -> Self {
-        Self {
-            holder: Some(record.holder().to_owned()),
-            pid: Some(record.pid()),
-            host: Some(record.hostname().to_owned()),
-            since: record.started_at().map(|time| time.to_string()),
-            ..self
-        }
+    pub(crate) fn about(mut self, record: &Record) -> Self {
+        self.lock.holder = Some(record.holder().to_owned());
+        self.lock.pid = Some(record.pid());
+        self.lock.host = Some(record.hostname().to_owned());
+        self.lock.since = record.started_at().map(|time| time.to_string());
+        self
     }
 
-    pub(crate) fn because(self, reason: Reason) -> Self {
-        Self { reason: Some(reason.as_str().to_owned()), ..self }
+    pub(crate) fn because(mut self, reason: Reason) -> Self {
+        self.lock.reason = Some(reason.as_str());
+        self
     }
 
     /// The line of a file in this format, with its newline. `seconds` is Unix time.
@@ -75,11 +78,7 @@ impl Line {
             db,
             event: self.event.word(),
             message: &one_line(&self.message),
-            holder: self.holder.as_deref(),
-            pid: self.pid,
-            host: self.host.as_deref(),
-            since: self.since.as_deref(),
-            reason: self.reason.as_deref(),
+            lock: &self.lock,
         };
         #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
         let json = serde_json::to_string(&object).expect("strings and integers under fixed names");
@@ -109,11 +108,8 @@ struct JsonLine<'a> {
     db: Option<&'a str>,
     event: &'static str,
     message: &'a str,
-    holder: Option<&'a str>,
-    pid: Option<i64>,
-    host: Option<&'a str>,
-    since: Option<&'a str>,
-    reason: Option<&'a str>,
+    #[serde(flatten)]
+    lock: &'a LockFields,
 }
 
 fn time(seconds: i64) -> jiff::Timestamp {

@@ -42,7 +42,6 @@ pub(crate) use settings::{Settings, parse_keep, parse_size};
 
 /// How many messages the queue holds before a caller has to wait.
 const IN_FLIGHT: usize = 4096;
-
 /// How long the disk may take over them at the end.
 const LAST_LINES: Duration = Duration::from_secs(10);
 

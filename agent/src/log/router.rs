@@ -13,7 +13,6 @@ use super::{Format, Ground, Line, Out, Served, Settings, Whose, complain, named,
 
 /// How many files are kept open at once.
 const OPEN: usize = 32;
-
 /// Lines that come within this time are written together: to wake the thread for each costs more than the write.
 const REST: Duration = Duration::from_millis(1);
 

@@ -16,7 +16,6 @@ use tokio::time::sleep;
 
 /// How many connections may wait in the kernel.
 const WAITING: u32 = 64;
-
 /// The time between two looks at a socket without a listener: its agent may just be starting.
 const PAUSE: Duration = Duration::from_millis(100);
 

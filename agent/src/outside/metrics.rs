@@ -18,7 +18,6 @@ use crate::outcome::Outcome;
 
 /// The beginning of every name.
 pub(super) const PREFIX: &str = "beadlock_agent";
-
 /// Every reason for a skip. Each has a series from the start, so that rates count the first skip.
 const OF_SKIPS: [Reason; 12] = [
     Reason::PidAlive,
@@ -41,7 +40,6 @@ const OF_REMOVALS: [Reason; 5] =
 
 /// Buckets in seconds. A check is some system calls, or the grace of a removal.
 const CHECKS: [f64; 10] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.01, 0.1, 1.0, 10.0];
-
 /// Buckets in seconds. A cycle is ended after two minutes by default.
 const CYCLES: [f64; 10] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 120.0, 600.0];
 

@@ -1,6 +1,6 @@
 //! The agent seen from outside (`--listen`, docs/design.md#the-log): `/metrics`, `/healthz` and `/status` over HTTP.
 //!
-//! Cycles only count, in atomics ([`metrics`]). The rest is put together for each request: the scheduler gets a question
+//! Cycles only count, in atomics ([`metrics`]). The rest is made for each request: the scheduler gets a question
 //! through its loop ([`questions`]) and answers with a [`snapshot`], which proves that the loop turns. Connections are
 //! few, short and small ([`server`], [`crowd`]), in a thread of their own, so that a slow client delays no cycle. Only
 //! an error at the start ends the agent.

@@ -17,13 +17,10 @@ const LIMITS: CrowdLimits =
 
 /// The longest head of a request, in bytes and in lines.
 const HEAD: (usize, usize) = (16 * 1024, 64);
-
 /// How long a client may take to send the head.
 const ASKING: Duration = Duration::from_secs(3);
-
 /// How long a connection may take in all.
 const ALL: Duration = Duration::from_secs(10);
-
 /// The time until the next try after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -13,7 +13,6 @@ use crate::outcome::Outcome;
 
 /// How many databases are listed at most; those that are skipped for longest come first.
 pub(super) const LISTED: usize = 10_000;
-
 /// The longest text of a lock file that is shown, in characters.
 const LONGEST: usize = 200;
 

@@ -119,12 +119,12 @@ fn a_line_about_a_lock_says_whose_it_is() {
         (removed_stale(&removed), "pid_gone"),
     ];
     for (line, reason) in about {
-        assert_eq!(line.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
-        assert_eq!((line.pid, &line.host, &line.since), (pid, &host, &since), "{line:?}");
-        assert_eq!(line.reason.as_deref(), Some(reason));
+        assert_eq!(line.lock.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
+        assert_eq!((line.lock.pid, &line.lock.host, &line.lock.since), (pid, &host, &since), "{line:?}");
+        assert_eq!(line.lock.reason, Some(reason));
     }
     let busy = skipped(&Decision::Skip(Skip::InProgress));
-    assert_eq!((busy.reason.as_deref(), busy.holder, busy.pid), (Some("gate_busy"), None, None));
+    assert_eq!((busy.lock.reason, busy.lock.holder, busy.lock.pid), (Some("gate_busy"), None, None));
 }
 
 #[test]
