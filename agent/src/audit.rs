@@ -24,7 +24,7 @@ const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// Takes the events of cycles; without a worker they go nowhere.
 #[derive(Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct AuditTrail {
     to: Option<SyncSender<(usize, Entry)>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Trail {
 #[must_use = "its last lines are waited for"]
 pub(crate) struct AuditWorker(Receiver<()>);
 
-impl Trail {
+impl AuditTrail {
     /// Starts the worker. The file has been opened once when this returns.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, AuditWorker)> {
         let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
@@ -72,7 +72,7 @@ impl Trail {
 }
 
 impl AuditWorker {
-    /// Waits for the lines still in flight, once there is no [`Trail`] any more.
+    /// Waits for the lines still in flight, once there is no [`AuditTrail`] any more.
     pub(crate) fn close(self) {
         if self.0.recv_timeout(LAST_LINES).is_err() {
             log::complain("the end of the audit trail is not written: the disk is too slow");

@@ -17,7 +17,7 @@ use beadlock_checker::{Cycle, Decision, Entered};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::audit::Trail;
+use crate::audit::AuditTrail;
 use crate::command::{self, End};
 use crate::config::{Action, Policy, Settings};
 use crate::database::LoggedState;
@@ -38,7 +38,7 @@ pub(crate) struct Work {
     /// Whether a gate that is busy for less than an interval is something for the audit trail too.
     pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
-    pub(crate) trail: Trail,
+    pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
 }
 

@@ -53,9 +53,9 @@ pub(crate) fn keep_from(child: &mut Command) {
 }
 
 /// Proves to the manager that the scheduler's loop turns.
-pub(crate) struct Watchdog(Option<Interval>);
+pub(crate) struct ServiceWatchdog(Option<Interval>);
 
-impl Watchdog {
+impl ServiceWatchdog {
     /// Beats twice in the time after which the manager takes this process for hung.
     pub(crate) fn new() -> Self {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());

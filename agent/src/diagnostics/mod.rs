@@ -21,7 +21,7 @@ use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuar
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use self::stderr::{Ending, Stderr};
+use self::stderr::{Stderr, StderrEnd};
 
 /// How many lines the queue holds before new ones are lost.
 const IN_FLIGHT: usize = 4096;
@@ -56,7 +56,7 @@ static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 /// The diagnostics of this process. The queue is written out when this is dropped, also by a panic.
 #[must_use = "dropped, its worker ends"]
 pub(crate) struct Diagnostics {
-    ending: Arc<Ending>,
+    ending: Arc<StderrEnd>,
     worker: Option<WorkerGuard>,
 }
 

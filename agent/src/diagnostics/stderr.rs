@@ -28,7 +28,7 @@ const SLICE: u16 = 20;
 /// The writer behind the worker. It never fails: a line that cannot be written is counted.
 pub(super) struct Stderr {
     file: File,
-    ending: Arc<Ending>,
+    ending: Arc<StderrEnd>,
     /// How many lines from the queue could not be written.
     discarded: usize,
     /// How many lost lines were named so far.
@@ -37,7 +37,7 @@ pub(super) struct Stderr {
 
 /// Shared by the writer and the end of the agent.
 #[derive(Default)]
-pub(super) struct Ending {
+pub(super) struct StderrEnd {
     /// Until when the writer waits for room.
     deadline: OnceLock<Instant>,
     is_waiting: AtomicBool,
@@ -45,7 +45,7 @@ pub(super) struct Ending {
     lost: OnceLock<ErrorCounter>,
 }
 
-impl Ending {
+impl StderrEnd {
     /// Names the counter of the worker, which is there after the writer.
     pub(super) fn count(&self, lost: ErrorCounter) {
         let _ = self.lost.set(lost);
@@ -80,7 +80,7 @@ impl Stderr {
         Self { file, ending: Arc::default(), discarded: 0, named: 0 }
     }
 
-    pub(super) fn ending(&self) -> Arc<Ending> {
+    pub(super) fn ending(&self) -> Arc<StderrEnd> {
         Arc::clone(&self.ending)
     }
 

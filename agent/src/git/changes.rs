@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Git, Names, Repository, Stop, as_path, refuse_databases, sqlite};
+use super::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
 
 /// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Changes {
+pub(super) struct DatabaseChanges {
     /// To be taken as they are in the working tree.
     pub(super) present: Vec<Vec<u8>>,
     /// The untracked ones, until it is known that they are not databases.
@@ -18,7 +18,7 @@ pub(super) struct Changes {
     pub(super) repositories: Vec<Vec<u8>>,
 }
 
-impl Changes {
+impl DatabaseChanges {
     pub(super) fn of(repository: &Repository) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
         let status = repository.status(&options, &[repository.inside()])?;
@@ -41,7 +41,7 @@ impl Changes {
     }
 
     /// Reads the entries of `git status --porcelain=v2 -z`. An error is the unmerged paths.
-    fn parse(status: &[Vec<u8>], names: &Names) -> Result<Self, Vec<Vec<u8>>> {
+    fn parse(status: &[Vec<u8>], names: &ExcludedNames) -> Result<Self, Vec<Vec<u8>>> {
         let mut changes = Self::default();
         let mut unmerged = Vec::new();
         for entry in status {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_by_what_becomes_of_them() {
-        let names = Names::for_test(".beads");
+        let names = ExcludedNames::for_test(".beads");
         let hash = "0123456789012345678901234567890123456789";
         let one = |xy: &str, path: &str| {
             format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes()
@@ -109,9 +109,9 @@ mod tests {
             b"? .beads/nested/".to_vec(),
             b"? .beads/\xff".to_vec(),
         ];
-        let changes = Changes::parse(&status, &names).unwrap();
+        let changes = DatabaseChanges::parse(&status, &names).unwrap();
         let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
-        let expected = Changes {
+        let expected = DatabaseChanges {
             present: paths(&[b".beads/a b", b".beads/staged"]),
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(changes.count(), 5);
         let unmerged =
             format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
-        assert_eq!(Changes::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
+        assert_eq!(DatabaseChanges::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
     }
 }

@@ -11,13 +11,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    Changes, Event, Head, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin, counted, entries,
-    hooks, index, move_branch, replay, say, short, turn,
+    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin,
+    counted, entries, hooks, index, move_branch, replay, say, short, turn,
 };
 
 /// Commits what changed. Returns where the branch is then.
-pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> {
-    let mut changes = Changes::of(repository)?;
+pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<BranchHead, Stop> {
+    let mut changes = DatabaseChanges::of(repository)?;
     if !changes.repositories.is_empty() {
         let paths = repository.shown_all(&changes.repositories);
         let line = Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"));
@@ -30,7 +30,7 @@ pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> 
     let now = repository.head_of(&head.branch)?;
     if now != head {
         // Another database's sync had its turn before this one.
-        changes = Changes::of(repository)?;
+        changes = DatabaseChanges::of(repository)?;
     }
     let head = now;
     let new = make(repository, &changes, &head)?;
@@ -51,7 +51,7 @@ pub(super) fn commit(repository: &Repository, head: Head) -> Result<Head, Stop> 
     let files = counted(changes.count(), "file");
     say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
     hooks::tell(&repository.git, "post-commit", &[]);
-    Ok(Head { commit, branch: head.branch })
+    Ok(BranchHead { commit, branch: head.branch })
 }
 
 /// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
@@ -62,7 +62,11 @@ fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(
 }
 
 /// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
-fn make(repository: &Repository, changes: &Changes, head: &Head) -> Result<Option<String>, Stop> {
+fn make(
+    repository: &Repository,
+    changes: &DatabaseChanges,
+    head: &BranchHead,
+) -> Result<Option<String>, Stop> {
     let git = &repository.git;
     let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
     git.call(["read-tree", &head.commit]).index(&index).done()?;

@@ -24,7 +24,7 @@ const KEPT: usize = 64 * 1024;
 
 /// What is kept of a stream.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum KeptOutput {
     All,
     /// How each blob begins in the output of `git cat-file --batch`.
     Beginnings(Beginnings),
@@ -80,15 +80,19 @@ pub(super) fn converse(
     child: &mut Child,
     stdin: Vec<u8>,
     bound: Option<Duration>,
-    kept: Kept,
+    kept: KeptOutput,
 ) -> io::Result<GitOutput> {
     if let Some(mut pipe) = child.stdin.take() {
         // In a thread: the child may read only after we have read its output.
         thread::Builder::new().spawn(move || pipe.write_all(&stdin))?;
     }
     let mut streams = [
-        child.stdout.take().map(|stream| Stream::new(stream.into(), kept)).transpose()?,
-        child.stderr.take().map(|stream| Stream::new(stream.into(), Kept::BothEnds)).transpose()?,
+        child.stdout.take().map(|stream| OutputStream::new(stream.into(), kept)).transpose()?,
+        child
+            .stderr
+            .take()
+            .map(|stream| OutputStream::new(stream.into(), KeptOutput::BothEnds))
+            .transpose()?,
     ];
     let pidfd = sys::pidfd_open(child.id().cast_signed()).ok();
     let begun = Instant::now();
@@ -97,7 +101,7 @@ pub(super) fn converse(
         if ended.is_none() && child.try_wait()?.is_some() {
             ended = Some(Instant::now());
         }
-        streams.iter_mut().flatten().for_each(Stream::read_what_is_there);
+        streams.iter_mut().flatten().for_each(OutputStream::read_what_is_there);
         let is_silent = streams.iter().flatten().all(|stream| stream.is_at_end);
         if ended.is_some_and(|ended| is_silent || ended.elapsed() >= LAST_WORDS) {
             break child.wait()?;
@@ -151,15 +155,15 @@ fn signal_all(processes: &[Stat], signal: Signal) {
     }
 }
 
-struct Stream {
+struct OutputStream {
     file: File,
     bytes: Vec<u8>,
     is_at_end: bool,
-    kept: Kept,
+    kept: KeptOutput,
 }
 
-impl Stream {
-    fn new(stream: OwnedFd, kept: Kept) -> io::Result<Self> {
+impl OutputStream {
+    fn new(stream: OwnedFd, kept: KeptOutput) -> io::Result<Self> {
         fcntl(&stream, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Self { file: File::from(stream), bytes: Vec::new(), is_at_end: false, kept })
     }
@@ -180,11 +184,11 @@ impl Stream {
     }
 
     fn keep(&mut self, read: &[u8]) {
-        if let Kept::Beginnings(beginnings) = &mut self.kept {
+        if let KeptOutput::Beginnings(beginnings) = &mut self.kept {
             return beginnings.take(read, &mut self.bytes);
         }
         self.bytes.extend_from_slice(read);
-        if matches!(self.kept, Kept::BothEnds) && self.bytes.len() > 4 * KEPT {
+        if matches!(self.kept, KeptOutput::BothEnds) && self.bytes.len() > 4 * KEPT {
             self.bytes.splice(KEPT..self.bytes.len() - KEPT, *b"\n(much left out)\n");
         }
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::{Git, Repository, Stop, Turn, remove, turn};
+use super::{Git, Repository, Stop, SyncTurn, remove, turn};
 
 #[must_use = "dropped, the index is as it was"]
 pub(super) struct IndexLock<'a> {
@@ -18,7 +18,7 @@ pub(super) struct IndexLock<'a> {
 }
 
 impl<'a> IndexLock<'a> {
-    pub(super) fn take(turn: &Turn<'a>) -> Result<Self, Stop> {
+    pub(super) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
         let repository = turn.repository;
         let (file, lock) = (turn::path(repository), repository.index_lock());
         let begun = Instant::now();

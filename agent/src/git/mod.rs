@@ -51,22 +51,22 @@ use beadlock_checker::internal::log_line::Event;
 use beadlock_checker::internal::shell::{Part, to_type};
 
 use self::blobs::Beginnings;
-use self::changes::Changes;
-use self::conversation::{GitOutput, Kept, converse};
+use self::changes::DatabaseChanges;
+use self::conversation::{GitOutput, KeptOutput, converse};
 use self::entries::TreeEntry;
 use self::index::IndexLock;
 pub(crate) use self::message::SyncMessage;
 use self::message::say;
-use self::names::{Names, refuse_databases};
+use self::names::{ExcludedNames, refuse_databases};
 use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
-use self::repository::{Head, Repository};
+use self::repository::{BranchHead, Repository};
 pub use self::request::ARGUMENT;
 pub(crate) use self::request::{Network, SyncRequest};
 use self::resume::begin;
 use self::stop::{Stop, counted, typed_all};
 use self::travel::{Move, move_branch, short};
-use self::turn::{Turn, remove};
+use self::turn::{SyncTurn, remove};
 use self::upstream::{Distance, Upstream, foreign};
 
 /// The sync's `main`, with the arguments after [`ARGUMENT`].
@@ -113,7 +113,7 @@ fn sync(request: &SyncRequest) -> Result<(), Stop> {
         {
             return Err(push::refused(&upstream, why));
         }
-        let measure = |head: Head| upstream.distance(&repository.git, head, commit.clone());
+        let measure = |head: BranchHead| upstream.distance(&repository.git, head, commit.clone());
         let mut distance = measure(head)?;
         if distance.ahead > 0 && commit.is_some() {
             pull::refuse_rewritten(&repository, &upstream, &distance)?;

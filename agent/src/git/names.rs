@@ -16,13 +16,13 @@ const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
 
 /// Which paths from the top of a repository are left out.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ExcludedNames {
     prefix: PathBuf,
     /// The agent's own files, from the top.
     own: Vec<PathBuf>,
 }
 
-impl Names {
+impl ExcludedNames {
     pub(super) fn of(request: &SyncRequest, top: &Path, prefix: &Path) -> Self {
         let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
         let own = request.own_files.iter().filter_map(from_top).collect();
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out() {
-        let names = Names { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
+        let names = ExcludedNames { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
         for path in [
             ".exclusive-lock",
             ".exclusive-lock.aside",
@@ -153,7 +153,7 @@ mod tests {
         {
             assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
         }
-        let at_top = Names { prefix: PathBuf::new(), own: Vec::new() };
+        let at_top = ExcludedNames { prefix: PathBuf::new(), own: Vec::new() };
         assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
         assert!(!names.is_left_out_anywhere(b"b/.beads/x") && !names.is_left_out_anywhere(b"b/daemon.log"));
         assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));

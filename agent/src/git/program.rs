@@ -18,7 +18,7 @@ use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
-use super::{Beginnings, GitOutput, Kept, Stop, SyncMessage, converse, escaped, say};
+use super::{Beginnings, GitOutput, KeptOutput, Stop, SyncMessage, converse, escaped, say};
 
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
@@ -58,11 +58,11 @@ pub(super) struct Git {
     ssh: Option<OsString>,
 }
 
-pub(super) struct Call {
+pub(super) struct GitCall {
     command: Command,
     stdin: Vec<u8>,
     bound: Option<Duration>,
-    kept: Kept,
+    kept: KeptOutput,
 }
 
 impl Git {
@@ -108,7 +108,7 @@ impl Git {
         Ok(self)
     }
 
-    pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call {
+    pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
         let mut command = Command::new("git");
         for name in MISLEADING.iter().chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"]) {
             command.env_remove(name);
@@ -122,7 +122,7 @@ impl Git {
         command.current_dir(self.place()).arg("--no-pager");
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         command.args(args);
-        Call { command, stdin: Vec::new(), bound: None, kept: Kept::All }
+        GitCall { command, stdin: Vec::new(), bound: None, kept: KeptOutput::All }
     }
 
     pub(super) fn text<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, Stop> {
@@ -130,7 +130,7 @@ impl Git {
     }
 }
 
-impl Call {
+impl GitCall {
     /// The arguments of this call, without those of every call, for lines.
     fn shown(&self) -> Vec<String> {
         let own = self.command.get_args().skip(1 + 2 * SETTINGS.len());
@@ -160,7 +160,7 @@ impl Call {
     }
 
     pub(super) fn beginnings(self) -> Self {
-        Self { kept: Kept::Beginnings(Beginnings::default()), ..self }
+        Self { kept: KeptOutput::Beginnings(Beginnings::default()), ..self }
     }
 
     /// Makes git speak English, for messages that are read.

@@ -4,12 +4,16 @@
 use std::ffi::OsStr;
 
 use super::{
-    Distance, Event, Head, Move, Repository, Stop, SyncMessage, Turn, Upstream, arriving, counted, hooks,
-    replay, say, short, travel,
+    BranchHead, Distance, Event, Move, Repository, Stop, SyncMessage, SyncTurn, Upstream, arriving, counted,
+    hooks, replay, say, short, travel,
 };
 
 /// Puts the branch on top of the upstream's commit. Returns where it is then.
-pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance) -> Result<Head, Stop> {
+pub(super) fn pull(
+    turn: &mut SyncTurn<'_>,
+    upstream: &Upstream,
+    distance: &Distance,
+) -> Result<BranchHead, Stop> {
     let (repository, head) = (turn.repository, &distance.head);
     refuse_uncommitted(repository)?;
     let to = replay::replay(repository, &head.commit, distance.commit(), upstream.name())?;
@@ -29,7 +33,7 @@ pub(super) fn pull(turn: &mut Turn<'_>, upstream: &Upstream, distance: &Distance
         0 => hooks::tell(&repository.git, "post-merge", &["0"]),
         _ => hooks::tell(&repository.git, "post-checkout", &[&way.from, &way.to, "1"]),
     }
-    Ok(Head { branch: way.branch, commit: way.to })
+    Ok(BranchHead { branch: way.branch, commit: way.to })
 }
 
 /// Refuses changes outside databases that are in no commit.

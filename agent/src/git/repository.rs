@@ -12,7 +12,9 @@ use beadlock_checker::internal::duration::shown;
 use beadlock_checker::internal::facts;
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::{Event, Git, Names, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type};
+use super::{
+    Event, ExcludedNames, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
+};
 use crate::owner::Owners;
 
 /// A repository with a branch that can be committed to.
@@ -24,14 +26,14 @@ pub(super) struct Repository {
     pub(super) git_dir: PathBuf,
     /// The database's directory, from the top; empty when it is the top.
     pub(super) prefix: PathBuf,
-    pub(super) names: Names,
+    pub(super) names: ExcludedNames,
     pub(super) request: SyncRequest,
     /// The git directory that all worktrees share.
     common_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct BranchHead {
     pub(super) branch: String,
     pub(super) commit: String,
 }
@@ -86,7 +88,7 @@ impl Repository {
                  other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }
-        let names = Names::of(request, &path, prefix);
+        let names = ExcludedNames::of(request, &path, prefix);
         let (prefix, request) = (prefix.to_owned(), request.clone());
         Ok(Self { git, git_dir, common_dir, prefix, names, request })
     }
@@ -139,7 +141,7 @@ impl Repository {
         if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
     }
 
-    pub(super) fn head(&self) -> Result<Head, Stop> {
+    pub(super) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
             return Err(Stop::Refused(format!(
@@ -149,7 +151,7 @@ impl Repository {
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
-            Some(commit) => Ok(Head { branch, commit }),
+            Some(commit) => Ok(BranchHead { branch, commit }),
             None => Err(Stop::Refused(format!(
                 "the branch {} in {top} has no commit yet; make the first one: {}",
                 escaped(&branch),
@@ -159,7 +161,7 @@ impl Repository {
     }
 
     /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.
-    pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
+    pub(super) fn head_of(&self, branch: &str) -> Result<BranchHead, Stop> {
         let now = self.head()?;
         if now.branch == branch {
             return Ok(now);

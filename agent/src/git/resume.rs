@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Changes, Event, IndexLock, Move, Part, Repository, Stop, SyncMessage, Turn, as_path, index, move_branch,
-    neighbours, remove, say, short, to_type, typed_all,
+    DatabaseChanges, Event, IndexLock, Move, Part, Repository, Stop, SyncMessage, SyncTurn, as_path, index,
+    move_branch, neighbours, remove, say, short, to_type, typed_all,
 };
 
 /// git writes a file in pieces of whole pages, so a cut-off one ends at a page.
@@ -37,8 +37,8 @@ const ONWARDS: [FileState; 2] = [FileState::Old, FileState::CutOff];
 const BACK: [FileState; 2] = [FileState::New, FileState::CutOff];
 
 /// Takes the turn, with nothing left to finish and nobody in the middle of something.
-pub(super) fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
-    let mut turn = Turn::take(repository)?;
+pub(super) fn begin(repository: &Repository) -> Result<SyncTurn<'_>, Stop> {
+    let mut turn = SyncTurn::take(repository)?;
     let unfinished = turn.unfinished()?;
     repository.check_quiet()?;
     if let Some(way) = unfinished {
@@ -47,7 +47,7 @@ pub(super) fn begin(repository: &Repository) -> Result<Turn<'_>, Stop> {
     Ok(turn)
 }
 
-fn resume(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
+fn resume(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let head = repository.head()?;
     let is_there = |commit: &str| head.branch == way.branch && head.commit == commit;
@@ -134,7 +134,8 @@ fn look(lock: &IndexLock<'_>, way: &Move, all: &[Vec<u8>]) -> Result<FileStates,
     let scratch = lock.copy()?;
     // First to the old state: nothing in the index may be where a file is now.
     index::set(&repository.git, &scratch, &way.from, all)?;
-    Changes { present: there.clone(), ..Changes::default() }.stage(&repository.git, &scratch)?;
+    DatabaseChanges { present: there.clone(), ..DatabaseChanges::default() }
+        .stage(&repository.git, &scratch)?;
     let differ = |commit: &str| -> Result<BTreeSet<Vec<u8>>, Stop> {
         let args = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit];
         Ok(repository.git.call(args).index(&scratch).words()?.into_iter().collect())

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Event, GitOutput, IndexLock, Repository, Stop, Turn, as_path, neighbours};
+use super::{Event, GitOutput, IndexLock, Repository, Stop, SyncTurn, as_path, neighbours};
 
 const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes on";
 
@@ -40,7 +40,7 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..7).unwrap_or(commit)
 }
 
-pub(super) fn travel(turn: &mut Turn<'_>, way: &Move) -> Result<(), Stop> {
+pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;
     repository.check_unclaimed()?;

@@ -20,13 +20,13 @@ use super::{Move, Repository, Stop};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[must_use = "dropped, it is the next one's"]
-pub(super) struct Turn<'a> {
+pub(super) struct SyncTurn<'a> {
     pub(super) repository: &'a Repository,
     file: File,
     is_unfinished: bool,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> SyncTurn<'a> {
     /// Waits for its turn, and clears up after a sync that was killed in its own.
     pub(super) fn take(repository: &'a Repository) -> Result<Self, Stop> {
         let path = path(repository);
@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         self.clear_up();
         if !self.is_unfinished {

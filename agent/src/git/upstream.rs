@@ -1,7 +1,7 @@
 //! The branch of a remote that this one follows.
 
 use super::{
-    Event, Git, Head, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type,
+    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type,
 };
 
 /// The upstream, as `git branch --set-upstream-to` has set it.
@@ -14,7 +14,7 @@ pub(super) struct Upstream {
 }
 
 pub(super) struct Distance {
-    pub(super) head: Head,
+    pub(super) head: BranchHead,
     /// The upstream's commit; `None` when the remote has no such branch.
     pub(super) upstream: Option<String>,
     /// Commits that only the branch has; all, without an upstream commit.
@@ -29,7 +29,7 @@ impl Distance {
 }
 
 impl Upstream {
-    pub(super) fn of(repository: &Repository, head: &Head) -> Result<Self, Stop> {
+    pub(super) fn of(repository: &Repository, head: &BranchHead) -> Result<Self, Stop> {
         let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
         let name = format!("refs/heads/{}", head.branch);
         let fields = repository.git.text(["for-each-ref", format, &name])?;
@@ -85,7 +85,12 @@ impl Upstream {
     }
 
     /// How far the branch is from the upstream's commit.
-    pub(super) fn distance(&self, git: &Git, head: Head, upstream: Option<String>) -> Result<Distance, Stop> {
+    pub(super) fn distance(
+        &self,
+        git: &Git,
+        head: BranchHead,
+        upstream: Option<String>,
+    ) -> Result<Distance, Stop> {
         let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
         let here = &head.commit;
         let (ahead, behind) = match &upstream {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::mounts::Mounts;
 
-use super::{Limits, LogFile, complain, shown};
+use super::{LogFile, LogLimits, complain, shown};
 
 /// How many texts may wait for one such log; further ones are lost, which is complained of.
 const IN_FLIGHT: usize = 1024;
@@ -17,12 +17,12 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// How long all of these logs together may take over their last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-pub(super) enum Out {
+pub(super) enum LogOutput {
     Here(LogFile),
-    Beside(Beside),
+    Beside(DetachedLog),
 }
 
-pub(super) struct Beside {
+pub(super) struct DetachedLog {
     path: PathBuf,
     lines: SyncSender<Task>,
     /// Lines are being lost, and that was complained of.
@@ -32,7 +32,7 @@ pub(super) struct Beside {
 type Task = (String, String);
 
 /// Knows which logs need a thread of their own.
-pub(super) struct Ground {
+pub(super) struct LogMounts {
     mounts: Mounts,
     read: Option<Instant>,
     /// Dropped by each thread as it ends.
@@ -40,19 +40,19 @@ pub(super) struct Ground {
     ended: Receiver<()>,
 }
 
-impl Ground {
+impl LogMounts {
     pub(super) fn new() -> Self {
         let (running, ended) = channel();
         Self { mounts: Mounts::default(), read: None, running, ended }
     }
 
-    pub(super) fn open(&mut self, path: &Path, limits: Limits) -> Out {
+    pub(super) fn open(&mut self, path: &Path, limits: LogLimits) -> LogOutput {
         if self.read.is_none_or(|read| read.elapsed() >= BELIEVED) {
             (self.mounts, self.read) = (Mounts::now(), Some(Instant::now()));
         }
         let file = LogFile::at(path, limits);
         if self.mounts.on_the_way(path).is_none() {
-            return Out::Here(file);
+            return LogOutput::Here(file);
         }
         let (lines, tasks) = sync_channel(IN_FLIGHT);
         let running = self.running.clone();
@@ -61,9 +61,9 @@ impl Ground {
             drop(running);
         };
         match thread::Builder::new().name("log beside".to_owned()).spawn(write) {
-            Ok(_) => Out::Beside(Beside { path: path.to_owned(), lines, is_losing: false }),
+            Ok(_) => LogOutput::Beside(DetachedLog { path: path.to_owned(), lines, is_losing: false }),
             // Without a thread it may hang.
-            Err(_) => Out::Here(LogFile::at(path, limits)),
+            Err(_) => LogOutput::Here(LogFile::at(path, limits)),
         }
     }
 
@@ -85,7 +85,7 @@ fn write(mut file: LogFile, tasks: &Receiver<Task>) {
     }
 }
 
-impl Out {
+impl LogOutput {
     pub(super) fn write(&mut self, text: &str, header: impl FnOnce() -> String) -> Vec<String> {
         match self {
             Self::Here(file) => file.write(text, header),
@@ -105,7 +105,7 @@ impl Out {
     }
 }
 
-impl Beside {
+impl DetachedLog {
     fn write(&mut self, text: &str, header: String) -> Vec<String> {
         let is_lost = self.lines.try_send((text.to_owned(), header)).is_err();
         let is_news = !std::mem::replace(&mut self.is_losing, is_lost) && is_lost;

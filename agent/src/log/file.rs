@@ -10,12 +10,12 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};
 
-use super::{Full, Limits, Stuck, shown};
+use super::{FullLog, LogLimits, Stuck, shown};
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {
     path: PathBuf,
-    limits: Limits,
+    limits: LogLimits,
     open: Option<OpenLog>,
     /// Its inode and size after the last line that was written whole.
     left: Option<((u64, u64), u64)>,
@@ -33,7 +33,7 @@ struct OpenLog {
 }
 
 impl LogFile {
-    pub(super) fn at(path: &Path, limits: Limits) -> Self {
+    pub(super) fn at(path: &Path, limits: LogLimits) -> Self {
         Self { path: path.to_owned(), limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
@@ -135,7 +135,7 @@ impl LogFile {
         let OpenLog { file, .. } = self.open.as_ref()?;
         // Without its directory the file has no name any more.
         let (dir, name) = (open_dir(self.path.parent()?).ok()?, self.path.file_name()?);
-        let rotated = Full { dir: &dir, name, file, limits: self.limits, more }.rotate();
+        let rotated = FullLog { dir: &dir, name, file, limits: self.limits, more }.rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
         let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
         let (path, words) = (shown(&self.path), words(&error));

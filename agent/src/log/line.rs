@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum LogFormat {
     /// `[YYYY-MM-DD HH:MM:SS] message`, UTC
     #[default]
     Text,
@@ -57,10 +57,10 @@ impl Line {
     }
 
     /// The line of a file in this format, with its newline. `seconds` is Unix time.
-    pub(crate) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
+    pub(crate) fn in_format(&self, format: LogFormat, seconds: i64, whose: Whose<'_>) -> String {
         match format {
-            Format::Text => self.text(seconds, whose.name),
-            Format::Json => self.json(seconds, whose.dir),
+            LogFormat::Text => self.text(seconds, whose.name),
+            LogFormat::Json => self.json(seconds, whose.dir),
         }
     }
 

@@ -31,14 +31,14 @@ use std::time::Duration;
 use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::facts;
 
-use beside::{Ground, Out};
+use beside::{LogMounts, LogOutput};
 use file::{LogFile, inode, must_have_one_name};
-use rotate::{Full, Limits, Stuck};
+use rotate::{FullLog, LogLimits, Stuck};
 use router::{LogMessage, Recipients, Router};
 use served::Served;
 
-pub(crate) use line::{Format, Line, Whose, escaped_unless};
-pub(crate) use settings::{Settings, parse_keep, parse_size};
+pub(crate) use line::{Line, LogFormat, Whose, escaped_unless};
+pub(crate) use settings::{LogSettings, parse_keep, parse_size};
 
 /// How many messages the queue holds before a caller has to wait.
 const IN_FLIGHT: usize = 4096;
@@ -46,10 +46,10 @@ const IN_FLIGHT: usize = 4096;
 const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// The log of this process, once it is open.
-static LOG: OnceLock<Desk> = OnceLock::new();
+static LOG: OnceLock<LogSender> = OnceLock::new();
 
 #[derive(Clone)]
-struct Desk {
+struct LogSender {
     out: SyncSender<LogMessage>,
     served: Arc<Served>,
 }
@@ -57,19 +57,19 @@ struct Desk {
 /// The log of this process, until it is closed.
 #[must_use = "dropped, it is closed"]
 pub(crate) struct Log {
-    desk: Desk,
+    desk: LogSender,
     ended: Receiver<()>,
 }
 
 impl Log {
     /// Starts the thread. Files are opened when there is a first line for them; so far no database is served.
-    pub(crate) fn open(settings: Settings) -> io::Result<Self> {
+    pub(crate) fn open(settings: LogSettings) -> io::Result<Self> {
         let log = Self::start(settings)?;
         let is_first = LOG.set(log.desk.clone()).is_ok();
         is_first.then_some(log).ok_or_else(|| io::Error::other("this process has a log already"))
     }
 
-    fn start(settings: Settings) -> io::Result<Self> {
+    fn start(settings: LogSettings) -> io::Result<Self> {
         settings.check()?;
         let (ending, ended) = mpsc::channel();
         let served = Arc::new(Served::new(settings));
@@ -77,7 +77,7 @@ impl Log {
         let (out, messages) = sync_channel(IN_FLIGHT);
         let thread = thread::Builder::new().name("log".to_owned());
         thread.spawn(move || router.run(&messages)).map_err(crate::limits::no_events)?;
-        Ok(Self { desk: Desk { out, served }, ended })
+        Ok(Self { desk: LogSender { out, served }, ended })
     }
 
     pub(crate) fn close(self) {
@@ -90,7 +90,7 @@ impl Log {
     }
 }
 
-impl Desk {
+impl LogSender {
     fn serve(&self, number: usize, dir: &Path) {
         self.served.serve(number, dir);
         self.send(LogMessage::Turned(number));
@@ -101,7 +101,7 @@ impl Desk {
         self.send(LogMessage::Turned(number));
     }
 
-    fn configure(&self, settings: Settings) -> io::Result<()> {
+    fn configure(&self, settings: LogSettings) -> io::Result<()> {
         settings.check()?;
         self.served.configure(settings);
         self.send(LogMessage::Configured);
@@ -140,7 +140,7 @@ pub(crate) fn unserve(number: usize) {
     }
 }
 
-pub(crate) fn configure(settings: Settings) -> io::Result<()> {
+pub(crate) fn configure(settings: LogSettings) -> io::Result<()> {
     LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn line_to_all(line: impl Into<Line>) {
 /// Logs one line for every database, and shows it on stderr. A terminal sees the logs anyway, and without a log the
 /// line goes to stderr by itself.
 pub(crate) fn announce(line: Line) {
-    let is_in_a_log = LOG.get().is_some_and(Desk::has_a_log);
+    let is_in_a_log = LOG.get().is_some_and(LogSender::has_a_log);
     if is_in_a_log && !io::stderr().is_terminal() {
         complain(&line.message);
     }

@@ -25,13 +25,13 @@ use super::{inode, must_have_one_name};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct LogLimits {
     /// Of one file, in bytes; a longer line has a file of its own.
     pub(super) size: u64,
     pub(super) keep: u32,
 }
 
-impl Limits {
+impl LogLimits {
     /// A file of this size has no room for more bytes. An empty one always has.
     pub(super) fn are_reached(self, size: u64, more: usize) -> bool {
         size > 0 && size.saturating_add(more as u64) > self.size
@@ -46,16 +46,16 @@ pub(super) struct Stuck {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Full<'a> {
+pub(super) struct FullLog<'a> {
     pub(super) dir: &'a OwnedFd,
     pub(super) name: &'a OsStr,
     pub(super) file: &'a File,
-    pub(super) limits: Limits,
+    pub(super) limits: LogLimits,
     /// The bytes that there is no room for.
     pub(super) more: usize,
 }
 
-impl Full<'_> {
+impl FullLog<'_> {
     pub(super) fn rotate(self) -> Result<(), Stuck> {
         let begun = Instant::now();
         let is_locked = loop {

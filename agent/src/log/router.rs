@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Format, Ground, Line, Out, Served, Settings, Whose, complain, named, own, terminal};
+use super::{
+    Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own, terminal,
+};
 
 /// How many files are kept open at once.
 const OPEN: usize = 32;
@@ -42,10 +44,10 @@ pub(super) enum Recipients {
 /// The thread of the log. It never fails: what cannot be written is complained of once, on stderr.
 pub(super) struct Router {
     served: Arc<Served>,
-    settings: Settings,
+    settings: LogSettings,
     /// The files that had a line, by the number of the database; `None` is the shared one.
-    files: BTreeMap<Option<usize>, Out>,
-    ground: Ground,
+    files: BTreeMap<Option<usize>, LogOutput>,
+    ground: LogMounts,
     /// Open files, the longest unused first.
     open: VecDeque<Option<usize>>,
     terminal: Option<File>,
@@ -56,7 +58,7 @@ pub(super) struct Router {
 impl Router {
     pub(super) fn new(served: Arc<Served>, ended: Sender<()>) -> Self {
         let (settings, terminal) = (served.settings(), terminal::on_stderr());
-        let (files, ground, open) = (BTreeMap::new(), Ground::new(), VecDeque::new());
+        let (files, ground, open) = (BTreeMap::new(), LogMounts::new(), VecDeque::new());
         Self { served, settings, files, ground, open, terminal, ended }
     }
 
@@ -105,7 +107,7 @@ impl Router {
         let format = self.settings.format;
         let dir = match to {
             // The lines of its own log need no directory, except in JSON.
-            Recipients::One(number) if is_shared || format == Format::Json => self.served.dir(*number),
+            Recipients::One(number) if is_shared || format == LogFormat::Json => self.served.dir(*number),
             _ => None,
         };
         let are_several = || self.settings.may_become_several || self.served.are_several();
@@ -127,7 +129,7 @@ impl Router {
         for key in keys {
             is_in_a_log |= self.write(key, &text, header);
         }
-        let shown = || in_format(Format::Text, among_others);
+        let shown = || in_format(LogFormat::Text, among_others);
         match &mut self.terminal {
             Some(terminal) => shown().iter().for_each(|line| terminal::show(terminal, line)),
             // There is no database yet whose log could have it.

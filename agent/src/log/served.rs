@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::Settings;
+use super::LogSettings;
 
 /// The databases by their numbers, and the settings.
 #[derive(Debug)]
-pub(super) struct Served(RwLock<Known>);
+pub(super) struct Served(RwLock<KnownDatabases>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownDatabases {
     /// Where each lies, and whether it is served. One that has gone stays, for the lines still in flight.
     databases: BTreeMap<usize, (PathBuf, bool)>,
-    settings: Settings,
+    settings: LogSettings,
 }
 
 impl Served {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self(RwLock::new(Known { databases: BTreeMap::new(), settings }))
+    pub(super) fn new(settings: LogSettings) -> Self {
+        Self(RwLock::new(KnownDatabases { databases: BTreeMap::new(), settings }))
     }
 
     pub(super) fn serve(&self, number: usize, dir: &Path) {
@@ -32,11 +32,11 @@ impl Served {
         }
     }
 
-    pub(super) fn configure(&self, settings: Settings) {
+    pub(super) fn configure(&self, settings: LogSettings) {
         self.write().settings = settings;
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> LogSettings {
         self.read().settings.clone()
     }
 
@@ -58,11 +58,11 @@ impl Served {
         self.read().databases.len() > 1
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, KnownDatabases> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, KnownDatabases> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn one_that_has_gone_is_still_known() {
-        let served = Served::new(Settings::default());
+        let served = Served::new(LogSettings::default());
         served.unserve(7);
         served.serve(2, Path::new("/b"));
         assert!(!served.are_several());

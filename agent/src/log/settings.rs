@@ -3,16 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{Format, Limits, LogFile};
+use super::{LogFile, LogFormat, LogLimits};
 
 /// No file is rotated below this: a line can be longer than a very small one.
 const SMALLEST: u64 = 4 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct LogSettings {
     /// One log for all databases, instead of a daemon.log in each.
     pub(crate) shared: Option<PathBuf>,
-    pub(crate) format: Format,
+    pub(crate) format: LogFormat,
     /// A file that would grow above this, in bytes, is moved aside first.
     pub(crate) size: u64,
     /// How many older files are kept; `.1` is the newest. With 0 a full file is emptied.
@@ -21,16 +21,16 @@ pub(crate) struct Settings {
     pub(crate) may_become_several: bool,
 }
 
-impl Default for Settings {
+impl Default for LogSettings {
     fn default() -> Self {
         let size = 10 * 1024 * 1024;
-        Self { shared: None, format: Format::Text, size, keep: 3, may_become_several: false }
+        Self { shared: None, format: LogFormat::Text, size, keep: 3, may_become_several: false }
     }
 }
 
-impl Settings {
-    pub(super) fn limits(&self) -> Limits {
-        Limits { size: self.size, keep: self.keep }
+impl LogSettings {
+    pub(super) fn limits(&self) -> LogLimits {
+        LogLimits { size: self.size, keep: self.keep }
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_path_that_names_no_file_is_no_log() {
         for path in ["..", "/", "/tmp/..", "."] {
-            let settings = Settings { shared: Some(path.into()), ..Settings::default() };
+            let settings = LogSettings { shared: Some(path.into()), ..LogSettings::default() };
             let error = settings.check().unwrap_err().to_string();
             assert!(error.contains("is a directory"), "{path}: {error}");
         }
@@ -86,7 +86,7 @@ mod tests {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
         assert_eq!(parse_size("18446744073709551615GiB"), Ok(u64::MAX));
-        assert_eq!(parse_size("10MiB"), Ok(Settings::default().size));
+        assert_eq!(parse_size("10MiB"), Ok(LogSettings::default().size));
     }
 
     #[test]

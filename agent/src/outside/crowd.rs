@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The connections, the oldest first.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    open: VecDeque<Member>,
+    open: VecDeque<Connection>,
     limits: CrowdLimits,
 }
 
@@ -33,17 +33,17 @@ pub(super) struct CrowdLimits {
 }
 
 #[derive(Debug)]
-struct Member {
+struct Connection {
     since: Instant,
-    has_asked: Asked,
+    has_asked: RequestState,
     task: AbortHandle,
 }
 
 /// Whether the whole request has come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<AtomicBool>);
+pub(super) struct RequestState(Arc<AtomicBool>);
 
-impl Asked {
+impl RequestState {
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -58,16 +58,16 @@ impl Crowd {
         Self { open: VecDeque::new(), limits }
     }
 
-    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Asked) -> F)
+    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(RequestState) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         while !self.has_room() {
             sleep(PAUSE).await;
         }
-        let has_asked = Asked::default();
+        let has_asked = RequestState::default();
         let task = tokio::spawn(attend(has_asked.clone())).abort_handle();
-        self.open.push_back(Member { since: Instant::now(), has_asked, task });
+        self.open.push_back(Connection { since: Instant::now(), has_asked, task });
     }
 
     /// Makes room, if need be in the place of another connection. Returns whether there is room.
@@ -77,7 +77,7 @@ impl Crowd {
             return true;
         }
         let CrowdLimits { asking, answering, .. } = self.limits;
-        let is_silent = |member: &Member| !member.has_asked.get() && member.since.elapsed() >= asking;
+        let is_silent = |member: &Connection| !member.has_asked.get() && member.since.elapsed() >= asking;
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
         let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };
@@ -112,7 +112,7 @@ mod tests {
         let begun = Instant::now();
         for number in 0..5 {
             let client = Client(number, gone.clone());
-            let attend = |asked: Asked| async move {
+            let attend = |asked: RequestState| async move {
                 let _client = client;
                 if number == 0 {
                     asked.set();
@@ -131,7 +131,7 @@ mod tests {
         let mut crowd = Crowd::new(LIMITS);
         let begun = Instant::now();
         for _ in 0..4 {
-            let attend = |asked: Asked| async move {
+            let attend = |asked: RequestState| async move {
                 asked.set();
                 pending::<()>().await;
             };

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use super::{DatabaseStatus, PREFIX, Snapshot};
+use super::{DatabaseSnapshot, PREFIX, Snapshot};
 
 /// How many databases have a label.
 const NAMED: usize = 50;
@@ -29,7 +29,7 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     snapshot.databases.retain(|seen| seen.why.is_none());
     let skipping = ConstGauge::new(number(snapshot.skipping() as u64));
     registry.register("skipping_databases", "Databases whose last cycle was skipped", skipping);
-    let age = |seen: &DatabaseStatus| {
+    let age = |seen: &DatabaseSnapshot| {
         seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64())
     };
     let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);

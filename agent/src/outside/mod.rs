@@ -20,15 +20,15 @@ use std::sync::Arc;
 use beadlock_checker::internal::address::Address;
 use tokio::runtime::{Builder, Runtime};
 
-use self::crowd::{Asked, Crowd, CrowdLimits};
+use self::crowd::{Crowd, CrowdLimits, RequestState};
 use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
 use self::metrics::PREFIX;
 use self::pages::Pages;
 use self::questions::{Asks, PATIENCE};
 pub(crate) use self::questions::{Question, Questions};
-use self::snapshot::AgentStatus;
-pub(crate) use self::snapshot::{DatabaseStatus, LastCycle, Snapshot};
+use self::snapshot::StatusPage;
+pub(crate) use self::snapshot::{DatabaseSnapshot, EndedCycle, Snapshot};
 
 /// An open listener, until this is dropped.
 #[must_use = "dropped, its socket is removed"]

@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
 
-use super::{AgentStatus, Asks, Metrics, PATIENCE, Question, gauges};
+use super::{Asks, Metrics, PATIENCE, Question, StatusPage, gauges};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -70,7 +70,7 @@ impl Pages {
 
     async fn status(&self) -> Response<String> {
         let Some(snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
-        match serde_json::to_string(&AgentStatus::of(snapshot, self.since, Instant::now())) {
+        match serde_json::to_string(&StatusPage::of(snapshot, self.since, Instant::now())) {
             Ok(text) => page(StatusCode::OK, JSON, text + "\n"),
             Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
         }

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 
-use super::{Asked, Crowd, CrowdLimits, Listener, Pages};
+use super::{Crowd, CrowdLimits, Listener, Pages, RequestState};
 
 const LIMITS: CrowdLimits =
     CrowdLimits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
@@ -44,7 +44,7 @@ pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
 /// Answers one request. Its errors are left to its client.
 async fn attend(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    asked: Asked,
+    asked: RequestState,
     pages: Arc<Pages>,
 ) {
     let answer = service_fn(|request| {

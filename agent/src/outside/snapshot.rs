@@ -20,24 +20,24 @@ const LONGEST: usize = 200;
 pub(crate) struct Snapshot {
     /// It was told to end.
     pub(crate) is_ending: bool,
-    pub(crate) databases: Vec<DatabaseStatus>,
+    pub(crate) databases: Vec<DatabaseSnapshot>,
 }
 
 #[derive(Debug)]
-pub(crate) struct DatabaseStatus {
+pub(crate) struct DatabaseSnapshot {
     pub(crate) dir: PathBuf,
     /// `waiting`, `ready`, `running` or `not_serving`.
     pub(crate) state: &'static str,
     /// When its next cycle is due; `None`: it has none to come.
     pub(crate) due: Option<Instant>,
-    pub(crate) last: Option<Arc<LastCycle>>,
+    pub(crate) last: Option<Arc<EndedCycle>>,
     /// Why it is not served.
     pub(crate) why: Option<String>,
 }
 
 /// The last cycle of a database that has ended.
 #[derive(Debug)]
-pub(crate) struct LastCycle {
+pub(crate) struct EndedCycle {
     pub(crate) outcome: Outcome,
     pub(crate) at: StartedAt,
     /// Since when it is being skipped, and how often.
@@ -59,7 +59,7 @@ impl Snapshot {
     }
 }
 
-impl DatabaseStatus {
+impl DatabaseSnapshot {
     pub(super) fn streak(&self) -> Option<(Instant, u64)> {
         self.last.as_ref()?.streak
     }
@@ -72,7 +72,7 @@ impl DatabaseStatus {
 
 /// `/status`. Texts of a lock file are untrusted; JSON escapes them.
 #[derive(Debug, Serialize)]
-pub(super) struct AgentStatus {
+pub(super) struct StatusPage {
     version: &'static str,
     pid: u32,
     host: Option<String>,
@@ -124,7 +124,7 @@ struct LockRow {
     since: String,
 }
 
-impl AgentStatus {
+impl StatusPage {
     /// The status of an agent that has started at `since`, at the moment `now`.
     pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
         snapshot.sort();
@@ -146,10 +146,10 @@ impl AgentStatus {
 }
 
 impl StatusRow {
-    fn of(seen: &DatabaseStatus, now: Instant) -> Self {
+    fn of(seen: &DatabaseSnapshot, now: Instant) -> Self {
         let due = seen.due.filter(|_| seen.state != "running");
         let decision = match seen.last.as_deref() {
-            Some(LastCycle { outcome: Outcome::Skipped(decision), .. }) => Some(decision),
+            Some(EndedCycle { outcome: Outcome::Skipped(decision), .. }) => Some(decision),
             _ => None,
         };
         Self {

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::mpsc;
 
 /// So many databases, served, and a router for them without a terminal.
-fn scene(count: usize, settings: Settings) -> (tempfile::TempDir, Vec<PathBuf>, Router) {
+fn scene(count: usize, settings: LogSettings) -> (tempfile::TempDir, Vec<PathBuf>, Router) {
     let root = tempfile::tempdir().unwrap();
     let served = Arc::new(Served::new(settings));
     let dir = |number: usize| {
@@ -20,8 +20,8 @@ fn scene(count: usize, settings: Settings) -> (tempfile::TempDir, Vec<PathBuf>, 
     (root, dirs, router)
 }
 
-fn shared(path: &Path) -> Settings {
-    Settings { shared: Some(path.to_owned()), ..Settings::default() }
+fn shared(path: &Path) -> LogSettings {
+    LogSettings { shared: Some(path.to_owned()), ..LogSettings::default() }
 }
 
 impl Router {
@@ -52,7 +52,7 @@ fn log(dir: &Path) -> Vec<String> {
 
 #[test]
 fn each_database_has_its_own_log_and_few_are_open() {
-    let (_root, dirs, mut router) = scene(OPEN + 5, Settings::default());
+    let (_root, dirs, mut router) = scene(OPEN + 5, LogSettings::default());
     router.say_to_all("for all");
     router.say(1, "for one");
     for (number, dir) in dirs.iter().enumerate() {
@@ -81,7 +81,7 @@ fn a_shared_log_names_the_database_once_there_are_two() {
 
 #[test]
 fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
-    let (_root, dirs, mut router) = scene(2, Settings::default());
+    let (_root, dirs, mut router) = scene(2, LogSettings::default());
     let everyone = Recipients::All(router.served.now());
     router.say(0, "first");
     router.served.unserve(0);
@@ -103,7 +103,7 @@ fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
 
 #[test]
 fn thousands_that_come_and_go_leave_no_open_file() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     for number in 1..3_000 {
         router.served.serve(number, &dirs[0]);
         router.turn(number);
@@ -117,14 +117,14 @@ fn thousands_that_come_and_go_leave_no_open_file() {
 
 #[test]
 fn settings_hold_for_the_lines_after_them() {
-    let (root, dirs, mut router) = scene(2, Settings::default());
+    let (root, dirs, mut router) = scene(2, LogSettings::default());
     router.say(0, "text");
-    router.served.configure(Settings { format: Format::Json, ..Settings::default() });
+    router.served.configure(LogSettings { format: LogFormat::Json, ..LogSettings::default() });
     router.say(0, "still text");
     router.take(LogMessage::Configured);
     router.say(0, "json");
     let path = root.path().join("all.log");
-    router.served.configure(Settings { format: Format::Json, ..shared(&path) });
+    router.served.configure(LogSettings { format: LogFormat::Json, ..shared(&path) });
     router.take(LogMessage::Configured);
     router.say(0, "shared");
     router.say_to_all("for all");
@@ -161,7 +161,7 @@ fn a_shared_log_goes_on_with_new_limits() {
         router.say(0, &line);
     }
     assert!(fs::metadata(&path).unwrap().len() > 20_000);
-    router.served.configure(Settings { size: 4096, keep: 1, ..shared(&path) });
+    router.served.configure(LogSettings { size: 4096, keep: 1, ..shared(&path) });
     router.take(LogMessage::Configured);
     for _ in 0..20 {
         router.say(0, &line);
@@ -172,7 +172,7 @@ fn a_shared_log_goes_on_with_new_limits() {
 
 #[test]
 fn the_end_comes_after_everything() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     let (ended, has_ended) = mpsc::channel();
     router.ended = ended;
     router.say(0, "last");
@@ -190,7 +190,7 @@ fn the_end_comes_after_everything() {
 
 #[test]
 fn a_terminal_that_does_not_read_stops_nothing() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     let pty = nix::pty::openpty(None, None).unwrap();
     // As `terminal::on_stderr` opens it: with room for a part of a line only, a write would wait.
     let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
@@ -204,7 +204,8 @@ fn a_terminal_that_does_not_read_stops_nothing() {
 
 #[test]
 fn a_terminal_gets_text() {
-    let (_root, dirs, mut router) = scene(2, Settings { format: Format::Json, ..Settings::default() });
+    let (_root, dirs, mut router) =
+        scene(2, LogSettings { format: LogFormat::Json, ..LogSettings::default() });
     let pty = nix::pty::openpty(None, None).unwrap();
     router.terminal = Some(File::from(pty.slave));
     router.say(1, "x");
