@@ -49,7 +49,7 @@ pub(super) fn say(message: &SyncMessage) {
     if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
         &mut message
     {
-        *text = masked(text).into_owned();
+        *text = masked(text);
         if let Some((at, _)) = text.char_indices().nth(LONGEST) {
             text.replace_range(at.., "…");
         }

@@ -35,22 +35,9 @@ pub(super) struct CrowdLimits {
 #[derive(Debug)]
 struct Connection {
     since: Instant,
-    has_asked: RequestState,
+    /// The whole request has come.
+    has_asked: Arc<AtomicBool>,
     task: AbortHandle,
-}
-
-/// Whether the whole request has come.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RequestState(Arc<AtomicBool>);
-
-impl RequestState {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Crowd {
@@ -58,15 +45,15 @@ impl Crowd {
         Self { open: VecDeque::new(), limits }
     }
 
-    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(RequestState) -> F)
+    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Arc<AtomicBool>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         while !self.has_room() {
             sleep(PAUSE).await;
         }
-        let has_asked = RequestState::default();
-        let task = tokio::spawn(attend(has_asked.clone())).abort_handle();
+        let has_asked = Arc::default();
+        let task = tokio::spawn(attend(Arc::clone(&has_asked))).abort_handle();
         self.open.push_back(Connection { since: Instant::now(), has_asked, task });
     }
 
@@ -77,7 +64,9 @@ impl Crowd {
             return true;
         }
         let CrowdLimits { asking, answering, .. } = self.limits;
-        let is_silent = |member: &Connection| !member.has_asked.get() && member.since.elapsed() >= asking;
+        let is_silent = |member: &Connection| {
+            !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking
+        };
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
         let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };
@@ -112,10 +101,10 @@ mod tests {
         let begun = Instant::now();
         for number in 0..5 {
             let client = Client(number, gone.clone());
-            let attend = |asked: RequestState| async move {
+            let attend = |asked: Arc<AtomicBool>| async move {
                 let _client = client;
                 if number == 0 {
-                    asked.set();
+                    asked.store(true, Ordering::Relaxed);
                 }
                 pending::<()>().await;
             };
@@ -131,8 +120,8 @@ mod tests {
         let mut crowd = Crowd::new(LIMITS);
         let begun = Instant::now();
         for _ in 0..4 {
-            let attend = |asked: RequestState| async move {
-                asked.set();
+            let attend = |asked: Arc<AtomicBool>| async move {
+                asked.store(true, Ordering::Relaxed);
                 pending::<()>().await;
             };
             crowd.admit(attend).await;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use beadlock_checker::internal::address::Address;
 use tokio::runtime::{Builder, Runtime};
 
-use self::crowd::{Crowd, CrowdLimits, RequestState};
+use self::crowd::{Crowd, CrowdLimits};
 use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
 use self::metrics::PREFIX;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -10,7 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 
-use super::{Crowd, CrowdLimits, Listener, Pages, RequestState};
+use super::{Crowd, CrowdLimits, Listener, Pages};
 
 const LIMITS: CrowdLimits =
     CrowdLimits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
@@ -44,11 +45,11 @@ pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
 /// Answers one request. Its errors are left to its client.
 async fn attend(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    asked: RequestState,
+    asked: Arc<AtomicBool>,
     pages: Arc<Pages>,
 ) {
     let answer = service_fn(|request| {
-        asked.set();
+        asked.store(true, Ordering::Relaxed);
         let pages = Arc::clone(&pages);
         async move { Ok::<_, Infallible>(pages.answer(&request).await) }
     });
