@@ -127,26 +127,22 @@ impl LogSender {
 
 /// From now on the database with this number has a log, in this directory. A number is never another database's.
 pub(crate) fn serve(number: usize, dir: &Path) {
-    if let Some(desk) = LOG.get() {
-        desk.serve(number, dir);
-    }
+    LOG.get().into_iter().for_each(|log| log.serve(number, dir));
 }
 
 /// The database with this number has gone: it gets no more lines for everyone, and its file is closed. A late line of
 /// its own is still written.
 pub(crate) fn unserve(number: usize) {
-    if let Some(desk) = LOG.get() {
-        desk.unserve(number);
-    }
+    LOG.get().into_iter().for_each(|log| log.unserve(number));
 }
 
 pub(crate) fn configure(settings: LogSettings) -> io::Result<()> {
-    LOG.get().map_or(Ok(()), |desk| desk.configure(settings))
+    LOG.get().map_or(Ok(()), |log| log.configure(settings))
 }
 
 fn put(database: Option<usize>, lines: Vec<Line>) {
-    if let Some(desk) = LOG.get() {
-        desk.put(database, lines);
+    if let Some(log) = LOG.get() {
+        log.put(database, lines);
     }
 }
 

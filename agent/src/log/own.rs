@@ -3,7 +3,6 @@
 //! Readers, above all `beadlock log`, go by how a line begins. So [`MARK`] is put in front of a line of output that
 //! begins as one of the agent's own, at its start or after a `…: ` as in a shared log, or with the mark itself.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,20 +170,11 @@ pub(crate) fn stopped() -> Line {
 
 /// A line of a command's output.
 pub(crate) fn output(text: &str) -> Line {
-    Line::new(Event::Output, of_command(text).into_owned())
-}
-
-/// It begins as the agent's lines do, or as the line by which another daemon takes a log over.
-fn is_own(text: &str) -> bool {
-    Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START)
-}
-
-fn of_command(text: &str) -> Cow<'_, str> {
+    // It begins as the agent's lines do, or as the line by which another daemon takes a log over.
+    let is_own = |text: &str| Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START);
     let after_a_name = || text.match_indices(": ").any(|(colon, found)| is_own(&text[colon + found.len()..]));
-    if text.starts_with(MARK) || is_own(text) || after_a_name() {
-        return format!("{MARK}{text}").into();
-    }
-    text.into()
+    let is_marked = text.starts_with(MARK) || is_own(text) || after_a_name();
+    Line::new(Event::Output, format!("{}{text}", if is_marked { MARK } else { "" }))
 }
 
 #[cfg(test)]

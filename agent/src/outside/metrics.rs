@@ -61,48 +61,41 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix(PREFIX),
-            cycles: By::default(),
-            skips: By::default(),
-            removals: By::default(),
-            skip_warnings: Counter::default(),
-            resyncs: Counter::default(),
-            checks: Histogram::new(CHECKS),
-            durations: Histogram::new(CYCLES),
-        };
-        for outcome in ["complete", "failed", "skipped"] {
-            drop(metrics.cycles.get_or_create(&[("outcome", outcome)]));
-        }
-        OF_SKIPS.iter().for_each(|reason| drop(metrics.skips.get_or_create(&[("reason", reason.as_str())])));
-        OF_REMOVALS
-            .iter()
-            .for_each(|reason| drop(metrics.removals.get_or_create(&[("reason", reason.as_str())])));
-        metrics.register();
-        metrics
-    }
-
-    fn register(&mut self) {
-        let registry = &mut self.registry;
+        let mut registry = Registry::with_prefix(PREFIX);
         registry.register("build", "Which agent it is", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let since = ConstGauge::new(facts::now().0.as_secs());
         registry.register_with_unit("start_time", "When it has started, since 1970", Unit::Seconds, since);
-        registry.register("cycles", "Cycles that have ended, by how", self.cycles.clone());
-        registry.register("skips", "Cycles that left their database alone, by why", self.skips.clone());
-        let removals = self.removals.clone();
-        registry.register("stale_removals", "Locks removed, by what proved their holder dead", removals);
-        let warnings = self.skip_warnings.clone();
-        registry.register(
-            "skip_warnings",
-            "Databases that were skipped for longer than --skip-warn",
-            warnings,
-        );
+        let mut family = |name, help, label, values: &[&'static str]| {
+            let family = By::default();
+            values.iter().for_each(|value| drop(family.get_or_create(&[(label, *value)])));
+            registry.register(name, help, family.clone());
+            family
+        };
+        let outcomes = ["complete", "failed", "skipped"];
+        let cycles = family("cycles", "Cycles that have ended, by how", "outcome", &outcomes);
+        let help = "Cycles that left their database alone, by why";
+        let skips = family("skips", help, "reason", &OF_SKIPS.map(|reason| reason.as_str()));
+        let help = "Locks removed, by what proved their holder dead";
+        let removals = family("stale_removals", help, "reason", &OF_REMOVALS.map(|reason| reason.as_str()));
+        let mut counter = |name, help| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let help = "Databases that were skipped for longer than --skip-warn";
+        let skip_warnings = counter("skip_warnings", help);
         let help = "Times that the watcher had lost events, and everything counted as changed";
-        registry.register("watcher_resyncs", help, self.resyncs.clone());
+        let resyncs = counter("watcher_resyncs", help);
+        let mut histogram = |name, help, buckets| {
+            let histogram = Histogram::new(buckets);
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+            histogram
+        };
         let help = "How long the gate and the check before a cycle took";
-        registry.register_with_unit("check_duration", help, Unit::Seconds, self.checks.clone());
+        let checks = histogram("check_duration", help, CHECKS);
         let help = "How long cycles took that were not skipped";
-        registry.register_with_unit("cycle_duration", help, Unit::Seconds, self.durations.clone());
+        let durations = histogram("cycle_duration", help, CYCLES);
+        Self { registry, cycles, skips, removals, skip_warnings, resyncs, checks, durations }
     }
 
     /// Makes a check, and records how long it took.
