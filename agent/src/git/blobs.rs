@@ -19,24 +19,18 @@ pub(super) fn beginnings<'a>(git: &Git, ids: impl Iterator<Item = &'a str>) -> R
     Ok(beginnings)
 }
 
+/// Reads what [`Beginnings`] has kept: for each blob a length, in one byte, and so many bytes.
 fn parse(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut beginnings = Vec::new();
-    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-        let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
-        let kept = size(head).map_or(0, |size| size.min(BEGINNING as u64) as usize).min(rest.len());
-        beginnings.push(rest[..kept].to_vec());
-        bytes = &rest[kept..];
+    while let Some((length, rest)) = bytes.split_first() {
+        let (beginning, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        beginnings.push(beginning.to_vec());
+        bytes = rest;
     }
     beginnings
 }
 
-/// The size in `ID blob SIZE`; `None` for a missing object.
-fn size(head: &[u8]) -> Option<u64> {
-    let mut fields = std::str::from_utf8(head).ok()?.split(' ');
-    fields.nth(2)?.parse().ok()
-}
-
-/// Shortens the output of `cat-file --batch` as it comes: `ID blob SIZE`, a newline, the beginning of the blob.
+/// Shortens the output of `cat-file --batch` as it comes.
 #[derive(Debug, Default)]
 pub(super) struct Beginnings {
     head: Vec<u8>,
@@ -63,9 +57,14 @@ impl Beginnings {
             let (head, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
             self.head.extend_from_slice(head);
             bytes = rest;
-            if let Some(size) = self.head.strip_suffix(b"\n").map(size) {
-                self.blob = size.map(|size| (size.min(BEGINNING as u64) as usize, size.saturating_add(1)));
-                kept.append(&mut self.head);
+            if let Some(head) = self.head.strip_suffix(b"\n") {
+                // `ID blob SIZE`, or `ID missing`.
+                let size =
+                    std::str::from_utf8(head).ok().and_then(|head| head.split(' ').nth(2)?.parse().ok());
+                let length = size.map_or(0, |size: u64| size.min(BEGINNING as u64) as u8);
+                kept.push(length);
+                self.blob = size.map(|size| (usize::from(length), size.saturating_add(1)));
+                self.head.clear();
             }
         }
     }

@@ -17,9 +17,9 @@ const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
 /// Which paths from the top of a repository are left out.
 #[derive(Debug)]
 pub(super) struct ExcludedNames {
-    prefix: PathBuf,
+    pub(super) prefix: PathBuf,
     /// The agent's own files, from the top.
-    own: Vec<PathBuf>,
+    pub(super) own: Vec<PathBuf>,
 }
 
 impl ExcludedNames {
@@ -27,11 +27,6 @@ impl ExcludedNames {
         let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
         let own = request.own_files.iter().filter_map(from_top).collect();
         Self { prefix: prefix.to_owned(), own }
-    }
-
-    #[cfg(test)]
-    pub(super) fn for_test(prefix: &str) -> Self {
-        Self { prefix: prefix.into(), own: Vec::new() }
     }
 
     /// A path from the top is one that is never committed.

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};
 
-use super::{FullLog, LogLimits, Stuck, shown};
+use super::{FullLog, LogLimits, shown};
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {
@@ -137,7 +137,7 @@ impl LogFile {
         let (dir, name) = (open_dir(self.path.parent()?).ok()?, self.path.file_name()?);
         let rotated = FullLog { dir: &dir, name, file, limits: self.limits, more }.rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
-        let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
+        let (error, not_emptied) = rotated.err().filter(|_| !was_stuck)?;
         let (path, words) = (shown(&self.path), words(&error));
         let instead = match not_emptied {
             None => "it is emptied whenever it is full".to_owned(),

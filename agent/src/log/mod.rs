@@ -33,7 +33,7 @@ use beadlock_checker::internal::facts;
 
 use beside::{LogMounts, LogOutput};
 use file::{LogFile, inode, must_have_one_name};
-use rotate::{FullLog, LogLimits, Stuck};
+use rotate::{FullLog, LogLimits};
 use router::{LogMessage, Recipients, Router};
 use served::Served;
 

@@ -38,12 +38,8 @@ impl LogLimits {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Stuck {
-    pub(super) error: io::Error,
-    /// Why it could not be emptied either.
-    pub(super) not_emptied: Option<io::Error>,
-}
+/// Why a full file could not be moved aside, and why it could not be emptied either.
+pub(super) type Stuck = (io::Error, Option<io::Error>);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FullLog<'a> {
@@ -80,7 +76,7 @@ impl FullLog<'_> {
         }
         match self.make_room() {
             // Somebody may have moved it without the flock.
-            Err(error) if self.is_still() => Err(Stuck { error, not_emptied: self.empty().err() }),
+            Err(error) if self.is_still() => Err((error, self.empty().err())),
             _ => Ok(()),
         }
     }

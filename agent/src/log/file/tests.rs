@@ -202,7 +202,7 @@ fn a_rotation_empties_no_file_with_two_names() {
     let limits = LogLimits { keep: 0, ..LIMITS };
     let full = FullLog { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
     let stuck = full.rotate().unwrap_err();
-    assert_eq!(stuck.error.to_string(), "it has 2 hard links");
+    assert_eq!(stuck.0.to_string(), "it has 2 hard links");
     assert_eq!(fs::metadata(&other).unwrap().len(), 1000);
 }
 
