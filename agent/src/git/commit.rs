@@ -34,7 +34,6 @@ pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<Branch
     }
     let head = now;
     let new = make(repository, &changes, &head)?;
-    repository.check_unclaimed()?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
     let scratch = lock.copy()?;

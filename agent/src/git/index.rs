@@ -18,8 +18,10 @@ pub(super) struct IndexLock<'a> {
 }
 
 impl<'a> IndexLock<'a> {
+    /// Takes it, unless the database is claimed by now.
     pub(super) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
         let repository = turn.repository;
+        repository.check_unclaimed()?;
         let (file, lock) = (turn::path(repository), repository.index_lock());
         let begun = Instant::now();
         loop {

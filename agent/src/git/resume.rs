@@ -53,7 +53,6 @@ fn resume(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     let is_there = |commit: &str| head.branch == way.branch && head.commit == commit;
     let all = repository.differing(&way.from, &way.to, None)?;
     let _others = neighbours::enter(repository, &all)?;
-    repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     let states = look(&lock, way, &all)?;
     let any = |wanted| states.iter().any(|(_, state)| *state == wanted);

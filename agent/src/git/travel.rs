@@ -43,7 +43,6 @@ pub(super) fn short(commit: &str) -> &str {
 pub(super) fn travel(turn: &mut SyncTurn<'_>, way: &Move) -> Result<(), Stop> {
     let repository = turn.repository;
     let _others = neighbours::enter(repository, &repository.differing(&way.from, &way.to, None)?)?;
-    repository.check_unclaimed()?;
     let lock = IndexLock::take(turn)?;
     repository.check_at(&way.branch, &way.from)?;
     refuse_in_the_way(repository, way)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::facts;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
@@ -33,24 +33,21 @@ impl Pages {
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<String> {
         if self.names_are_checked && !is_this_machine(request) {
             let body = "call this machine by its address: http://127.0.0.1 or http://localhost\n";
-            return page(StatusCode::MISDIRECTED_REQUEST, TEXT, body.to_owned());
+            return page(StatusCode::MISDIRECTED_REQUEST, TEXT, body);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned());
-            refused.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+            let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refused;
         }
         match request.uri().path() {
             "/metrics" => self.metrics().await,
             "/healthz" => match self.asks.ask(Question::Turning).await {
-                Some(()) => page(StatusCode::OK, TEXT, "ok\n".to_owned()),
+                Some(()) => page(StatusCode::OK, TEXT, "ok\n"),
                 None => stands_still(),
             },
             "/status" => self.status().await,
-            _ => {
-                let body = "there are /metrics, /healthz and /status\n";
-                page(StatusCode::NOT_FOUND, TEXT, body.to_owned())
-            }
+            _ => page(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /status\n"),
         }
     }
 
@@ -82,10 +79,10 @@ fn stands_still() -> Response<String> {
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
 }
 
-fn page(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
-    let mut page = Response::new(body);
+fn page(status: StatusCode, kind: &'static str, body: impl Into<String>) -> Response<String> {
+    let mut page = Response::new(body.into());
     *page.status_mut() = status;
-    page.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    page.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     page
 }
 
