@@ -84,6 +84,7 @@ impl Stderr {
         Arc::clone(&self.ending)
     }
 
+    /// Writes a whole line. Returns false when there was no room until the end.
     fn put(&mut self, line: &str) -> bool {
         let mut rest = line.as_bytes();
         while !rest.is_empty() {
@@ -104,7 +105,7 @@ impl Stderr {
         true
     }
 
-    /// Waits for room. False: the agent ends, and there is none.
+    /// Waits for room. Returns false when the agent ends and there is none.
     fn has_room(&self) -> bool {
         let mut has_room = gets_room(&self.file, PollTimeout::ZERO);
         if !has_room {

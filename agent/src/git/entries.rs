@@ -9,6 +9,7 @@ use super::{Git, Stop, as_path};
 pub(super) struct TreeEntry {
     mode: Vec<u8>,
     pub(super) id: String,
+    /// From the top.
     pub(super) path: Vec<u8>,
 }
 

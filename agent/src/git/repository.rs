@@ -34,6 +34,7 @@ pub(super) struct Repository {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BranchHead {
+    /// Without `refs/heads/`.
     pub(super) branch: String,
     pub(super) commit: String,
 }

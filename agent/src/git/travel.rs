@@ -15,6 +15,7 @@ const UNFINISHED: &str = "a pull has stopped in the middle, the next cycle goes 
 /// The commits that a branch, and for a pull its index and its working tree, move between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
+    /// Without `refs/heads/`.
     pub(super) branch: String,
     pub(super) from: String,
     pub(super) to: String,
