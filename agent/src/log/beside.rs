@@ -29,21 +29,22 @@ pub(super) struct DetachedLog {
     is_losing: bool,
 }
 
+/// Text, and the header of a new file.
 type Task = (String, String);
 
 /// Knows which logs need a thread of their own.
 pub(super) struct LogMounts {
     mounts: Mounts,
     read: Option<Instant>,
-    /// Dropped by each thread as it ends.
-    running: Sender<()>,
+    /// Each thread has a copy, which it drops as it ends.
+    running: Option<Sender<()>>,
     ended: Receiver<()>,
 }
 
 impl LogMounts {
     pub(super) fn new() -> Self {
         let (running, ended) = channel();
-        Self { mounts: Mounts::default(), read: None, running, ended }
+        Self { mounts: Mounts::default(), read: None, running: Some(running), ended }
     }
 
     pub(super) fn open(&mut self, path: &Path, limits: LogLimits) -> LogOutput {
@@ -69,11 +70,9 @@ impl LogMounts {
 
     /// Waits for the last lines of the threads, whose logs are dropped by now.
     pub(super) fn end(&mut self) {
-        let (running, ended) = channel();
-        self.running = running;
-        let last = std::mem::replace(&mut self.ended, ended);
+        self.running = None;
         // Nothing is ever sent: it is disconnected when the last thread has ended.
-        let _ = last.recv_timeout(LAST_LINES);
+        let _ = self.ended.recv_timeout(LAST_LINES);
     }
 }
 

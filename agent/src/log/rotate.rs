@@ -85,6 +85,7 @@ impl FullLog<'_> {
         self.file.metadata().is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
     }
 
+    /// The file still has the name, and is still full.
     fn is_still(self) -> bool {
         let named = fstatat(self.dir, self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
         let (Ok(named), Ok(open)) = (named, fstat(self.file)) else { return false };
