@@ -1,8 +1,8 @@
 //! The audit trail of the agent (docs/design.md#the-audit-trail): what kept a cycle from running, and which stale locks
 //! were removed.
 //!
-//! A worker of its own writes it, as another writes the log: no cycle waits for a slow disk, and nothing is dropped.
-//! Whoever finds more lines in flight than there is room for, waits.
+//! A worker of its own writes it, so that no cycle waits for a slow disk. Nothing is dropped: a cycle waits while the
+//! queue is full.
 
 use std::io;
 use std::path::Path;
@@ -17,30 +17,24 @@ use beadlock_checker::{Place, Removed, Skip};
 
 use crate::log::{self, own};
 
-/// Lines on their way to the disk before who writes one has to wait.
+/// How many entries the queue holds.
 const IN_FLIGHT: usize = 4096;
-
 /// How long the disk may take over them at the end.
 const LAST_LINES: Duration = Duration::from_secs(10);
 
-/// Where cycles put their events; without a worker they go nowhere.
+/// Takes the events of cycles; without a worker they go nowhere.
 #[derive(Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct AuditTrail {
     to: Option<SyncSender<(usize, Entry)>>,
 }
 
-/// The worker's end: what is told when its last line is written.
+/// Tells when the last line is written.
 #[must_use = "its last lines are waited for"]
-pub(crate) struct Worker {
-    ended: Receiver<()>,
-}
+pub(crate) struct AuditWorker(Receiver<()>);
 
-impl Trail {
+impl AuditTrail {
     /// Starts the worker. The file has been opened once when this returns.
-    ///
-    /// # Errors
-    /// When it cannot be written, in words that say what to do; when no thread can be had.
-    pub(crate) fn open(path: &Path) -> io::Result<(Self, Worker)> {
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, AuditWorker)> {
         let author = Author::new("beadlock-agent", env!("CARGO_PKG_VERSION"));
         let audit = Audit::open(path, author).map_err(io::Error::other)?;
         let (to, entries) = mpsc::sync_channel::<(usize, Entry)>(IN_FLIGHT);
@@ -56,15 +50,13 @@ impl Trail {
             let _ = ending.send(());
         };
         thread::Builder::new().name("audit".to_owned()).spawn(work)?;
-        Ok((Self { to: Some(to) }, Worker { ended }))
+        Ok((Self { to: Some(to) }, AuditWorker(ended)))
     }
 
-    /// A cycle of a database did not run.
     pub(crate) fn blocked(&self, number: usize, database: &Database, skip: &Skip) {
         self.put(number, database, Event::LockBlocked, |entry| entry.skip(skip));
     }
 
-    /// A cycle of a database has removed a stale lock.
     pub(crate) fn removed(&self, number: usize, database: &Database, removed: &Removed) {
         self.put(number, database, Event::LockStaleRemoved, |entry| entry.removed(removed));
     }
@@ -72,17 +64,17 @@ impl Trail {
     fn put(&self, number: usize, database: &Database, event: Event, fill: impl FnOnce(Entry) -> Entry) {
         let Some(to) = &self.to else { return };
         let (name, path) = (format!("beads:{}", database.given), Place::beads(database.dir.as_path()).path());
-        // Of a cycle there is one event at most, so this is the cycle's name.
+        // A cycle has one event at most, so a random id names the cycle.
         let entry = Entry::new(event, &facts::random_id(), &name, &path);
         // It fails when the worker is gone, and with it the trail.
         let _ = to.send((number, fill(entry)));
     }
 }
 
-impl Worker {
-    /// Waits for the lines still in flight, once there is no [`Trail`] any more.
+impl AuditWorker {
+    /// Waits for the lines still in flight, once there is no [`AuditTrail`] any more.
     pub(crate) fn close(self) {
-        if self.ended.recv_timeout(LAST_LINES).is_err() {
+        if self.0.recv_timeout(LAST_LINES).is_err() {
             log::complain("the end of the audit trail is not written: the disk is too slow");
         }
     }

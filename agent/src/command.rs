@@ -24,27 +24,25 @@ use crate::log::{Line, own};
 use crate::notify;
 use beadlock_checker::internal::duration::shown;
 
-/// Output without a newline is cut into lines of about this many bytes, between characters.
+/// Longer lines of output are cut at about this many bytes, between characters.
 const LONGEST_LINE: usize = 8192;
-
-/// How long an ended cycle waits for the end of its runner, which has nothing more to do.
+/// How long an ended cycle waits for the end of its runner.
 const RUNNER_END: Duration = Duration::from_secs(1);
 
 /// How a command ended, in the log's words.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
-    /// Exit code 0.
     Complete,
     Failed {
         how: Ended,
         took: Duration,
     },
-    /// The action has found out that it must not, or could not: why, and what to do.
+    /// The action must not, or could not: why, and what to do.
     Refused(String),
     TimedOut {
         after: Duration,
     },
-    /// Its runner was killed, and with it went the command; so many processes had to be ended.
+    /// Its runner was killed, and so many processes of the command had to be ended.
     RunnerLost {
         ended: usize,
     },
@@ -114,27 +112,25 @@ pub(crate) struct Place<'a> {
     pub(crate) gate: Option<OwnedFd>,
 }
 
-/// The runner of a command that has ended. It waits until the cycle has let the gate go, and lets it go itself when
-/// this process is killed before that.
+/// The runner of a command that has ended. It waits until the cycle has let the gate go, and does so itself when this
+/// process is killed before that.
 #[derive(Debug)]
 pub(crate) struct Runner {
     child: Child,
-    /// Closed, it tells the runner that the cycle is over.
-    word: BufReader<ChildStderr>,
+    /// Its end tells the runner that the cycle is over.
+    words: BufReader<ChildStderr>,
 }
 
 impl Runner {
-    /// Ends it, after the cycle has let the gate go.
-    pub(crate) async fn end(self) {
-        let Self { mut child, word } = self;
-        drop(word);
-        // A stopped runner keeps nothing and delays nothing. It is reaped whenever it ends.
-        let _ = tokio::time::timeout(RUNNER_END, child.wait()).await;
+    /// Ends it, after the cycle has let the gate go. A stopped runner is not waited for long, but reaped when it ends.
+    pub(crate) async fn end(mut self) {
+        drop(self.words);
+        let _ = tokio::time::timeout(RUNNER_END, self.child.wait()).await;
     }
 }
 
-/// Runs a command to its end under the gate. `on_line` hears what it prints, line by line. The runner, where there was
-/// one, is to be ended after the gate was let go.
+/// Runs a command to its end under the gate. `on_line` gets its output, line by line. The runner is to be ended after
+/// the gate was let go.
 pub(crate) async fn run(
     Place { dir, above, gate }: Place<'_>,
     command: Vec<OsString>,
@@ -148,34 +144,34 @@ pub(crate) async fn run(
     let mut runner = order.runner(gate, above);
     notify::keep_from(&mut runner);
     runner.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Beside: what starts closes all that the agent has open, and a file system that does not answer keeps it there.
+    // In a thread: the new process closes what the agent has open, and a hanging file system delays that.
     let spawned = spawn_blocking(|| tokio::process::Command::from(runner).spawn()).await;
     let mut runner = match spawned.unwrap_or_else(|fault| Err(fault.into())) {
         Ok(runner) => runner,
         Err(error) => return (not_started(error), None),
     };
-    let Some(word) = runner.stderr.take() else {
+    let Some(words) = runner.stderr.take() else {
         return (not_started(std::io::ErrorKind::BrokenPipe.into()), None);
     };
-    let mut word = BufReader::new(word);
+    let mut words = BufReader::new(words);
     let output = async {
         if let Some(stdout) = runner.stdout.take() {
             read_lines(stdout, on_line).await;
         }
     };
-    // Only the runner has the other ends: both streams end when it does, and the output before its word.
-    let (how, ()) = tokio::join!(last_word(&mut word), output);
+    // Only the runner has the other ends, so both streams end with it.
+    let (how, ()) = tokio::join!(result(&mut words), output);
     let end = match how {
         Some(Ended::Exit(0)) => End::Complete,
         Some(Ended::TimedOut) => End::TimedOut { after: timeout },
         Some(how) => failed(how),
         None => return (End::RunnerLost { ended: end_session(&mut runner, dir).await }, None),
     };
-    (end, Some(Runner { child: runner, word }))
+    (end, Some(Runner { child: runner, words }))
 }
 
-/// What the runner says. `None`: it ended without a word.
-async fn last_word(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
+/// The result that the runner reports; `None` when it ended without one.
+async fn result(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
     let mut lines = stream.lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if let Some(ended) = Ended::parse(&line) {
@@ -185,13 +181,12 @@ async fn last_word(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Ended> {
     None
 }
 
-/// The runner is gone without a word: what is left of its session, and what has left that but has the cycle in its
-/// environment, would work on without a gate. Returns how many processes were killed, when none of them lives any
-/// more.
+/// Kills what a lost runner has left, which would work without a gate: its session, and processes that have left that
+/// but have the cycle in their environment. Returns their number when none of them lives any more.
 async fn end_session(runner: &mut Child, dir: &Path) -> usize {
     let mut killed = std::collections::BTreeSet::new();
     if let Some(session) = runner.id().and_then(|id| i32::try_from(id).ok()) {
-        // Not reaped yet, the runner keeps its PID, and with it the session its name.
+        // The runner is not reaped yet, so its PID still names the session.
         let _ = runner.start_kill();
         let mut empty_scans = 0;
         while empty_scans < 2 {
@@ -209,8 +204,8 @@ async fn end_session(runner: &mut Child, dir: &Path) -> usize {
     killed.len()
 }
 
-/// Who lives of the runner's session, and who began after it for the same cycle; never this process nor whoever
-/// started it.
+/// The living processes of the runner's session, and those started after it for the same cycle; never this process or
+/// its ancestors.
 fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
     let cycle = [b"BEADLOCK_CYCLE=", dir.as_os_str().as_bytes()].concat();
     let has_cycle = |pid: i32| {
@@ -220,16 +215,15 @@ fn at_work(runner: i32, dir: &Path) -> Vec<i32> {
     let begun = Stat::read(runner).map_or(u64::MAX, |stat| stat.start_ticks);
     let parent = |pid: &i32| Stat::read(*pid).map(|stat| stat.ppid);
     let ancestors: Vec<i32> = iter::successors(Some(std::process::id().cast_signed()), parent).collect();
-    let mut living = process::all();
-    living.retain(|stat| {
+    let is_at_work = |stat: &Stat| {
         let is_of_cycle =
             || stat.start_ticks >= begun && has_cycle(stat.pid) && !ancestors.contains(&stat.pid);
         stat.pid != runner && !stat.is_zombie() && (stat.session == runner || is_of_cycle())
-    });
-    living.into_iter().map(|stat| stat.pid).collect()
+    };
+    process::all().into_iter().filter(is_at_work).map(|stat| stat.pid).collect()
 }
 
-/// Every line of a stream until its end, as text, without its end; one that is too long in pieces.
+/// Reads every line of a stream as text, without its newline; a line that is too long comes in pieces.
 pub(crate) async fn read_lines(mut stream: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
     let mut buffer = Vec::with_capacity(LONGEST_LINE);
     while let Ok(1..) = stream.read_buf(&mut buffer).await {

@@ -17,7 +17,7 @@ use beadlock_checker::{Cycle, Decision, Entered};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::audit::Trail;
+use crate::audit::AuditTrail;
 use crate::command::{self, End};
 use crate::config::{Action, Policy, Settings};
 use crate::database::LoggedState;
@@ -38,7 +38,7 @@ pub(crate) struct Work {
     /// Whether a gate that is busy for less than an interval is something for the audit trail too.
     pub(crate) audits_at_once: bool,
     pub(crate) watch: Watch,
-    pub(crate) trail: Trail,
+    pub(crate) trail: AuditTrail,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -276,16 +276,15 @@ async fn sync(
     }
     let Subject { number, database, policy, common } = subject;
     let network = told.network(Instant::now());
-    let is_debug = tracing::enabled!(tracing::Level::DEBUG);
     let request = git::SyncRequest {
         dir: database.dir.clone(),
         allow_worktree: policy.allow_worktree,
-        owners: common.owners,
+        any_owner: common.owners == Owners::All,
         network,
         timeout: policy.cycle_timeout,
         own_files: common.own_files.clone(),
         looked: told.looked.clone(),
-        steps: if is_debug { git::StepReports::Sent } else { git::StepReports::Off },
+        is_timed: tracing::enabled!(tracing::Level::DEBUG),
         begun: None,
     };
     let mut words = Vec::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use beadlock_checker::Decision;
 
 use crate::config::{CommandLine, Settings};
-use crate::log::{Format, Line, Whose, named, own};
+use crate::log::{Line, LogFormat, Whose, named, own};
 use crate::roots::Look;
 use crate::{command, config};
 
@@ -45,5 +45,5 @@ pub fn log(skips: &[Decision], output: &[u8], name: Option<&str>) -> std::io::Re
         let at = |(second, line): (i64, &Line)| line.in_format(format, 1_767_225_600 + second, whose);
         (0..).zip(&lines).map(at).collect()
     };
-    Ok((written(Format::Text), written(Format::Json)))
+    Ok((written(LogFormat::Text), written(LogFormat::Json)))
 }

@@ -53,7 +53,7 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::Signal;
 
-use crate::audit::Trail;
+use crate::audit::AuditTrail;
 use crate::config::{CommandLine, Failure, Mode, Settings};
 use crate::diagnostics::Diagnostics;
 use crate::limits::no_events;
@@ -133,8 +133,8 @@ fn run(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
 
 fn serve(typed: CommandLine, settings: Settings) -> std::io::Result<u8> {
     let (trail, auditing) = match &settings.agent.audit {
-        Some(path) => Trail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
-        None => (Trail::default(), None),
+        Some(path) => AuditTrail::open(path).map(|(trail, worker)| (trail, Some(worker)))?,
+        None => (AuditTrail::default(), None),
     };
     // One thread: what blocks is done in others ([`scheduler`]), and to wake them costs more than most cycles do.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

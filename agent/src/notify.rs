@@ -1,9 +1,7 @@
-//! What a service manager is told, where one has asked for it (`NOTIFY_SOCKET`, `WATCHDOG_USEC`;
-//! sd_notify(3)).
+//! What the service manager is told, if it asks for it (`NOTIFY_SOCKET`, `WATCHDOG_USEC`; sd_notify(3)).
 //!
-//! Nothing here fails: without a manager nothing is sent, and one that cannot be told is complained of. A
-//! manager that stands still may stop the scheduler with it, when its queue is full; the runners of cycles
-//! have their own clocks.
+//! Nothing here fails: errors are complained of. A manager that stands still may stop the scheduler when its queue is
+//! full; the runners of cycles have their own clocks.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::log::complain;
 
-/// However short a watchdog's time is, the loop has other work.
+/// The shortest time between two beats: the loop has other work.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The agent serves so many databases: after the start, and after [`reloading`].
@@ -47,19 +45,18 @@ fn tell(states: &[NotifyState]) {
     }
 }
 
-/// Takes from a child's environment what is between the manager and the agent alone: a command of a cycle that
-/// sent a message would speak for the agent.
+/// Takes the manager's variables from a child's environment: a command of a cycle must not speak for the agent.
 pub(crate) fn keep_from(child: &mut Command) {
     for name in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"] {
         child.env_remove(name);
     }
 }
 
-/// Proves to a manager that wants it that the loop it is in goes round.
-pub(crate) struct Watchdog(Option<Interval>);
+/// Proves to the manager that the scheduler's loop turns.
+pub(crate) struct ServiceWatchdog(Option<Interval>);
 
-impl Watchdog {
-    /// Within the runtime. It beats twice in the time after which the manager takes this process for hung.
+impl ServiceWatchdog {
+    /// Beats twice in the time after which the manager takes this process for hung.
     pub(crate) fn new() -> Self {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         Self(limit.map(|limit| {
@@ -69,15 +66,11 @@ impl Watchdog {
         }))
     }
 
-    /// Waits for the next beat and sends it; for ever when nobody wants one. Loses nothing when it is dropped.
+    /// Waits for the next beat and sends it; for ever when the manager wants none. Cancel safe.
     pub(crate) async fn beat(&mut self) {
-        match &mut self.0 {
-            Some(beats) => {
-                beats.tick().await;
-                // A complaint each time would fill the disk; the manager acts on the silence.
-                let _ = sd_notify::notify(&[NotifyState::Watchdog]);
-            }
-            None => std::future::pending().await,
-        }
+        let Some(beats) = &mut self.0 else { return std::future::pending().await };
+        beats.tick().await;
+        // A complaint each time would fill the disk; the manager acts on the silence.
+        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "FORMAT", value_enum, env = "BEADLOCK_AGENT_LOG_FORMAT")]
     #[arg(default_value = "text", display_order = 14)]
     #[serde(serialize_with = "text::name")]
-    pub(super) log_format: log::Format,
+    pub(super) log_format: log::LogFormat,
     /// A log that would grow above this is moved aside first: KiB, MiB, GiB or bytes [default: 10MiB]
     #[arg(long, value_name = "SIZE", value_parser = log::parse_size, env = "BEADLOCK_AGENT_LOG_SIZE")]
     #[arg(default_value = "10MiB", display_order = 15)]
@@ -188,8 +188,8 @@ impl Agent {
     }
 
     /// How the log is written.
-    pub(super) fn log(&self, may_become_several: bool) -> log::Settings {
-        log::Settings {
+    pub(super) fn log(&self, may_become_several: bool) -> log::LogSettings {
+        log::LogSettings {
             shared: self.log_file.clone(),
             format: self.log_format,
             size: self.log_size,

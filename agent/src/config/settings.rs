@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     pub(crate) spreads: bool,
     /// All others of the agent: a path to listen at and the roots are absolute, and the audit trail is where it is.
     pub(crate) agent: Agent,
-    pub(crate) log: log::Settings,
+    pub(crate) log: log::LogSettings,
 }
 
 impl Settings {

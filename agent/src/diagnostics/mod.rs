@@ -1,9 +1,8 @@
 //! The agent's own diagnostics (`--log-level`): what it does and why, for people who look for a fault.
 //!
-//! They are apart from the log of the databases ([`crate::log`]): that one is a contract, is always written, and
-//! loses nothing. Diagnostics go to standard error, where journald keeps them, and may get lost. An event costs the
-//! caller a line in memory. The worker of tracing-appender writes it ([`stderr`]). When standard error is not read, new
-//! lines are dropped and counted, and no cycle waits.
+//! They are apart from the log of the databases ([`crate::log`]), which is a contract and loses nothing. Diagnostics go
+//! to standard error through the worker of tracing-appender ([`stderr`]). When that is not read, new lines are dropped
+//! and counted, and no cycle waits.
 //!
 //! ```text
 //! 2026-01-01T10:00:00.123456Z DEBUG cycle{db="/srv/a/.beads" action="git" n=3}: checked decision="skip" …
@@ -22,12 +21,12 @@ use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuar
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use self::stderr::{Ending, Stderr};
+use self::stderr::{Stderr, StderrEnd};
 
-/// Lines on their way to standard error. New lines are lost while there are so many.
+/// How many lines the queue holds before new ones are lost.
 const IN_FLIGHT: usize = 4096;
 
-/// Which events are written: those of this level and all above it.
+/// Events of this level and all above it are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum LogLevel {
     /// Nothing
@@ -51,21 +50,18 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// What changes the level of this process.
+/// Changes the level of this process.
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// The diagnostics of this process. What is still on its way is written when this is dropped, also by a panic.
+/// The diagnostics of this process. The queue is written out when this is dropped, also by a panic.
 #[must_use = "dropped, its worker ends"]
 pub(crate) struct Diagnostics {
-    ending: Arc<Ending>,
+    ending: Arc<StderrEnd>,
     worker: Option<WorkerGuard>,
 }
 
 impl Diagnostics {
     /// Starts the worker. From here on events of this level are written.
-    ///
-    /// # Errors
-    /// When there is no thread to be had; when this process has diagnostics already.
     pub(crate) fn open(level: LogLevel) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(LevelFilter::from(level));
         let (out, diagnostics) = Self::start(Stderr::open()?)?;
@@ -91,14 +87,13 @@ impl Diagnostics {
 
 impl Drop for Diagnostics {
     fn drop(&mut self) {
-        // With a reader the queue empties by itself. Without one the writer gives up after a second, and the queue
-        // empties at once. So the worker always takes the order to end, within the time that its guard gives it.
+        // Without a reader the writer gives up after a second, and then the queue empties at once. So the worker
+        // always takes the order to end within the time that its guard gives it.
         self.ending.begin();
         drop(self.worker.take());
     }
 }
 
-/// From now on events of this level are written.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
         // It fails only when the subscriber is gone, and with it all diagnostics.

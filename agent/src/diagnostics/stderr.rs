@@ -1,11 +1,10 @@
-//! Standard error behind the worker. It may be a pipe that nobody reads: the worker then waits for room, and the lines
-//! that do not fit into its queue meanwhile are counted. At the end it waits for a second at most.
+//! Standard error behind the worker. When it is a pipe that is not read, the worker waits for room, at the end for a
+//! second at most, and lines that do not fit into its queue are counted.
 
-use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -13,32 +12,32 @@ use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::escape::is_harmless;
 use beadlock_checker::internal::facts;
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use tracing_appender::non_blocking::ErrorCounter;
 
-/// A pipe with room takes so much at once, and whole.
-const PIECE: usize = 4096;
+use crate::log::escaped_unless;
+use crate::log::terminal::{gets_room, stderr_anew};
 
+/// A pipe with room takes so many bytes at once.
+const PIECE: usize = 4096;
 /// How long the last lines may wait for room.
 const LAST_LINES: Duration = Duration::from_secs(1);
-
 /// How often a writer that waits for room looks whether the agent ends, in milliseconds.
 const SLICE: u16 = 20;
 
 /// The writer behind the worker. It never fails: a line that cannot be written is counted.
 pub(super) struct Stderr {
     file: File,
-    ending: Arc<Ending>,
-    /// Lines that were taken from the queue and could not be written.
+    ending: Arc<StderrEnd>,
+    /// How many lines from the queue could not be written.
     discarded: usize,
-    /// As many lost lines were named so far.
+    /// How many lost lines were named so far.
     named: usize,
 }
 
-/// What the writer and the end of the agent know of each other.
+/// Shared by the writer and the end of the agent.
 #[derive(Default)]
-pub(super) struct Ending {
+pub(super) struct StderrEnd {
     /// Until when the writer waits for room.
     deadline: OnceLock<Instant>,
     is_waiting: AtomicBool,
@@ -46,13 +45,12 @@ pub(super) struct Ending {
     lost: OnceLock<ErrorCounter>,
 }
 
-impl Ending {
+impl StderrEnd {
     /// Names the counter of the worker, which is there after the writer.
     pub(super) fn count(&self, lost: ErrorCounter) {
         let _ = self.lost.set(lost);
     }
 
-    /// The agent ends. Returns when the writer has room or has given up.
     pub(super) fn begin(&self) {
         let deadline = *self.deadline.get_or_init(|| Instant::now() + LAST_LINES);
         let given_up = deadline + Duration::from_millis(u64::from(SLICE));
@@ -67,33 +65,26 @@ impl Ending {
 }
 
 impl Stderr {
-    /// The standard error of this process.
-    ///
-    /// # Errors
-    /// When there is no descriptor for it.
     pub(super) fn open() -> io::Result<Self> {
         let stderr = io::stderr();
         let shared = File::from(stderr.as_fd().try_clone_to_owned().map_err(crate::limits::no_events)?);
         let is_pipe = shared.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
         if !(is_pipe || stderr.is_terminal()) {
-            // A file has room. A socket is not to be opened anew; it says when it has room for a piece.
+            // A file always has room. A socket cannot be opened anew, but polls for a piece.
             return Ok(Self::new(shared));
         }
-        // Opened anew it can be told not to block. The others who share stderr would not expect that of it.
-        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let anew = OpenOptions::new().write(true).custom_flags(flags.bits()).open("/proc/self/fd/2");
-        Ok(Self::new(anew.unwrap_or(shared)))
+        Ok(Self::new(stderr_anew().unwrap_or(shared)))
     }
 
     pub(super) fn new(file: File) -> Self {
         Self { file, ending: Arc::default(), discarded: 0, named: 0 }
     }
 
-    pub(super) fn ending(&self) -> Arc<Ending> {
+    pub(super) fn ending(&self) -> Arc<StderrEnd> {
         Arc::clone(&self.ending)
     }
 
-    /// Writes a whole line. False: there was no room until the end.
+    /// Writes a whole line. Returns false when there was no room until the end.
     fn put(&mut self, line: &str) -> bool {
         let mut rest = line.as_bytes();
         while !rest.is_empty() {
@@ -114,29 +105,20 @@ impl Stderr {
         true
     }
 
-    /// Waits for room. False: the agent ends, and there is none.
+    /// Waits for room. Returns false when the agent ends and there is none.
     fn has_room(&self) -> bool {
-        let has_room = |wait: PollTimeout| {
-            let mut streams = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
-            poll(&mut streams, wait).is_ok_and(|ready| ready > 0)
-        };
-        if has_room(PollTimeout::ZERO) {
-            return true;
+        let mut has_room = gets_room(&self.file, PollTimeout::ZERO);
+        if !has_room {
+            self.ending.is_waiting.store(true, Ordering::Release);
+            while !has_room && !self.ending.is_over() {
+                has_room = gets_room(&self.file, PollTimeout::from(SLICE));
+            }
+            self.ending.is_waiting.store(false, Ordering::Release);
         }
-        self.ending.is_waiting.store(true, Ordering::Release);
-        let came = loop {
-            if self.ending.is_over() {
-                break false;
-            }
-            if has_room(PollTimeout::from(SLICE)) {
-                break true;
-            }
-        };
-        self.ending.is_waiting.store(false, Ordering::Release);
-        came
+        has_room
     }
 
-    /// Says how many lines were lost, where that is news. It stands where they are missing: the queue is empty.
+    /// Writes how many lines were lost, in their place, because the queue is empty.
     fn name_lost(&mut self) {
         let dropped = || self.ending.lost.get().map_or(0, ErrorCounter::dropped_lines);
         if dropped() + self.discarded == self.named || !self.has_room() {
@@ -144,12 +126,9 @@ impl Stderr {
         }
         let lost = dropped() + self.discarded;
         let time = jiff::Timestamp::from_duration(facts::now().0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        let line = format!(
-            "{time:.6} {:>5} standard error was not read in time: {} lines of diagnostics are lost\n",
-            "WARN",
-            lost - self.named
-        );
-        if self.put(&line) {
+        let news = lost - self.named;
+        let words = format!("standard error was not read in time: {news} lines of diagnostics are lost");
+        if self.put(&format!("{time:.6}  WARN {words}\n")) {
             self.named = lost;
         }
     }
@@ -164,26 +143,15 @@ impl Write for Stderr {
         Ok(event.len())
     }
 
-    /// The queue is empty.
     fn flush(&mut self) -> io::Result<()> {
         self.name_lost();
         Ok(())
     }
 }
 
-/// The line of an event with its end. Control characters and the like in it are escaped.
+/// The line of an event with its newline. Control characters and the like in it are escaped.
 fn one_line(event: &str) -> String {
-    let event = event.strip_suffix('\n').unwrap_or(event);
-    let mut line = String::with_capacity(event.len() + 1);
-    for c in event.chars() {
-        if is_harmless(c) {
-            line.push(c);
-        } else {
-            let _ = write!(line, "{}", c.escape_default());
-        }
-    }
-    line.push('\n');
-    line
+    escaped_unless(is_harmless, event.strip_suffix('\n').unwrap_or(event)) + "\n"
 }
 
 #[cfg(test)]

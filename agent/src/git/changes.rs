@@ -1,37 +1,30 @@
 //! What has changed under a database since the last commit, as git sees it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::names::{Names, refuse_databases};
-use super::program::Git;
-use super::repository::Repository;
-use super::sqlite;
-use super::stop::Stop;
+use super::{ExcludedNames, Git, Repository, Stop, as_path, refuse_databases, sqlite};
 
-/// Paths from the top. In none of them is what is never committed, but for its removal from the index.
+/// Paths from the top, without those that are never committed (but their removal from the index is here).
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Changes {
+pub(super) struct DatabaseChanges {
     /// To be taken as they are in the working tree.
     pub(super) present: Vec<Vec<u8>>,
-    /// The same, while it is not known what they are: git does not track them.
+    /// The untracked ones, until it is known that they are not databases.
     pub(super) new: Vec<Vec<u8>>,
     /// No longer there, or no longer tracked.
     pub(super) gone: Vec<Vec<u8>>,
-    /// Repositories inside the database: they are not ours to commit.
+    /// Repositories inside the database, which are not committed.
     pub(super) repositories: Vec<Vec<u8>>,
 }
 
-impl Changes {
-    /// # Errors
-    /// When a merge has left its conflicts, whatever made it; when what git tracks has become an SQLite database.
-    pub(super) fn of(repository: &Repository, names: &Names) -> Result<Self, Stop> {
+impl DatabaseChanges {
+    pub(super) fn of(repository: &Repository) -> Result<Self, Stop> {
         let options = ["--untracked-files=all", "--ignore-submodules=dirty"];
-        let status = repository.status(&options, [repository.inside()])?;
-        let mut changes = Self::parse(&status, names).map_err(|paths| repository.unmerged(&paths))?;
-        let file = |path: &[u8]| repository.git.dir.join(OsStr::from_bytes(path));
+        let status = repository.status(&options, &[repository.inside()])?;
+        let parsed = Self::parse(&status, &repository.names);
+        let mut changes = parsed.map_err(|paths| repository.unmerged(&paths))?;
+        let file = |path: &[u8]| repository.git.dir.join(as_path(path));
         let present = changes.present.iter().map(Vec::as_slice);
         refuse_databases(repository, &present.filter(|path| sqlite::is_at(&file(path))).collect::<Vec<_>>())?;
         changes.new.retain(|path| !sqlite::is_or_becomes(&file(path)));
@@ -47,8 +40,8 @@ impl Changes {
         self.present.iter().chain(&self.gone).collect::<BTreeSet<_>>().len()
     }
 
-    /// The entries of `git status --porcelain=v2 -z`; the unmerged paths, where there are any.
-    fn parse(status: &[Vec<u8>], names: &Names) -> Result<Self, Vec<Vec<u8>>> {
+    /// Reads the entries of `git status --porcelain=v2 -z`. An error is the unmerged paths.
+    fn parse(status: &[Vec<u8>], names: &ExcludedNames) -> Result<Self, Vec<Vec<u8>>> {
         let mut changes = Self::default();
         let mut unmerged = Vec::new();
         for entry in status {
@@ -63,12 +56,11 @@ impl Changes {
                 b"1 " => {
                     let fields = fields(8);
                     let (Some([index, tree]), Some(path)) = (fields.first(), fields.get(7)) else { continue };
-                    let (path, left_out) = (path.to_vec(), names.is_left_out(path));
                     match (index, tree) {
-                        (b'D', _) => changes.gone.push(path),
-                        _ if left_out => {}
-                        (_, b'D') => changes.gone.push(path),
-                        _ => changes.present.push(path),
+                        (b'D', _) => changes.gone.push(path.to_vec()),
+                        _ if names.is_left_out(path) => {}
+                        (_, b'D') => changes.gone.push(path.to_vec()),
+                        _ => changes.present.push(path.to_vec()),
                     }
                 }
                 b"u " => unmerged.extend(fields(10).get(9).map(|path| path.to_vec())),
@@ -78,7 +70,6 @@ impl Changes {
         if unmerged.is_empty() { Ok(changes) } else { Err(unmerged) }
     }
 
-    /// Brings an index to what the working tree has of them.
     pub(super) fn stage(&self, git: &Git, index: &Path) -> Result<(), Stop> {
         let update = |how: &[&str], paths: &[Vec<u8>]| -> Result<(), Stop> {
             if !paths.is_empty() {
@@ -90,7 +81,7 @@ impl Changes {
             Ok(())
         };
         update(&["--force-remove"], &self.gone)?;
-        // Gone since it was listed, or where a directory was: both are as good as any change.
+        // A file may have gone since it was listed, or have come where a directory was.
         update(&["--add", "--remove", "--replace"], &self.present)
     }
 }
@@ -101,7 +92,7 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_by_what_becomes_of_them() {
-        let names = Names::for_test(".beads");
+        let names = ExcludedNames { prefix: ".beads".into(), own: Vec::new() };
         let hash = "0123456789012345678901234567890123456789";
         let one = |xy: &str, path: &str| {
             format!("1 {xy} N... 100644 100644 100644 {hash} {hash} {path}").into_bytes()
@@ -118,9 +109,9 @@ mod tests {
             b"? .beads/nested/".to_vec(),
             b"? .beads/\xff".to_vec(),
         ];
-        let changes = Changes::parse(&status, &names).unwrap();
+        let changes = DatabaseChanges::parse(&status, &names).unwrap();
         let paths = |paths: &[&[u8]]| paths.iter().map(|path| path.to_vec()).collect::<Vec<_>>();
-        let expected = Changes {
+        let expected = DatabaseChanges {
             present: paths(&[b".beads/a b", b".beads/staged"]),
             new: paths(&[b".beads/untracked again", b".beads/\xff"]),
             gone: paths(&[b".beads/deleted", b".beads/untracked again", b".beads/.exclusive-lock"]),
@@ -130,6 +121,6 @@ mod tests {
         assert_eq!(changes.count(), 5);
         let unmerged =
             format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} .beads/x y").into_bytes();
-        assert_eq!(Changes::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
+        assert_eq!(DatabaseChanges::parse(&[unmerged], &names), Err(paths(&[b".beads/x y"])));
     }
 }

@@ -1,39 +1,27 @@
-//! The commit of what changed under a database: nothing else of the user's index goes into it, and nothing else of the
-//! index changes.
+//! The commit of what changed under a database. It takes nothing else from the user's index and changes nothing else
+//! there.
 //!
 //! The tree is built in an index of our own, from the last commit and the changes. Then, under `index.lock`, a copy of
-//! the real index learns of the same paths, the copy becomes the index, and the branch moves by compare-and-swap. A
-//! commit that somebody else makes meanwhile wins, and the index is put back; a crash between the last two leaves paths
-//! that are staged, which the next sync commits.
+//! the real index learns of the same paths, the copy becomes the index, and the branch moves by compare-and-swap. When
+//! somebody else commits meanwhile, the index is put back. A crash between the last two steps leaves staged paths,
+//! which the next sync commits.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use beadlock_checker::internal::log_line::Event;
-
-use super::branch::{Move, move_branch, short};
-use super::changes::Changes;
-use super::hooks;
-use super::index::{self, IndexLock};
-use super::message::{SyncMessage, say};
-use super::names::Names;
-use super::replay;
-use super::repository::{Head, Repository};
-use super::resume::begin;
-use super::stop::{Stop, counted};
-use super::turn;
-use super::{arriving, entries};
+use super::{
+    BranchHead, DatabaseChanges, Event, IndexLock, Move, Repository, Stop, SyncMessage, arriving, begin,
+    counted, entries, hooks, index, move_branch, replay, say, short, turn,
+};
 
 /// Commits what changed. Returns where the branch is then.
-pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Result<Head, Stop> {
-    let mut changes = Changes::of(repository, names)?;
+pub(super) fn commit(repository: &Repository, head: BranchHead) -> Result<BranchHead, Stop> {
+    let mut changes = DatabaseChanges::of(repository)?;
     if !changes.repositories.is_empty() {
-        let paths = repository.shown_all(changes.repositories.iter().map(Vec::as_slice));
-        say(&SyncMessage::Notice(
-            Event::NotCommitting.line(format_args!("{paths}, a git repository of its own")),
-        ));
+        let paths = repository.shown_all(&changes.repositories);
+        let line = Event::NotCommitting.line(format_args!("{paths}, a git repository of its own"));
+        say(&SyncMessage::Notice(line));
     }
     if changes.is_empty() {
         return Ok(head);
@@ -42,11 +30,10 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     let now = repository.head_of(&head.branch)?;
     if now != head {
         // Another database's sync had its turn before this one.
-        changes = Changes::of(repository, names)?;
+        changes = DatabaseChanges::of(repository)?;
     }
     let head = now;
-    let new = make(repository, names, &changes, &head)?;
-    repository.check_unclaimed()?;
+    let new = make(repository, &changes, &head)?;
     let lock = IndexLock::take(&turn)?;
     repository.check_at(&head.branch, &head.commit)?;
     let scratch = lock.copy()?;
@@ -54,7 +41,7 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     as_committed(repository, new.as_ref().unwrap_or(&head.commit), &scratch)?;
     lock.replace()?;
     let Some(commit) = new else { return Ok(head) };
-    let way = Move { branch: head.branch.clone(), from: head.commit.clone(), to: commit.clone() };
+    let way = Move { branch: head.branch.clone(), from: head.commit, to: commit.clone() };
     if let Err(stop) = move_branch(repository, &way, "commit (beadlock-agent)") {
         lock.put_back()?;
         return Err(stop);
@@ -62,24 +49,22 @@ pub(super) fn commit(repository: &Repository, names: &Names, head: Head) -> Resu
     drop(lock);
     let files = counted(changes.count(), "file");
     say(&SyncMessage::Committed(Event::Committed.line(format_args!("{files} ({})", short(&commit)))));
-    hooks::tell(repository, "post-commit", &[]);
-    Ok(Head { commit, ..head })
+    hooks::tell(&repository.git, "post-commit", &[]);
+    Ok(BranchHead { commit, branch: head.branch })
 }
 
-/// What was written to a file since it was read for the commit is not staged: an index that is ahead of the branch
-/// would go into the next commit that somebody makes by hand.
+/// Unstages what was written to a file since it was read for the commit: the next commit by hand would take it.
 fn as_committed(repository: &Repository, commit: &str, index: &Path) -> Result<(), Stop> {
     let diff_index = repository.git.call(["diff-index", "--cached", "-z", "--no-renames", commit, "--"]);
     let differing = diff_index.paths([repository.inside()]).index(index).words()?;
-    index::set_back(repository, index, &differing)
+    index::set_back(&repository.git, index, &differing)
 }
 
-/// The next commit, on no branch yet; `None` when it would have the tree of the last.
+/// Makes the next commit, on no branch yet; `None` when it would have the tree of the last.
 fn make(
     repository: &Repository,
-    names: &Names,
-    changes: &Changes,
-    head: &Head,
+    changes: &DatabaseChanges,
+    head: &BranchHead,
 ) -> Result<Option<String>, Stop> {
     let git = &repository.git;
     let (index, message) = (index::scratch(repository), turn::own(repository, "message"));
@@ -90,33 +75,32 @@ fn make(
     if write_tree()? == before {
         return Ok(None);
     }
-    // It may refuse, and it may add to the index that it is given.
-    hooks::ask(repository, "pre-commit", &[], Some(&index))?;
+    // The hook may refuse, and may add to the index that it is given.
+    hooks::ask(git, "pre-commit", &[], Some(&index))?;
     let tree = write_tree()?;
-    refuse_strange(repository, names, &before, &tree)?;
+    refuse_strange(repository, &before, &tree)?;
     let text = format!("chore: sync .beads ({})\n", counted(changes.count(), "file"));
     fs::write(&message, text).map_err(|error| Stop::io("cannot write", &message, &error))?;
     let file = message.as_os_str();
-    hooks::ask(repository, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
-    hooks::ask(repository, "commit-msg", &[file], Some(&index))?;
+    hooks::ask(git, "prepare-commit-msg", &[file, OsStr::new("message")], Some(&index))?;
+    hooks::ask(git, "commit-msg", &[file], Some(&index))?;
     let commit_tree = git.call(["commit-tree", &tree, "-p", &head.commit, "-F"]);
-    let commit = commit_tree.paths([file.as_bytes()]).text()?;
+    let commit = commit_tree.paths([file.as_encoded_bytes()]).text()?;
     Ok((tree != before).then_some(commit))
 }
 
-/// What a hook has added that is not of this database; and what has become an SQLite database since it was looked at.
-fn refuse_strange(repository: &Repository, names: &Names, before: &str, tree: &str) -> Result<(), Stop> {
+/// Refuses what a hook has added outside this database, and what has become an SQLite database meanwhile.
+fn refuse_strange(repository: &Repository, before: &str, tree: &str) -> Result<(), Stop> {
     let entries = entries::changed(&repository.git, before, tree)?;
-    let is_ours = |path: &[u8]| repository.has(path) && !names.is_left_out(path);
-    let strange: Vec<_> =
-        entries.iter().map(|entry| entry.path.as_slice()).filter(|path| !is_ours(path)).collect();
+    let is_strange = |path: &&[u8]| !repository.has(path) || repository.names.is_left_out(path);
+    let strange: Vec<_> = entries.iter().map(|entry| entry.path.as_slice()).filter(is_strange).collect();
     if !strange.is_empty() {
         let paths = repository.shown_all(strange);
         return Err(Stop::Refused(format!(
             "the hook pre-commit has added {paths}, which is not the agent's to commit; commit that by hand"
         )));
     }
-    let databases = arriving::databases(repository, entries.iter())?;
+    let databases = arriving::databases(&repository.git, entries.iter())?;
     let have = match databases.len() {
         0 => return Ok(()),
         1 => "has become an SQLite database",

@@ -1,18 +1,15 @@
-//! A repository inside a database: git that is started in there takes it for the one to work on, and goes past the real
-//! index. It is never used; one of bare files comes as easily as any file, by a pull.
+//! A repository inside a database. git that is started there would use it instead of the real one, so it is refused;
+//! a bare one can come by a pull.
 
 use std::fs;
 use std::path::Path;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::shell::{Part, to_type};
-
-use super::stop::Stop;
+use super::{Part, Stop, escaped_path, to_type};
 
 /// The names by which git knows a repository: always the first, and either the next two or the last.
 pub(super) const NAMES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// What makes a directory a repository to git, of what it has; nothing when it is none.
+/// What makes a directory a repository to git, of the names that it has; empty for any other directory.
 pub(super) fn parts(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let [head, objects, refs, common] = NAMES;
     match (has(head), has(objects) && has(refs), has(common)) {
@@ -22,12 +19,10 @@ pub(super) fn parts(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
     }
 }
 
-/// Something of this name is in the directory.
 pub(super) fn is_in(dir: &Path, name: &str) -> bool {
     fs::symlink_metadata(dir.join(name)).is_ok()
 }
 
-/// Refuses while there is one in the database.
 pub(super) fn refuse(database: &Path) -> Result<(), Stop> {
     let shown = escaped_path(database);
     if is_in(database, ".git") {

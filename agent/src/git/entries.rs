@@ -1,23 +1,19 @@
 //! The files that differ between two trees.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::program::Git;
-use super::stop::Stop;
+use super::{Git, Stop, as_path};
 
 /// A file as the second tree has it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     mode: Vec<u8>,
-    /// Of its blob.
     pub(super) id: String,
     /// From the top.
     pub(super) path: Vec<u8>,
 }
 
-/// What the second tree has that the first has not, or not so.
+/// The entries that the second tree has and the first has not, or has otherwise.
 pub(super) fn changed(git: &Git, from: &str, to: &str) -> Result<Vec<TreeEntry>, Stop> {
     let args = ["diff-tree", "-r", "-z", "--no-renames", "--diff-filter=d", from, to];
     Ok(parse(&git.call(args).words()?))
@@ -35,10 +31,9 @@ fn parse(words: &[Vec<u8>]) -> Vec<TreeEntry> {
 
 impl TreeEntry {
     pub(super) fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.path))
+        as_path(&self.path)
     }
 
-    /// A regular file.
     pub(super) fn is_file(&self) -> bool {
         self.mode.starts_with(b"100")
     }

@@ -4,19 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::log_line::Event;
 use tokio::time::Instant;
 
-use super::message::SyncMessage;
-use super::request::Network;
+use super::{Event, Network, SyncMessage};
 
 /// The first and the longest wait before a remote that did not answer is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// Of one database.
 #[derive(Debug, Default)]
 pub(crate) struct SyncHistory {
-    /// What was said in the last cycle, and not because it was new.
+    /// The notices that hold since the last cycle.
     notices: BTreeSet<String>,
     outage: Option<RemoteOutage>,
     /// The index whose files were all checked: the next sync need not check it again.
@@ -32,7 +29,6 @@ struct RemoteOutage {
 }
 
 impl SyncHistory {
-    /// What the next sync may do about the remote.
     pub(crate) fn network(&self, now: Instant) -> Network {
         match &self.outage {
             None => Network::Use,
@@ -41,12 +37,12 @@ impl SyncHistory {
         }
     }
 
-    /// A sync that was allowed `network` has ended: these are its words. Returns the lines to be said now.
-    pub(crate) fn hear(&mut self, network: Network, words: &[SyncMessage], now: Instant) -> Vec<String> {
+    /// Takes the messages of a sync that has ended. Returns the lines to be logged now.
+    pub(crate) fn hear(&mut self, network: Network, messages: &[SyncMessage], now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         let mut notices = BTreeSet::new();
-        for word in words {
-            match word {
+        for message in messages {
+            match message {
                 SyncMessage::Notice(text) => {
                     if !self.notices.contains(text) {
                         lines.push(text.clone());
@@ -58,15 +54,15 @@ impl SyncHistory {
                 _ => {}
             }
         }
-        let is_out = words.iter().any(|word| matches!(word, SyncMessage::Unreachable(_)));
-        if words.contains(&SyncMessage::Reached)
+        let is_out = messages.iter().any(|message| matches!(message, SyncMessage::Unreachable(_)));
+        if messages.contains(&SyncMessage::Reached)
             && !is_out
             && let Some(outage) = self.outage.take()
         {
             lines.push(Event::Reached.line(shown(now.duration_since(outage.since))));
         }
         if network == Network::Leave || is_out {
-            // What has to do with the remote did not come up.
+            // The notices about the remote did not come up.
             self.notices.append(&mut notices);
         } else {
             self.notices = notices;
@@ -76,10 +72,10 @@ impl SyncHistory {
 
     fn unreachable(&mut self, why: &str, now: Instant) -> Option<String> {
         let (first, longest) = RETRY;
-        let tries = self.outage.as_ref().map_or(0, |outage| outage.tries);
+        let last = self.outage.take();
+        let (since, tries) = last.as_ref().map_or((now, 0), |last| (last.since, last.tries));
         let pause = first.saturating_mul(1 << tries.min(10)).min(longest);
-        let is_news = self.outage.as_ref().is_none_or(|outage| outage.why != why);
-        let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+        let is_news = last.is_none_or(|last| last.why != why);
         self.outage = Some(RemoteOutage { why: why.to_owned(), since, again: now + pause, tries: tries + 1 });
         is_news.then(|| format!("{why}; committing only, next try in {}", shown(pause)))
     }

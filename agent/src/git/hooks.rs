@@ -1,39 +1,34 @@
-//! The hooks of a repository, run where `git commit` and `git pull --rebase` run them.
+//! The hooks of a repository, run where `git commit` and `git pull --rebase` run them. Their output goes to the log.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::repository::Repository;
-use super::stop::Stop;
+use super::{Git, GitOutput, Stop};
 
-/// Runs a hook, when there is one. What it prints goes to the log.
-///
-/// # Errors
-/// When it fails: it is not to be done.
-pub(super) fn ask(
-    repository: &Repository,
-    hook: &str,
-    args: &[&OsStr],
-    index: Option<&Path>,
-) -> Result<(), Stop> {
-    let words = ["hook", "run", "--ignore-missing", hook];
-    let end = if args.is_empty() { None } else { Some(OsStr::new("--")) };
-    let mut call = repository.git.call(words.iter().map(OsStr::new).chain(end).chain(args.iter().copied()));
+fn run(git: &Git, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<GitOutput, Stop> {
+    let mut call = git.call(["hook", "run", "--ignore-missing", hook]);
+    if !args.is_empty() {
+        call = call.paths(["--"]).paths(args.iter().map(|arg| arg.as_encoded_bytes()));
+    }
     if let Some(index) = index {
         call = call.index(index);
     }
     let answer = call.run()?;
     answer.show();
-    if answer.status.success() {
-        return Ok(());
-    }
-    Err(Stop::Refused(format!("the hook {hook} has failed ({}); what it says is above", answer.status)))
+    Ok(answer)
 }
 
-/// Runs a hook that has no say any more.
-pub(super) fn tell(repository: &Repository, hook: &str, args: &[&str]) {
-    let words = ["hook", "run", "--ignore-missing", hook, "--"];
-    if let Ok(answer) = repository.git.call(words.iter().chain(args)).run() {
-        answer.show();
+/// Runs a hook that may refuse, when there is one.
+pub(super) fn ask(git: &Git, hook: &str, args: &[&OsStr], index: Option<&Path>) -> Result<(), Stop> {
+    let status = run(git, hook, args, index)?.status;
+    if status.success() {
+        return Ok(());
     }
+    Err(Stop::Refused(format!("the hook {hook} has failed ({status}); what it says is above")))
+}
+
+/// Runs a hook whose exit code no longer matters.
+pub(super) fn tell(git: &Git, hook: &str, args: &[&str]) {
+    let args: Vec<_> = args.iter().map(OsStr::new).collect();
+    let _ = run(git, hook, &args, None);
 }

@@ -1,59 +1,47 @@
 //! The index of a repository, changed as git changes it: under `index.lock`, in a copy, by a rename.
 //!
-//! It is replaced before the branch moves. `git commit` reads the branch, then the index, and only then takes
-//! `index.lock`: with the branch first, a commit by hand in between would be one on the new commit with what the old
-//! index has, and so take back what the new one brings. In this order it finds that the branch has moved, and fails.
+//! It is replaced before the branch moves, because `git commit` reads the branch, then the index, and only then takes
+//! `index.lock`. With the branch first, a commit by hand in between would put the old index on the new commit and so
+//! take back what that brings. In this order git finds that the branch has moved, and fails.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::repository::{Repository, other_git};
-use super::stop::Stop;
-use super::turn::{self, Turn, remove};
+use super::{Git, Repository, Stop, SyncTurn, remove, turn};
 
-/// How long another git may have the index before this sync does without.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// `index.lock`, held.
 #[must_use = "dropped, the index is as it was"]
 pub(super) struct IndexLock<'a> {
-    repository: &'a Repository,
+    pub(super) repository: &'a Repository,
 }
 
 impl<'a> IndexLock<'a> {
-    /// # Errors
-    /// When another git has it for longer than a moment.
-    pub(super) fn take(turn: &Turn<'a>) -> Result<Self, Stop> {
+    /// Takes it, unless the database is claimed by now.
+    pub(super) fn take(turn: &SyncTurn<'a>) -> Result<Self, Stop> {
         let repository = turn.repository;
+        repository.check_unclaimed()?;
         let (file, lock) = (turn::path(repository), repository.index_lock());
         let begun = Instant::now();
         loop {
             match fs::hard_link(&file, &lock) {
                 Ok(()) => return Ok(Self { repository }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let Ok(meta) = fs::symlink_metadata(&lock) else { continue };
-                    if begun.elapsed() >= PATIENCE {
-                        return Err(Stop::Refused(other_git(&lock, &meta)));
-                    }
-                    thread::sleep(Duration::from_millis(20));
+                    repository.wait_for_index(begun)?
                 }
                 Err(error) => return Err(Stop::io("cannot make", &lock, &error)),
             }
         }
     }
 
-    /// A copy of the index to work on.
     pub(super) fn copy(&self) -> Result<PathBuf, Stop> {
         let scratch = scratch(self.repository);
         self.copy_to(&scratch)?;
         Ok(scratch)
     }
 
-    /// As old as the index: by its age git tells which files it must look into.
+    /// The copy is as old as the index: by its age git tells which files it must look into.
     fn copy_to(&self, path: &Path) -> Result<(), Stop> {
         let index = self.repository.index();
         let copy = || {
@@ -64,20 +52,21 @@ impl<'a> IndexLock<'a> {
         copy().map_err(|error| Stop::io("cannot copy", &index, &error))
     }
 
-    /// The copy becomes the index; what the index was is kept for as long as the lock is held.
+    /// The copy becomes the index. The old index is kept for as long as the lock is held.
     pub(super) fn replace(&self) -> Result<(), Stop> {
         self.copy_to(&before(self.repository))?;
         self.become_index(&scratch(self.repository))
     }
 
-    /// The index is what it was before it was replaced.
+    /// The index is again what it was before it was replaced.
     pub(super) fn put_back(&self) -> Result<(), Stop> {
         self.become_index(&before(self.repository))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]
     fn become_index(&self, path: &Path) -> Result<(), Stop> {
         let index = self.repository.index();
-        rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
+        fs::rename(path, &index).map_err(|error| Stop::io("cannot replace", &index, &error))
     }
 }
 
@@ -89,8 +78,8 @@ impl Drop for IndexLock<'_> {
     }
 }
 
-/// Entries of an index become as on the first side of a difference: the raw words of `git diff-index -z`.
-pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
+/// Sets entries to the first side of a difference: the raw words of `git diff-index -z`.
+pub(super) fn set_back(git: &Git, index: &Path, differing: &[Vec<u8>]) -> Result<(), Stop> {
     let mut entries = Vec::new();
     for entry in differing.chunks_exact(2) {
         // `:MODE MODE HASH HASH STATUS`, the first of each as they become.
@@ -102,23 +91,17 @@ pub(super) fn set_back(repository: &Repository, index: &Path, differing: &[Vec<u
     }
     if !entries.is_empty() {
         let args = ["update-index", "--replace", "-z", "--index-info"];
-        repository.git.call(args).index(index).stdin(entries).done()?;
+        git.call(args).index(index).stdin(entries).done()?;
     }
     Ok(())
 }
 
-/// The entries of these paths become as in a commit.
-pub(super) fn set(
-    repository: &Repository,
-    index: &Path,
-    commit: &str,
-    paths: &[Vec<u8>],
-) -> Result<(), Stop> {
+pub(super) fn set(git: &Git, index: &Path, commit: &str, paths: &[Vec<u8>]) -> Result<(), Stop> {
     let args = ["diff-index", "--cached", "-z", "--no-renames", commit];
     let paths: BTreeSet<_> = paths.iter().collect();
-    let differing = repository.git.call(args).index(index).words()?;
+    let differing = git.call(args).index(index).words()?;
     let of_these = differing.chunks_exact(2).filter(|entry| paths.contains(&entry[1])).flatten().cloned();
-    set_back(repository, index, &of_these.collect::<Vec<_>>())
+    set_back(git, index, &of_these.collect::<Vec<_>>())
 }
 
 /// An index of our own.
@@ -126,12 +109,6 @@ pub(super) fn scratch(repository: &Repository) -> PathBuf {
     turn::own(repository, "index")
 }
 
-/// What the index was, until it is known that it need not be that again.
 fn before(repository: &Repository) -> PathBuf {
     turn::own(repository, "index.before")
-}
-
-#[expect(clippy::disallowed_methods, reason = "the index is replaced as git does it, under its lock")]
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)
 }

@@ -11,63 +11,61 @@ use super::secrets::masked;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SyncMessage {
-    /// A line that git or a hook has printed.
     Output(String),
-    /// A commit was made.
     Committed(String),
-    /// The branch has moved to what the remote has.
     Pulled(String),
-    /// The remote has what the branch has.
     Pushed(String),
-    /// Something is not done, and why; said once for as long as it stays so.
+    /// Why something is not done; logged once for as long as it stays so.
     Notice(String),
     /// In this index no tracked file of the database is one that must not be: the next sync need not look again.
     Looked(String),
-    /// The remote answers.
     Reached,
-    /// It does not, or refuses what it is given: to be tried again later.
+    /// The remote does not answer, or refuses what it is given: to be tried again later.
     Unreachable(String),
-    /// A call of git has ended. It is for the diagnostics alone.
-    Step { name: String, millis: u64 },
-    /// The sync ended early: it must not, or could not.
+    /// A call of git has ended; for the diagnostics alone.
+    Step {
+        name: String,
+        millis: u64,
+    },
+    /// The sync must not, or could not, go on.
     Refused(String),
-    /// The last word. Without it the sync was killed, or has a fault.
+    /// The last message. Without it the sync was killed, or has a fault.
     Done,
 }
 
-/// The longest text of a word, in characters: its line stays in one piece on its way (see `command::read_lines`).
+/// The longest text of a message, in characters: its line must stay in one piece (`command::read_lines`).
 const LONGEST: usize = 1000;
 
-/// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. A sync goes on to its end
-/// when its agent is gone.
-pub(super) fn say(word: &SyncMessage) {
+/// Sends a message: long output in pieces, other long texts cut, the secrets in URLs masked. It does not fail: a sync
+/// goes on when its agent is gone.
+pub(super) fn say(message: &SyncMessage) {
     use SyncMessage::{Committed, Notice, Pulled, Pushed, Refused, Unreachable};
-    if let SyncMessage::Output(text) = word {
+    if let SyncMessage::Output(text) = message {
         let characters: Vec<char> = masked(text).chars().collect();
         let pieces = characters.chunks(LONGEST).map(|piece| SyncMessage::Output(piece.iter().collect()));
         return pieces.for_each(|piece| put(&piece));
     }
-    let mut word = word.clone();
+    let mut message = message.clone();
     if let Committed(text) | Pulled(text) | Pushed(text) | Notice(text) | Unreachable(text) | Refused(text) =
-        &mut word
+        &mut message
     {
-        *text = masked(text).into_owned();
+        *text = masked(text);
         if let Some((at, _)) = text.char_indices().nth(LONGEST) {
             text.replace_range(at.., "…");
         }
     }
-    put(&word);
+    put(&message);
 }
 
-fn put(word: &SyncMessage) {
-    if let Ok(mut line) = serde_json::to_vec(word) {
+fn put(message: &SyncMessage) {
+    if let Ok(mut line) = serde_json::to_vec(message) {
         line.push(b'\n');
         let _ = io::stdout().write_all(&line);
     }
 }
 
 impl SyncMessage {
-    /// Reads a line. Whatever is no word is output.
+    /// Reads a line. A line that is not a message is output.
     pub(crate) fn parse(line: &str) -> Self {
         serde_json::from_str(line).unwrap_or_else(|_| Self::Output(line.to_owned()))
     }

@@ -1,28 +1,26 @@
 //! `--action git`: a sync that never harms the repository (docs/design.md#the-git-action).
 //!
-//! A sync is a process of its own, this binary again with a hidden first argument, so that it runs under the gate and
-//! comes to its end also when the agent does not. It tells the agent what it does in [messages](message). Everything
-//! is done by the `git` program ([`program`]).
+//! A sync is a process of its own, this binary with a hidden first argument: so it keeps the gate and comes to its end
+//! also without the agent. It reports to the agent in [messages](message). The `git` program does the work
+//! ([`program`]).
 //!
 //! Order: where it is and whether anything is in progress ([`repository`]); what must not be tracked ([`names`]); the
-//! commit ([`commit`], of the [`changes`]); then over the network the upstream ([`upstream`]): fetch, [`pull`] (a
-//! rebase of what may come in ([`arriving`]) in the object store, [`replay`], and one step of the working tree,
-//! [`travel`]), [`push`]. The [`index`] is changed as git changes it, by one sync at a time ([`turn`]). What hinders
-//! it is found before anything has changed; what is ended in the middle is finished by the next sync.
+//! commit ([`commit`]); fetch ([`upstream`]); [`pull`], which rebases in the object store ([`replay`]), refuses what
+//! must not come in ([`arriving`]) and moves the working tree ([`travel`]); [`push`]. The [`index`] is changed as git
+//! changes it, by one sync at a time ([`turn`]). Obstacles are found before anything changes, and the next sync
+//! finishes an interrupted move ([`resume`]).
 //!
 //! # Limits
-//! - A person who is in the editor of `git commit` while the agent commits is told by git that the branch has moved,
-//!   and commits again. A claim keeps the agent away: `beadlock hold -- git commit`.
-//! - It has no merges of its own: a conflict is left to a person, and so are merges and signed commits ahead.
-//! - A linked worktree and a submodule are repositories like others; what is in them is not pulled from above.
+//! - When the agent commits while somebody edits the message of `git commit`, git says that the branch has moved, and
+//!   that person commits again. A claim keeps the agent away: `beadlock hold -- git commit`.
+//! - Conflicts, merges and signed commits ahead are left to a person.
+//! - In a linked worktree or a submodule, nothing is pulled into the repository around it.
 
 mod arriving;
 mod blobs;
-mod branch;
 mod changes;
 mod commit;
 mod conversation;
-mod descendants;
 mod embedded;
 mod entries;
 pub(crate) mod history;
@@ -39,7 +37,6 @@ mod repository;
 mod request;
 mod resume;
 mod secrets;
-mod shortened;
 mod sqlite;
 mod stop;
 mod travel;
@@ -49,27 +46,36 @@ mod upstream;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::log_line::Event;
+use beadlock_checker::internal::shell::{Part, to_type};
 
+use self::blobs::Beginnings;
+use self::changes::DatabaseChanges;
+use self::conversation::{GitOutput, KeptOutput, converse};
+use self::entries::TreeEntry;
+use self::index::IndexLock;
 pub(crate) use self::message::SyncMessage;
 use self::message::say;
-use self::names::Names;
+use self::names::{ExcludedNames, refuse_databases};
+use self::program::{Git, as_path, nul_separated};
 use self::push::Pushed;
-use self::repository::Repository;
+use self::repository::{BranchHead, Repository};
 pub use self::request::ARGUMENT;
-pub(crate) use self::request::{Network, StepReports, SyncRequest};
+pub(crate) use self::request::{Network, SyncRequest};
 use self::resume::begin;
-use self::stop::Stop;
-use self::upstream::Upstream;
+use self::stop::{Stop, counted, typed_all};
+use self::travel::{Move, move_branch, short};
+use self::turn::{SyncTurn, remove};
+use self::upstream::{Distance, Upstream, foreign};
 
-/// The sync's `main`, with the arguments after [`ARGUMENT`]. Its last word says how it ended.
+/// The sync's `main`, with the arguments after [`ARGUMENT`].
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(request) = SyncRequest::parse(args) else {
         eprintln!("this is for beadlock-agent's own use");
         return ExitCode::from(2);
     };
-    program::end_in_order();
-    program::tell_steps(request.steps);
+    program::prepare(request.is_timed);
     let once_more = |stop| if matches!(stop, Stop::Moved(_)) { sync(&request) } else { Err(stop) };
     match sync(&request).or_else(once_more) {
         Ok(()) => {}
@@ -87,50 +93,47 @@ fn sync(request: &SyncRequest) -> Result<(), Stop> {
         drop(begin(&repository)?);
     }
     repository.check_quiet()?;
-    let names = Names::of(&repository, request);
     let head = repository.head()?;
     repository.check_index()?;
-    if let Some(index) = names.refuse_tracked(&repository, request.looked.as_deref())? {
+    if let Some(index) = names::refuse_tracked(&repository, request.looked.as_deref())? {
         say(&SyncMessage::Looked(index));
     }
-    let mut head = commit::commit(&repository, &names, head)?;
+    let mut head = commit::commit(&repository, head)?;
     let upstream = Upstream::of(&repository, &head)?;
     if request.network == Network::Leave {
         return Ok(());
     }
     let network = repository.git.clone().with_batch_ssh()?;
-    // By which upstream commit, and why.
+    // The upstream's commit at the rejected push, and the reason.
     let mut rejected: Option<(Option<String>, String)> = None;
     loop {
-        let is_quiet = request.network == Network::UseQuietly;
-        let commit = upstream.fetch(&network, request.for_the_network(), is_quiet)?;
+        let commit = upstream.fetch(&network, request)?;
         if let Some((known, why)) = &rejected
             && *known == commit
         {
             return Err(push::refused(&upstream, why));
         }
-        let git = &repository.git;
-        let mut distance = upstream.distance(git, &head.commit, commit.clone())?;
+        let measure = |head: BranchHead| upstream.distance(&repository.git, head, commit.clone());
+        let mut distance = measure(head)?;
         if distance.ahead > 0 && commit.is_some() {
-            pull::refuse_rewritten(&repository, &upstream, &head, &distance)?;
+            pull::refuse_rewritten(&repository, &upstream, &distance)?;
         }
         if distance.behind > 0 {
             let mut turn = begin(&repository)?;
-            // Another database's sync may have had its turn meanwhile; another branch has another upstream.
-            head = repository.head_of(&head.branch)?;
-            distance = upstream.distance(git, &head.commit, commit.clone())?;
+            // Another database's sync may have had its turn meanwhile.
+            distance = measure(repository.head_of(&distance.head.branch)?)?;
             if distance.behind > 0 {
-                head = pull::pull(request, &mut turn, &names, &upstream, &head, &distance)?;
-                distance = upstream.distance(git, &head.commit, commit)?;
+                distance = measure(pull::pull(&mut turn, &upstream, &distance)?)?;
             }
         }
-        let bound = request.for_the_network();
-        match push::push(&repository, &network, &upstream, &head, &distance, bound)? {
+        match push::push(&repository, &network, &upstream, &distance)? {
             Pushed::Done => return Ok(()),
-            Pushed::Rejected { why } if rejected.is_none() => rejected = Some((distance.upstream, why)),
-            Pushed::Rejected { .. } => {
-                let name = upstream.name();
-                let why = format_args!("others were faster at {name}, twice");
+            Pushed::Rejected(why) if rejected.is_none() => {
+                rejected = Some((distance.upstream, why));
+                head = distance.head;
+            }
+            Pushed::Rejected(_) => {
+                let why = format_args!("others were faster at {}, twice", upstream.name());
                 return Err(Stop::nothing(Event::NotPushing, why));
             }
         }

@@ -1,125 +1,106 @@
-//! What is never committed, and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
+//! What is never committed and never pulled over: lock files, logs, our side files, a redirect, and SQLite's databases
 //! with what it keeps beside them while they are open.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use beadlock_checker::internal::database::{REDIRECT, is_own_name};
-use beadlock_checker::internal::shell::{Part, to_type};
 
-use super::repository::Repository;
-use super::request::SyncRequest;
-use super::sqlite;
-use super::stop::{Stop, typed_all};
+use super::{Part, Repository, Stop, SyncRequest, as_path, sqlite, to_type, typed_all};
 use crate::watch::is_own_file;
 
-/// What SQLite writes while a database is open. Elsewhere it is worthless, and under an open database it is poison.
+/// The files that SQLite writes while a database is open. Under another open database they would damage it.
 const OF_SQLITE: [&[u8]; 3] = [b"-wal", b"-shm", b"-journal"];
 
 /// Which paths from the top of a repository are left out.
-pub(super) struct Names {
-    prefix: PathBuf,
+#[derive(Debug)]
+pub(super) struct ExcludedNames {
+    pub(super) prefix: PathBuf,
     /// The agent's own files, from the top.
-    own: Vec<PathBuf>,
+    pub(super) own: Vec<PathBuf>,
 }
 
-impl Names {
-    pub(super) fn of(repository: &Repository, request: &SyncRequest) -> Self {
-        let from_top = |path: &PathBuf| path.strip_prefix(&repository.git.dir).ok().map(Path::to_owned);
-        Self {
-            prefix: repository.prefix.clone(),
-            own: request.own_files.iter().filter_map(from_top).collect(),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn for_test(prefix: &str) -> Self {
-        Self { prefix: prefix.into(), own: Vec::new() }
+impl ExcludedNames {
+    pub(super) fn of(request: &SyncRequest, top: &Path, prefix: &Path) -> Self {
+        let from_top = |path: &PathBuf| path.strip_prefix(top).ok().map(Path::to_owned);
+        let own = request.own_files.iter().filter_map(from_top).collect();
+        Self { prefix: prefix.to_owned(), own }
     }
 
     /// A path from the top is one that is never committed.
     pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
-        let path = Path::new(OsStr::from_bytes(path));
+        let path = as_path(path);
         let Ok(inside) = path.strip_prefix(&self.prefix) else { return false };
         let first = inside.components().next().is_some_and(|first| is_own_name(first.as_os_str()));
         let is_agents = || self.own.iter().any(|own| is_own_file(path, own));
         first || is_agents() || is_of_sqlite(inside)
     }
 
-    /// The same for every database in the repository: each `.beads`.
+    /// As [`Self::is_left_out`], for every `.beads` in the repository.
     pub(super) fn is_left_out_anywhere(&self, path: &[u8]) -> bool {
-        let parts: Vec<_> = Path::new(OsStr::from_bytes(path)).iter().collect();
+        let parts: Vec<_> = as_path(path).iter().collect();
         let is_in_one = |pair: &[&OsStr]| pair[0] == ".beads" && is_own_name(pair[1]);
         parts.windows(2).any(is_in_one) || self.is_left_out(path)
     }
-
-    /// Refuses while one of them, or an SQLite database, is in the index: what git tracks it puts back, moves and
-    /// deletes. What the files begin with is looked at where the index is another than when that was done the last
-    /// time. Returns how the index is known again.
-    pub(super) fn refuse_tracked(
-        &self,
-        repository: &Repository,
-        looked: Option<&str>,
-    ) -> Result<Option<String>, Stop> {
-        let index = index_now(repository);
-        let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
-        let tracked = ls_files.paths([repository.inside()]).words()?;
-        self.refuse_names(repository, &tracked)?;
-        if index.is_none() || index.as_deref() != looked {
-            let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(OsStr::from_bytes(path)));
-            let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
-            refuse_databases(repository, &databases)?;
-        }
-        Ok(index)
-    }
-
-    fn refuse_names(&self, repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
-        let tracked = tracked.iter().map(Vec::as_slice).filter(|path| self.is_left_out(path));
-        let (redirects, live): (Vec<_>, Vec<_>) = tracked.partition(|path| self.is_redirect(path));
-        let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
-            (false, _) => (live, "a pull would delete a live lock or damage an open database"),
-            (true, false) => (redirects, "everybody who may push would decide where the database is"),
-            (true, true) => return Ok(()),
-        };
-        Err(Stop::Refused(format!(
-            "{} tracked by git, and {why}; type: {}",
-            is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
-            to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
-        )))
-    }
-
-    fn is_redirect(&self, path: &[u8]) -> bool {
-        Path::new(OsStr::from_bytes(path)).starts_with(self.prefix.join(REDIRECT))
-    }
 }
 
-/// Refuses where git tracks SQLite databases. With `-f`, for one that is live differs from what was staged of it.
+/// Refuses while one of them, or an SQLite database, is in the index: git overwrites, moves and deletes what it tracks.
+/// The files are read only when the index is not `looked`, the last one. Returns how the index is known.
+pub(super) fn refuse_tracked(repository: &Repository, looked: Option<&str>) -> Result<Option<String>, Stop> {
+    let index = index_now(repository);
+    let ls_files = repository.git.call(["ls-files", "-z", "--cached", "--"]);
+    let tracked = ls_files.paths([repository.inside()]).words()?;
+    refuse_names(repository, &tracked)?;
+    if index.is_none() || index.as_deref() != looked {
+        let is_database = |path: &&[u8]| sqlite::is_at(&repository.git.dir.join(as_path(path)));
+        let databases: Vec<_> = tracked.iter().map(Vec::as_slice).filter(is_database).collect();
+        refuse_databases(repository, &databases)?;
+    }
+    Ok(index)
+}
+
+fn refuse_names(repository: &Repository, tracked: &[Vec<u8>]) -> Result<(), Stop> {
+    let left_out = tracked.iter().filter(|path| repository.names.is_left_out(path));
+    let redirect = repository.prefix.join(REDIRECT);
+    let (redirects, live): (Vec<_>, Vec<_>) = left_out.partition(|path| as_path(path).starts_with(&redirect));
+    let (paths, why) = match (live.is_empty(), redirects.is_empty()) {
+        (false, _) => (live, "a pull would delete a live lock or damage an open database"),
+        (true, false) => (redirects, "everybody who may push would decide where the database is"),
+        (true, true) => return Ok(()),
+    };
+    Err(Stop::Refused(format!(
+        "{} tracked by git, and {why}; type: {}",
+        is_or_are(repository, &paths),
+        to_type("git -C {} rm --cached -- {}", &[Part::Path(&repository.git.dir), typed_all(&paths)])
+    )))
+}
+
+/// Refuses where git tracks SQLite databases. The command has `-f`, because a live one differs from its staged copy.
 pub(super) fn refuse_databases(repository: &Repository, paths: &[&[u8]]) -> Result<(), Stop> {
     if paths.is_empty() {
         return Ok(());
     }
     let begins = if paths.len() == 1 { "begins as an SQLite database" } else { "begin as SQLite databases" };
     let line = |path: &&[u8]| {
-        let path = Path::new(OsStr::from_bytes(path));
+        let path = as_path(path);
         sqlite::ignored(path.strip_prefix(&repository.prefix).unwrap_or(path))
     };
-    let (lines, ignore) =
-        (paths.iter().map(line).collect::<Vec<_>>(), repository.database.join(".gitignore"));
-    let parts =
-        [Part::Path(&repository.git.dir), typed_all(paths), typed_all(&lines), Part::Path(ignore.as_path())];
-    let command =
-        to_type("git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}", &parts);
+    let lines: Vec<_> = paths.iter().map(line).collect();
+    let (top, ignore) = (Part::Path(&repository.git.dir), repository.request.dir.join(".gitignore"));
+    let command = to_type(
+        "git -C {} --literal-pathspecs rm --cached -f -- {} && printf '\\n%s\\n' {} >>{}",
+        &[top, typed_all(paths), typed_all(&lines), Part::Path(&ignore)],
+    );
     Err(Stop::Refused(format!(
         "{} tracked by git, and {begins}: a commit would tear what is open, and a pull would replace it; \
          type: {command}",
-        is_or_are(&repository.shown_all(paths.iter().copied()), paths.len()),
+        is_or_are(repository, paths),
     )))
 }
 
-/// How the index is known: another one has another inode, or was written at another time.
+/// How the index is known: a changed one has another inode or other times.
 fn index_now(repository: &Repository) -> Option<String> {
     let meta = fs::symlink_metadata(repository.index()).ok()?;
     let (written, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
@@ -127,12 +108,12 @@ fn index_now(repository: &Repository) -> Option<String> {
     Some(format!("{numbers}.{}.{}.{}.{}", written.0, written.1, changed.0, changed.1))
 }
 
-fn is_or_are(paths: &str, count: usize) -> String {
-    format!("{paths} {}", if count == 1 { "is" } else { "are" })
+fn is_or_are(repository: &Repository, paths: &[impl AsRef<[u8]>]) -> String {
+    format!("{} {}", repository.shown_all(paths), if paths.len() == 1 { "is" } else { "are" })
 }
 
 fn is_of_sqlite(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
     OF_SQLITE.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending))
 }
 
@@ -142,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out() {
-        let names = Names { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
+        let names = ExcludedNames { prefix: "a/.beads".into(), own: vec!["a/.beads/logs/sync.log".into()] };
         for path in [
             ".exclusive-lock",
             ".exclusive-lock.aside",
@@ -167,7 +148,7 @@ mod tests {
         {
             assert!(!names.is_left_out(format!("a/.beads/{path}").as_bytes()), "{path}");
         }
-        let at_top = Names { prefix: PathBuf::new(), own: Vec::new() };
+        let at_top = ExcludedNames { prefix: PathBuf::new(), own: Vec::new() };
         assert!(names.is_left_out_anywhere(b"b/.beads/daemon.log"));
         assert!(!names.is_left_out_anywhere(b"b/.beads/x") && !names.is_left_out_anywhere(b"b/daemon.log"));
         assert!(names.is_left_out_anywhere(b"b/.beads/x/.beads/redirect"));

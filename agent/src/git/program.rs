@@ -13,33 +13,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use beadlock_checker::internal::escape::escaped;
 use beadlock_checker::internal::git::MISLEADING;
 use beadlock_checker::internal::{sys, system_words};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 use nix::sys::signal::Signal;
 
-use super::conversation::{GitOutput, Kept, converse};
-use super::message::{SyncMessage, say};
-use super::request::StepReports;
-use super::stop::Stop;
+use super::{Beginnings, GitOutput, KeptOutput, Stop, SyncMessage, converse, escaped, say};
 
-/// SIGTERM has come.
 static ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From here on SIGTERM, which every git of this sync gets too, starts no new one, and what is held is let go.
-pub(super) fn end_in_order() {
+static IS_TIMED: AtomicBool = AtomicBool::new(false);
+
+/// From here on, SIGTERM lets the running git end and no new one start, so that what is held is let go in order.
+pub(super) fn prepare(is_timed: bool) {
     let ending = ENDING.get_or_init(Arc::default);
-    // Without it SIGTERM ends the sync as it stands, and the next one clears up.
+    // When this fails, SIGTERM ends the sync as it stands, and the next one clears up.
     let _ = signal_hook::flag::register(Signal::SIGTERM as i32, Arc::clone(ending));
-}
-
-/// Each call of git is told with its duration.
-static STEPS: OnceLock<StepReports> = OnceLock::new();
-
-/// Says before the first call whether calls are told.
-pub(super) fn tell_steps(steps: StepReports) {
-    let _ = STEPS.set(steps);
+    IS_TIMED.store(is_timed, Ordering::Relaxed);
 }
 
 /// Settings for every call: nothing in the background, nobody asked, nothing done to submodules.
@@ -60,25 +50,19 @@ const SETTINGS: [&str; 12] = [
     "http.lowSpeedTime=30",
 ];
 
-/// git in one directory.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) dir: PathBuf,
     /// The same directory, open: git starts there, whatever the path leads to by then.
     open: Option<Arc<File>>,
-    /// For `GIT_SSH_COMMAND`, where it is known.
     ssh: Option<OsString>,
 }
 
-/// One call in the making.
-pub(super) struct Call {
+pub(super) struct GitCall {
     command: Command,
-    name: String,
-    /// What it does: the first of its words that is not an option.
-    step: Option<String>,
     stdin: Vec<u8>,
     bound: Option<Duration>,
-    kept: Kept,
+    kept: KeptOutput,
 }
 
 impl Git {
@@ -91,14 +75,12 @@ impl Git {
         Self { dir, open: Some(Arc::new(open)), ssh: None }
     }
 
-    /// Where git starts.
     fn place(&self) -> PathBuf {
         let of_open = |open: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        // Where there is no /proc, the path.
         self.open.as_ref().map(of_open).filter(|place| place.is_dir()).unwrap_or_else(|| self.dir.clone())
     }
 
-    /// The same, started in a directory below, where that is there: by way of the open one, and not through a link.
+    /// The same git, started in a directory below the open one, where that is there and not a link.
     pub(super) fn started_in(&self, below: &Path) -> Self {
         let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         let opened = File::options().read(true).custom_flags(flags).open(self.place().join(below));
@@ -108,7 +90,7 @@ impl Git {
         }
     }
 
-    /// From here on for the network: ssh asks nobody either, whatever command for it is configured.
+    /// The same git for the network: ssh asks nobody either, whatever command for it is configured.
     pub(super) fn with_batch_ssh(mut self) -> Result<Self, Stop> {
         let configured = self.call(["config", "--get", "core.sshCommand"]).run()?;
         #[expect(clippy::disallowed_methods, reason = "settings of git's, read beside its others")]
@@ -126,13 +108,9 @@ impl Git {
         Ok(self)
     }
 
-    /// A call with these arguments, to be run.
-    pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call {
+    pub(super) fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> GitCall {
         let mut command = Command::new("git");
-        for name in MISLEADING {
-            command.env_remove(name);
-        }
-        for name in ["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"] {
+        for name in MISLEADING.iter().chain(&["GIT_ASKPASS", "SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"]) {
             command.env_remove(name);
         }
         command.env("GIT_TERMINAL_PROMPT", "0").env("GCM_INTERACTIVE", "never");
@@ -142,41 +120,31 @@ impl Git {
             command.env("GIT_SSH_COMMAND", ssh);
         }
         command.current_dir(self.place()).arg("--no-pager");
-        for setting in SETTINGS {
-            command.arg("-c").arg(setting);
-        }
-        let (name, stdin) = ("git".to_owned(), Vec::new());
-        let mut call = Call { command, name, step: None, stdin, bound: None, kept: Kept::All };
-        for arg in args {
-            let text = arg.as_ref().to_string_lossy();
-            // A setting (`-c name=value`) is not a command.
-            if call.step.is_none() && !text.starts_with('-') && !text.contains('=') {
-                call.step = Some(escaped(&text).to_string());
-            }
-            call.add(arg.as_ref());
-        }
-        call
+        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.args(args);
+        GitCall { command, stdin: Vec::new(), bound: None, kept: KeptOutput::All }
     }
 
-    /// What a call prints that must succeed, without its last newline.
     pub(super) fn text<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, Stop> {
         self.call(args).text()
     }
 }
 
-impl Call {
-    fn add(&mut self, arg: &OsStr) {
-        self.command.arg(arg);
-        self.name = format!("{} {}", self.name, escaped(&arg.to_string_lossy()));
+impl GitCall {
+    /// The arguments of this call, without those of every call, for lines.
+    fn shown(&self) -> Vec<String> {
+        let own = self.command.get_args().skip(1 + 2 * SETTINGS.len());
+        own.map(|arg| escaped(&arg.to_string_lossy()).to_string()).collect()
     }
 
-    /// With more arguments, which need not be UTF-8.
+    /// Adds arguments that need not be UTF-8.
     pub(super) fn paths(mut self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
-        paths.into_iter().for_each(|path| self.add(OsStr::from_bytes(path.as_ref())));
+        for path in paths {
+            self.command.arg(OsStr::from_bytes(path.as_ref()));
+        }
         self
     }
 
-    /// With another index than the repository's.
     pub(super) fn index(mut self, file: &Path) -> Self {
         self.command.env("GIT_INDEX_FILE", file);
         self
@@ -187,83 +155,80 @@ impl Call {
         self
     }
 
-    /// It is ended when it takes longer.
-    pub(super) fn within(mut self, bound: Duration) -> Self {
-        self.bound = Some(bound);
-        self
+    pub(super) fn within(self, bound: Duration) -> Self {
+        Self { bound: Some(bound), ..self }
     }
 
-    /// Of `cat-file --batch`: only how each blob begins is kept.
-    pub(super) fn beginnings(mut self) -> Self {
-        self.kept = Kept::Beginnings;
-        self
+    pub(super) fn beginnings(self) -> Self {
+        Self { kept: KeptOutput::Beginnings(Beginnings::default()), ..self }
     }
 
-    /// With messages in English, where they are read.
+    /// Makes git speak English, for messages that are read.
     pub(super) fn in_english(mut self) -> Self {
         self.command.env("LC_ALL", "C");
         self
     }
 
-    /// Its answer, whatever it is.
-    ///
-    /// # Errors
-    /// When it could not be run.
+    /// Its result, also when it fails. An error means that it could not be run.
     pub(super) fn run(mut self) -> Result<GitOutput, Stop> {
         if ENDING.get().is_some_and(|ending| ending.load(Ordering::Relaxed)) {
             return Err(Stop::Refused("it was told to end".to_owned()));
         }
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A git that worked on without its sync would do so without the gate.
+        // A git that outlived its sync would work without the gate.
         sys::end_with_this_thread(&mut self.command);
         let begun = Instant::now();
-        let failed = |error: io::Error| Stop::Refused(format!("{}: {}", self.name, system_words(&error)));
+        let args = self.shown();
+        let failed =
+            |error: io::Error| Stop::Refused(format!("git {}: {}", args.join(" "), system_words(&error)));
         let mut child = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.command.get_current_dir().is_some_and(Path::is_dir) => {
                 Stop::Refused("there is no program git; install it".to_owned())
             }
             _ => failed(error),
         })?;
-        let answer =
-            converse(&mut child, std::mem::take(&mut self.stdin), self.bound, self.kept).map_err(failed);
+        let answer = converse(&mut child, self.stdin, self.bound, self.kept).map_err(failed);
         if answer.is_err() {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if STEPS.get() == Some(&StepReports::Sent) {
+        if IS_TIMED.load(Ordering::Relaxed) {
             let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            say(&SyncMessage::Step { name: self.step.take().unwrap_or_default(), millis });
+            // A setting (`-c name=value`) is not a subcommand.
+            let step = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('='));
+            say(&SyncMessage::Step { name: step.cloned().unwrap_or_default(), millis });
         }
         answer
     }
 
-    /// Its answer, when it succeeds; else what it printed goes to the log.
+    /// Its result, when it succeeds; else its stderr goes to the log.
     pub(super) fn done(self) -> Result<GitOutput, Stop> {
-        let name = self.name.clone();
+        let args = self.shown().join(" ");
         let answer = self.run()?;
-        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("{name} failed"))) }
+        if answer.status.success() { Ok(answer) } else { Err(answer.refused(&format!("git {args} failed"))) }
     }
 
-    /// What it prints, without its last newline, when it succeeds.
+    /// Its stdout without the last newline, when it succeeds.
     pub(super) fn text(self) -> Result<String, Stop> {
         let answer = self.done()?;
         Ok(String::from_utf8_lossy(answer.stdout.trim_ascii_end()).into_owned())
     }
 
-    /// The same as paths or other words, each of which ends in a NUL.
     pub(super) fn words(self) -> Result<Vec<Vec<u8>>, Stop> {
         Ok(nul_separated(&self.done()?.stdout))
     }
 }
 
-/// The words of `-z` output.
 pub(super) fn nul_separated(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let words = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec);
-    let mut words: Vec<_> = words.collect();
+    let mut words: Vec<_> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     if words.last().is_some_and(Vec::is_empty) {
         words.pop();
     }
     words
+}
+
+pub(super) fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -1,20 +1,14 @@
 //! A rebase that touches nothing: the commits that are ahead are made anew on top of the upstream, in the object store
-//! alone. A conflict is found before anything has changed.
+//! alone. So a conflict is found before anything has changed.
 
-use beadlock_checker::internal::shell::{Part, to_type};
+use super::{Git, Part, Repository, Stop, nul_separated, short, to_type};
 
-use super::branch::short;
-use super::program::{Git, nul_separated};
-use super::repository::Repository;
-use super::stop::Stop;
-
-/// A commit as git stores it.
 struct Commit {
     tree: String,
     parents: Vec<String>,
-    /// The lines of its head besides these two and the committer's, in order.
+    /// The other lines of its head but the committer's, in order.
     author: Vec<u8>,
-    /// When, as the committer's line has it after the name.
+    /// The time in the committer's line, with the space before it: ` 1767225600 +0100`.
     committed: Vec<u8>,
     is_signed: bool,
     /// With the empty line before it.
@@ -22,9 +16,6 @@ struct Commit {
 }
 
 /// Makes the commits of `upstream..head` anew on top of `upstream`. Returns the last of them.
-///
-/// # Errors
-/// When one of them is a merge or is signed, which a rebase would undo; when there is a conflict.
 pub(super) fn replay(
     repository: &Repository,
     head: &str,
@@ -38,29 +29,29 @@ pub(super) fn replay(
     let committer = committer.split_inclusive('>').next().unwrap_or_default();
     let mut onto = upstream.to_owned();
     for id in ahead.lines() {
-        let commit = Commit::read(git, id)?;
+        let commit = Commit::parse(&git.call(["cat-file", "commit", id]).done()?.stdout);
         let short = short(id);
         let [parent] = commit.parents.as_slice() else {
             return Err(repository.by_hand(&format!("{short} is a merge, ahead of {name}")));
         };
         let tree = match merge(git, parent, &onto, id)? {
-            Merged::Tree(tree) => tree,
-            Merged::Conflict(paths) => {
-                let paths = repository.shown_all(paths.iter().map(Vec::as_slice));
+            Ok(tree) => tree,
+            Err(conflicts) => {
                 return Err(Stop::Refused(format!(
-                    "conflict with {name} in {paths}; nothing was changed; type: {}",
+                    "conflict with {name} in {}; nothing was changed; type: {}",
+                    repository.shown_all(conflicts),
                     to_type("git -C {} pull --rebase", &[Part::Path(&git.dir)])
                 )));
             }
         };
-        // The upstream has it already; unless it had nothing in it from the start.
+        // The upstream has this change already, unless the commit was empty from the start.
         if tree == tree_of(git, &onto)? && commit.tree != tree_of(git, parent)? {
             continue;
         }
         if commit.is_signed {
             return Err(repository.by_hand(&format!("{short}, ahead of {name}, is signed")));
         }
-        // At the same time as before: made again in every cycle until it can be pulled, it is the same object.
+        // With the time as before it is the same object in every cycle, until it can be pulled.
         let committer = [committer.as_bytes(), commit.committed.as_slice()].concat();
         onto = write(git, &commit.anew(&tree, &onto, &committer))?;
     }
@@ -71,24 +62,18 @@ pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, Stop> {
     git.text(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
 }
 
-enum Merged {
-    Tree(String),
-    Conflict(Vec<Vec<u8>>),
-}
-
-/// The change from `parent` to `theirs`, applied to `ours`.
-fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Merged, Stop> {
-    // merge-tree knows merge bases by ancestry alone until git 2.40: so ours becomes a sibling, that nobody keeps.
-    let nobody = b"beadlock <> 0 +0000";
-    let sibling = Commit { tree: tree_of(git, ours)?, ..Commit::empty() };
-    let sibling = write(git, &sibling.anew(&sibling.tree, parent, nobody))?;
+/// The tree of `ours` with the change from `parent` to `theirs`; or the paths in conflict.
+fn merge(git: &Git, parent: &str, ours: &str, theirs: &str) -> Result<Result<String, Vec<Vec<u8>>>, Stop> {
+    // Until git 2.40 merge-tree finds merge bases by ancestry alone, so ours becomes a sibling that nobody keeps.
+    let sibling = Commit::parse(b"author beadlock <> 0 +0000\n\n");
+    let sibling = write(git, &sibling.anew(&tree_of(git, ours)?, parent, b"beadlock <> 0 +0000"))?;
     let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &sibling, theirs];
     let answer = git.call(args).run()?;
     let mut words = nul_separated(&answer.stdout).into_iter();
     let tree = String::from_utf8_lossy(&words.next().unwrap_or_default()).into_owned();
     match answer.status.code() {
-        Some(0) => Ok(Merged::Tree(tree)),
-        Some(1) => Ok(Merged::Conflict(words.filter(|path| !path.is_empty()).collect())),
+        Some(0) => Ok(Ok(tree)),
+        Some(1) => Ok(Err(words.filter(|path| !path.is_empty()).collect())),
         _ => Err(answer.refused("git merge-tree failed")),
     }
 }
@@ -97,53 +82,35 @@ fn write(git: &Git, object: &[u8]) -> Result<String, Stop> {
     git.call(["hash-object", "-t", "commit", "-w", "--stdin"]).stdin(object).text()
 }
 
-/// ` 1767225600 +0100`.
-fn after_the_name(line: &[u8]) -> Vec<u8> {
-    let at = line.iter().rposition(|byte| *byte == b'>').map_or(line.len(), |at| at + 1);
-    line[at..].trim_ascii_end().to_vec()
-}
-
 impl Commit {
-    fn empty() -> Self {
-        Self {
-            tree: String::new(),
-            parents: Vec::new(),
-            author: b"author beadlock <> 0 +0000\n".to_vec(),
-            committed: Vec::new(),
-            is_signed: false,
-            message: b"\n".to_vec(),
-        }
-    }
-
-    fn read(git: &Git, id: &str) -> Result<Self, Stop> {
-        let object = git.call(["cat-file", "commit", id]).done()?.stdout;
-        Ok(Self::parse(&object))
-    }
-
     fn parse(object: &[u8]) -> Self {
         let end = object.windows(2).position(|pair| pair == b"\n\n").map_or(object.len(), |at| at + 1);
         let (head, message) = object.split_at(end);
-        let mut commit = Self { author: Vec::new(), message: message.to_vec(), ..Self::empty() };
-        let mut is_skipped = false;
+        let (mut tree, mut parents, mut author) = (String::new(), Vec::new(), Vec::new());
+        let (mut committed, mut is_signed, mut is_skipped) = (Vec::new(), false, false);
         for line in head.split_inclusive(|byte| *byte == b'\n') {
             let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
             let text = || String::from_utf8_lossy(line[word.len()..].trim_ascii()).into_owned();
+            // A line that begins with a space goes on with the one before.
             if !word.is_empty() {
                 is_skipped = true;
                 match word {
-                    b"tree" => commit.tree = text(),
-                    b"parent" => commit.parents.push(text()),
-                    b"committer" => commit.committed = after_the_name(line),
-                    b"gpgsig" | b"gpgsig-sha256" => commit.is_signed = true,
+                    b"tree" => tree = text(),
+                    b"parent" => parents.push(text()),
+                    b"committer" => {
+                        let name = line.iter().rposition(|byte| *byte == b'>');
+                        let time = &line[name.map_or(line.len(), |at| at + 1)..];
+                        committed = time.trim_ascii_end().to_vec();
+                    }
+                    b"gpgsig" | b"gpgsig-sha256" => is_signed = true,
                     _ => is_skipped = false,
                 }
             }
-            // A line that begins with a space goes on with the one before.
             if !is_skipped {
-                commit.author.extend_from_slice(line);
+                author.extend_from_slice(line);
             }
         }
-        commit
+        Self { tree, parents, author, committed, is_signed, message: message.to_vec() }
     }
 
     /// The object, with another tree and parent, committed by somebody else.

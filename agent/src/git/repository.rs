@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,16 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use beadlock_checker::Place;
 use beadlock_checker::internal::duration::shown;
-use beadlock_checker::internal::escape::{escaped, escaped_path};
 use beadlock_checker::internal::facts;
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::shell::{Part, to_type};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY};
 
-use super::embedded;
-use super::program::Git;
-use super::request::SyncRequest;
-use super::stop::Stop;
+use super::{
+    Event, ExcludedNames, Git, Part, Stop, SyncRequest, as_path, embedded, escaped, escaped_path, to_type,
+};
+use crate::owner::Owners;
 
 /// A repository with a branch that can be committed to.
 #[derive(Debug)]
@@ -30,25 +26,23 @@ pub(super) struct Repository {
     pub(super) git_dir: PathBuf,
     /// The database's directory, from the top; empty when it is the top.
     pub(super) prefix: PathBuf,
-    pub(super) database: PathBuf,
-    /// What all worktrees share.
+    pub(super) names: ExcludedNames,
+    pub(super) request: SyncRequest,
+    /// The git directory that all worktrees share.
     common_dir: PathBuf,
 }
 
-/// The branch, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct BranchHead {
     /// Without `refs/heads/`.
     pub(super) branch: String,
     pub(super) commit: String,
 }
 
-/// How long an `index.lock` may be there before this sync does without: a prompt's `git status` takes one.
+/// How long an `index.lock` may be there before this sync gives up: a prompt's `git status` takes one.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// From this age on an `index.lock` may be one that nobody has any more.
+/// From this age on, an `index.lock` may have been left behind.
 const OLD: Duration = Duration::from_secs(60);
-
 /// What git leaves in its directory while something is in progress, and what that is.
 const IN_PROGRESS: [(&str, &str); 7] = [
     ("rebase-merge", "a rebase"),
@@ -62,14 +56,14 @@ const IN_PROGRESS: [(&str, &str); 7] = [
 
 impl Repository {
     /// The repository that the database lies in, when it may be synced. It is looked for from the directory above the
-    /// database, which is where a cycle's command is started: never from inside.
+    /// database, where a cycle's command is started, and never from inside.
     pub(super) fn find(request: &SyncRequest) -> Result<Self, Stop> {
         embedded::refuse(&request.dir)?;
         let dir = escaped_path(&request.dir);
         let top = top(request)?;
         let path = fs::canonicalize(&top).map_err(|error| Stop::io("cannot look at", &top, &error))?;
         let shown = escaped_path(&path);
-        // Before anything that could start a program of the repository's, or one that its configuration names.
+        // Before git could start a program of the repository's, or one that its configuration names.
         let open = owned(request, &top, &path)?;
         let Ok(prefix) = request.dir.strip_prefix(&path) else {
             return Err(Stop::Refused(format!("{dir} is not below {shown}, where git sees it")));
@@ -79,59 +73,66 @@ impl Repository {
             return Err(Stop::Refused(format!("{shown} is a working tree without .git (core.worktree)")));
         }
         let git = Git::in_open(open, path.clone());
-        let where_ = ["--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
-        let answer = git.call([&["rev-parse"], &where_[..]].concat()).done()?;
-        let paths: Vec<_> =
-            answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n').map(as_path).collect();
-        let [git_dir, common_dir] = paths.as_slice() else {
+        let options = ["rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+        let answer = git.call(options).done()?;
+        let lines = answer.stdout.trim_ascii_end().split(|byte| *byte == b'\n');
+        let real = |path: &[u8]| fs::canonicalize(as_path(path)).unwrap_or_else(|_| as_path(path).to_owned());
+        let Ok([git_dir, common_dir]) = <[PathBuf; 2]>::try_from(lines.map(real).collect::<Vec<_>>()) else {
             return Err(Stop::Refused(format!("the path of the repository of {dir} has a line break in it")));
         };
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let (git_dir, common_dir) = (real(git_dir), real(common_dir));
         for dir in [&git_dir, &common_dir] {
             owned(request, dir, dir)?;
         }
         if git_dir != common_dir && !request.allow_worktree {
             return Err(Stop::Refused(format!(
                 "{shown} is a linked worktree: what is committed goes to the branch that is checked out here, and \
-                 other \
-                 worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
+                 other worktrees have databases of their own; run the agent on the main one, or give --allow-worktree"
             )));
         }
-        Ok(Self { git, git_dir, common_dir, prefix: prefix.to_owned(), database: request.dir.clone() })
+        let names = ExcludedNames::of(request, &path, prefix);
+        let (prefix, request) = (prefix.to_owned(), request.clone());
+        Ok(Self { git, git_dir, common_dir, prefix, names, request })
     }
 
     /// Refuses while somebody else is in the middle of something.
     pub(super) fn check_quiet(&self) -> Result<(), Stop> {
-        let top = self.top();
-        let in_progress =
-            |what: &str| Stop::Refused(format!("{what} is in progress in {top}; finish or abort it"));
-        for (name, what) in IN_PROGRESS {
-            if fs::symlink_metadata(self.git_dir.join(name)).is_ok() {
-                return Err(in_progress(what));
+        let is_there = |name: &str| fs::symlink_metadata(self.git_dir.join(name)).is_ok();
+        let mut found = IN_PROGRESS.iter().find(|(name, _)| is_there(name));
+        if found.is_none() && self.common_dir.join("reftable").is_dir() {
+            // There these are not files.
+            for entry in IN_PROGRESS.iter().filter(|(name, _)| name.ends_with("_HEAD")) {
+                let verified = self.git.call(["rev-parse", "-q", "--verify", entry.0]).run()?;
+                found = found.or_else(|| verified.status.success().then_some(entry));
             }
         }
-        if self.common_dir.join("reftable").is_dir() {
-            // There these are no files.
-            for (name, what) in IN_PROGRESS.iter().filter(|(name, _)| name.ends_with("_HEAD")) {
-                if self.git.call(["rev-parse", "-q", "--verify", name]).run()?.status.success() {
-                    return Err(in_progress(what));
-                }
-            }
+        if let Some((_, what)) = found {
+            let top = self.top();
+            return Err(Stop::Refused(format!("{what} is in progress in {top}; finish or abort it")));
         }
-        let lock = self.index_lock();
         let begun = Instant::now();
-        while let Ok(meta) = fs::symlink_metadata(&lock) {
-            if begun.elapsed() >= PATIENCE {
-                return Err(Stop::Refused(other_git(&lock, &meta)));
-            }
-            thread::sleep(Duration::from_millis(20));
+        while fs::symlink_metadata(self.index_lock()).is_ok() {
+            self.wait_for_index(begun)?;
         }
         Ok(())
     }
 
-    /// Refuses without an index, for then everything looks deleted and is not; and while paths anywhere are unmerged,
-    /// whatever left them so.
+    /// Waits a little for another git that has the index; gives up when that has taken too long since `begun`.
+    pub(super) fn wait_for_index(&self, begun: Instant) -> Result<(), Stop> {
+        let lock = self.index_lock();
+        let Ok(meta) = fs::symlink_metadata(&lock) else { return Ok(()) };
+        if begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+            return Ok(());
+        }
+        let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let now = Duration::try_from(facts::now().0).unwrap_or_default();
+        let age = now.saturating_sub(since.unwrap_or(now));
+        let advice = if age >= OLD { "; if none is, remove that file" } else { "" };
+        let (lock, age) = (escaped_path(&lock), shown(age));
+        Err(Stop::Refused(format!("{lock} has been there for {age}: another git is at work{advice}")))
+    }
+
+    /// Refuses without an index, because then everything looks deleted, and while any paths are unmerged.
     pub(super) fn check_index(&self) -> Result<(), Stop> {
         if let Err(error) = fs::symlink_metadata(self.index()) {
             return Err(Stop::io("there is nothing checked out: cannot look at", &self.index(), &error));
@@ -141,8 +142,7 @@ impl Repository {
         if paths.is_empty() { Ok(()) } else { Err(self.unmerged(&paths)) }
     }
 
-    /// The branch that is checked out.
-    pub(super) fn head(&self) -> Result<Head, Stop> {
+    pub(super) fn head(&self) -> Result<BranchHead, Stop> {
         let (top, dir) = (self.top(), Part::Path(&self.git.dir));
         let Some(name) = self.git.call(["symbolic-ref", "-q", "HEAD"]).run()?.ok_text() else {
             return Err(Stop::Refused(format!(
@@ -152,7 +152,7 @@ impl Repository {
         };
         let branch = name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned();
         match self.git.call(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).run()?.ok_text() {
-            Some(commit) => Ok(Head { branch, commit }),
+            Some(commit) => Ok(BranchHead { branch, commit }),
             None => Err(Stop::Refused(format!(
                 "the branch {} in {top} has no commit yet; make the first one: {}",
                 escaped(&branch),
@@ -161,15 +161,14 @@ impl Repository {
         }
     }
 
-    /// The branch as it is now, when it is still this one that is checked out.
-    pub(super) fn head_of(&self, branch: &str) -> Result<Head, Stop> {
+    /// The branch as it is now. Refuses when somebody has switched to another one: that one's turn is the next cycle.
+    pub(super) fn head_of(&self, branch: &str) -> Result<BranchHead, Stop> {
         let now = self.head()?;
-        if now.branch != branch {
-            let (from, to) = (escaped(branch), escaped(&now.branch));
-            // That person is in the middle of something: the other branch has its turn in the next cycle.
-            return Err(Stop::Refused(format!("somebody has switched from {from} to {to} meanwhile")));
+        if now.branch == branch {
+            return Ok(now);
         }
-        Ok(now)
+        let (from, to) = (escaped(branch), escaped(&now.branch));
+        Err(Stop::Refused(format!("somebody has switched from {from} to {to} meanwhile")))
     }
 
     /// Refuses when it is another branch now, or the branch has another commit.
@@ -180,12 +179,7 @@ impl Repository {
         Ok(())
     }
 
-    /// The entries of `git status` with these options for these pathspecs.
-    pub(super) fn status(
-        &self,
-        options: &[&str],
-        specs: impl IntoIterator<Item = Vec<u8>>,
-    ) -> Result<Vec<Vec<u8>>, Stop> {
+    pub(super) fn status(&self, options: &[&str], specs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
         let args = ["status", "--porcelain=v2", "-z", "--no-renames"].iter().chain(options).chain(&["--"]);
         self.git.call(args).paths(specs).words()
     }
@@ -196,15 +190,14 @@ impl Repository {
         self.git.call(args.into_iter().chain(filter).chain([from, to])).words()
     }
 
-    /// Paths anywhere are unmerged.
-    pub(super) fn unmerged(&self, paths: &[Vec<u8>]) -> Stop {
-        let paths = self.shown_all(paths.iter().map(Vec::as_slice));
+    pub(super) fn unmerged(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Stop {
+        let paths = self.shown_all(paths);
         Stop::Refused(format!("a merge has left conflicts in {paths}; resolve them, then git add"))
     }
 
-    /// Refuses when a lock has come meanwhile, of somebody who does not ask for the gate.
+    /// Refuses when a lock has come meanwhile, from a tool that does not ask for the gate.
     pub(super) fn check_unclaimed(&self) -> Result<(), Stop> {
-        let lock = Place::beads(self.database.as_path()).path();
+        let lock = Place::beads(self.request.dir.as_path()).path();
         if fs::symlink_metadata(&lock).is_err() {
             return Ok(());
         }
@@ -218,14 +211,13 @@ impl Repository {
         Stop::nothing(Event::NotPulling, format_args!("{why}; type: {command}"))
     }
 
-    /// A path from the top is in the database.
     pub(super) fn has(&self, path: &[u8]) -> bool {
-        Path::new(OsStr::from_bytes(path)).starts_with(&self.prefix)
+        as_path(path).starts_with(&self.prefix)
     }
 
     /// A path from the top is in a database, this one or another.
     pub(super) fn has_anywhere(&self, path: &[u8]) -> bool {
-        let mut above = Path::new(OsStr::from_bytes(path)).ancestors().skip(1);
+        let mut above = as_path(path).ancestors().skip(1);
         self.has(path) || above.any(|dir| dir.file_name() == Some(OsStr::new(".beads")))
     }
 
@@ -234,9 +226,8 @@ impl Repository {
         escaped_path(&self.git.dir)
     }
 
-    /// The pathspec of the database.
     pub(super) fn inside(&self) -> Vec<u8> {
-        match self.prefix.as_os_str().as_bytes() {
+        match self.prefix.as_os_str().as_encoded_bytes() {
             b"" => b":(top)".to_vec(),
             prefix => [b":(top,literal)", prefix].concat(),
         }
@@ -247,7 +238,7 @@ impl Repository {
         if self.prefix == Path::new("") {
             return None;
         }
-        let this = [b":(top,exclude,literal)", self.prefix.as_os_str().as_bytes()].concat();
+        let this = [b":(top,exclude,literal)", self.prefix.as_os_str().as_encoded_bytes()].concat();
         Some([b":(top)".to_vec(), this, b":(top,exclude,glob)**/.beads/**".to_vec()])
     }
 
@@ -259,34 +250,23 @@ impl Repository {
         self.git_dir.join("index.lock")
     }
 
-    /// A path for a line, as it is typed.
+    /// A path from the top, for a line.
     pub(super) fn shown(&self, path: &[u8]) -> String {
-        escaped_path(Path::new(OsStr::from_bytes(path)))
+        escaped_path(as_path(path))
     }
 
-    /// The same for several: the first three, and how many more.
-    pub(super) fn shown_all<'a>(&self, paths: impl IntoIterator<Item = &'a [u8]>) -> String {
-        let paths: Vec<_> = paths.into_iter().map(|path| self.shown(path)).collect();
-        match paths.as_slice() {
-            [first @ .., _] if paths.len() > 3 => {
-                format!("{} and {} more", first[..3].join(", "), paths.len() - 3)
-            }
-            all => all.join(", "),
+    /// The first three paths for a line, and how many more.
+    pub(super) fn shown_all(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+        let paths: Vec<_> = paths.into_iter().map(|path| self.shown(path.as_ref())).collect();
+        match paths.len() {
+            ..=3 => paths.join(", "),
+            count => format!("{} and {} more", paths[..3].join(", "), count - 3),
         }
     }
 }
 
-/// Another git has the index.
-pub(super) fn other_git(lock: &Path, meta: &fs::Metadata) -> String {
-    let since = meta.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let now = Duration::try_from(facts::now().0).unwrap_or_default();
-    let age = now.saturating_sub(since.unwrap_or(now));
-    let what_to_do = if age >= OLD { "; if none is, remove that file" } else { "" };
-    format!("{} has been there for {}: another git is at work{what_to_do}", escaped_path(lock), shown(age))
-}
-
-/// The top of the working tree, as a path from the working directory, which is the one above the database: `..` for
-/// each step. To find it git starts nothing.
+/// The top of the working tree, as a path from the working directory (the one above the database): `..` for each step.
+/// To find it git starts nothing.
 fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
     let dir = escaped_path(&request.dir);
     let what = ["--is-bare-repository", "--is-inside-git-dir", "--is-inside-work-tree", "--show-cdup"];
@@ -314,10 +294,7 @@ fn top(request: &SyncRequest) -> Result<PathBuf, Stop> {
 fn owned(request: &SyncRequest, dir: &Path, path: &Path) -> Result<File, Stop> {
     let opened = OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_CLOEXEC).open(dir);
     let opened = opened.map_err(|error| Stop::io("cannot open", path, &error))?;
-    request.owners.check_open(&opened, path).map_err(Stop::Refused)?;
+    let owners = Owners::of_this_user(request.any_owner);
+    owners.check_open(&opened, path).map_err(Stop::Refused)?;
     Ok(opened)
-}
-
-fn as_path(bytes: &[u8]) -> PathBuf {
-    std::ffi::OsString::from_vec(bytes.to_vec()).into()
 }

@@ -1,40 +1,27 @@
-//! What a URL may show in the log: its scheme, host and path. The user's name, the password and the query often carry a
-//! token.
+//! What a URL may show in the log: scheme, host and path. User name, password and query often carry a token.
 
-use std::borrow::Cow;
-
-/// What stands for a masked part.
 const MASK: &str = "***";
 
 /// `text` with the userinfo and the query of every URL in it masked.
-pub(super) fn masked(text: &str) -> Cow<'_, str> {
-    if !text.contains("://") {
-        return Cow::Borrowed(text);
+pub(super) fn masked(text: &str) -> String {
+    let mut parts = text.split("://").peekable();
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    while let Some(part) = parts.next() {
+        // A quote may be a part of a secret: only white space ends a URL for certain.
+        let end = match part.find(|c: char| c.is_whitespace() || c.is_control()) {
+            Some(end) => end,
+            None if parts.peek().is_none() => part.len(),
+            // Another URL follows without a space: `from 'https://a','https://b'`.
+            None => part.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c)).len(),
+        };
+        out.push_str("://");
+        push_url(&mut out, &part[..end]);
+        out.push_str(&part[end..]);
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, url) = rest.split_at(at + 3);
-        // A quote may be a part of a secret: only white space ends it for certain.
-        let end = url.find(|c: char| c.is_whitespace() || c.is_control()).unwrap_or(url.len());
-        let (url, after) = url.split_at(end);
-        // Another one may follow without a space: `from 'https://a','https://b'`.
-        let next =
-            url.find("://").map_or(url.len(), |at| url[..at].rfind(is_no_scheme).map_or(0, |at| at + 1));
-        let (url, joined) = url.split_at(next);
-        out.push_str(before);
-        push_url(&mut out, url);
-        rest = if joined.is_empty() { after } else { &rest[before.len() + url.len()..] };
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
+    out
 }
 
-fn is_no_scheme(c: char) -> bool {
-    !(c.is_ascii_alphanumeric() || "+.-".contains(c))
-}
-
-/// What follows `://`, masked.
+/// Masks what follows `://`.
 fn push_url(out: &mut String, url: &str) {
     let host = match userinfo(url) {
         Some(end) => {
@@ -43,21 +30,17 @@ fn push_url(out: &mut String, url: &str) {
         }
         None => url,
     };
-    match host.find(['?', '#']) {
-        Some(at) => {
-            let (path, query) = host.split_at(at + 1);
-            out.push_str(path);
-            out.push_str(MASK);
-            // The quotes and stops that a sentence puts behind a URL.
-            let kept = query.trim_end_matches(|c: char| "'\"`:;,.)]>".contains(c)).len();
-            out.push_str(&query[kept..]);
-        }
-        None => out.push_str(host),
+    let (path, query) = host.split_at(host.find(['?', '#']).map_or(host.len(), |at| at + 1));
+    out.push_str(path);
+    if path.ends_with(['?', '#']) {
+        out.push_str(MASK);
+        // The quotes and stops that a sentence puts behind a URL.
+        let kept = query.trim_end_matches(|c: char| "'\"`:;,.)]>".contains(c)).len();
+        out.push_str(&query[kept..]);
     }
 }
 
-/// Where the `@` is that ends the userinfo. One with a slash in its password is not well formed, and a secret all the
-/// same.
+/// Where the `@` is that ends the userinfo. A password with a slash is not well formed, but still a secret.
 fn userinfo(url: &str) -> Option<usize> {
     let authority = url.find(['/', '?', '#']).unwrap_or(url.len());
     if let Some(at) = url[..authority].rfind('@') {
@@ -94,6 +77,7 @@ mod tests {
             ("https://", "https://"),
             ("a://b://c://S@d", "a://b://c://***@d"),
             ("https://é:S@ü/ß?S", "https://***@ü/ß?***"),
+            ("https://S@h/é://é://x", "https://***@h/é://é://x"),
         ] {
             assert_eq!(masked(text), shown);
         }

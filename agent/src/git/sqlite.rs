@@ -1,24 +1,20 @@
 //! SQLite's databases, known by how they begin, whatever they are called. One that is open is live: a commit would tear
-//! it, and a pull would put another one under those who have it open.
+//! it, and a pull would replace it under its users.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 
-use super::shortened::BEGINNING;
+use super::blobs::BEGINNING;
 
-/// How every database begins.
 const MAGIC: &[u8; BEGINNING] = b"SQLite format 3\0";
-
-/// How the name of a database usually ends: an empty file of such a name is one that SQLite has only just made.
+/// Usual ends of a database's name. An empty file of such a name is one that SQLite has only just made.
 const ENDINGS: [&[u8]; 4] = [b".db", b".sqlite", b".sqlite3", b".db3"];
 
-/// These are the first bytes of a database.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
@@ -38,7 +34,7 @@ pub(super) fn is_at(path: &Path) -> bool {
 
 /// The file at this path is a database, or is about to become one.
 pub(super) fn is_or_becomes(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
     let is_empty = || fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
     is_at(path) || (ENDINGS.iter().any(|ending| name.ends_with(ending)) && is_empty())
 }
@@ -46,10 +42,10 @@ pub(super) fn is_or_becomes(path: &Path) -> bool {
 /// The line of the `.gitignore` beside it that names this file alone.
 pub(super) fn ignored(inside: &Path) -> Vec<u8> {
     let mut line = b"/".to_vec();
-    for byte in inside.as_os_str().as_bytes() {
+    for byte in inside.as_os_str().as_encoded_bytes() {
         match byte {
             b'\\' | b'*' | b'?' | b'[' | b' ' => line.extend([b'\\', *byte]),
-            // No line can hold it; this stands for any one.
+            // No line can hold it; `?` matches any character.
             b'\n' | b'\r' => line.push(b'?'),
             byte => line.push(*byte),
         }

@@ -1,22 +1,19 @@
-//! Why a sync ends early, and how its lines count and name what they are about.
+//! Why a sync ends early, and how its lines count and name things.
 
-use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use beadlock_checker::internal::escape::escaped_path;
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::shell::Part;
 use beadlock_checker::internal::system_words;
 
-/// Why a sync does nothing more.
+use super::{Event, Part, as_path, escaped_path};
+
+/// Why a sync ends early, as a text for the log.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
-    /// There is nothing more to do, and why: that is said once.
+    /// There is nothing more to do, which is logged once.
     Nothing(String),
-    /// The remote does not answer, or does not take it: later again.
+    /// The remote does not answer, or refuses: to be tried again later.
     Unreachable(String),
     /// It must not, or could not: the cycle has failed.
     Refused(String),
@@ -43,7 +40,7 @@ pub(super) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     }
 }
 
-/// The first paths, as they are typed: what is left over is named when these are done.
+/// The first eight paths, as they are typed; the next refusal names the rest.
 pub(super) fn typed_all(paths: &[impl AsRef<[u8]>]) -> Part<'_> {
-    Part::Paths(paths.iter().take(8).map(|path| Path::new(OsStr::from_bytes(path.as_ref()))).collect())
+    Part::Paths(paths.iter().take(8).map(|path| as_path(path.as_ref())).collect())
 }

@@ -1,8 +1,8 @@
 //! One sync at a time in a repository, and what one that was killed has left for the next.
 //!
 //! The turn is an flock on a file of our own in the git directory, so it ends with the process. `index.lock` is made as
-//! a hard link to that file: a lock that is the same file is ours, and who has the turn may remove it. What is about to
-//! happen is noted in the file first ([`Move`]); it is removed when there is nothing left to finish.
+//! a hard link to that file: one with the same inode is ours, and the sync that has the turn may remove it. A move is
+//! noted in the file before it begins ([`Move`]); the file is removed when nothing is left to finish.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -14,26 +14,20 @@ use std::time::{Duration, Instant};
 use beadlock_checker::internal::sys::{Flock, flock};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW};
 
-use super::branch::Move;
-use super::repository::Repository;
-use super::stop::Stop;
+use super::{Move, Repository, Stop};
 
-/// How long another sync of this repository may have its turn: that of another database.
+/// How long another database's sync of this repository may have its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Our own files beside the index.
-const FILE: &str = "beadlock";
-
-/// The turn, until it is dropped.
 #[must_use = "dropped, it is the next one's"]
-pub(super) struct Turn<'a> {
+pub(super) struct SyncTurn<'a> {
     pub(super) repository: &'a Repository,
     file: File,
     is_unfinished: bool,
 }
 
-impl<'a> Turn<'a> {
-    /// Waits for its turn, and clears up after who was killed in theirs.
+impl<'a> SyncTurn<'a> {
+    /// Waits for its turn, and clears up after a sync that was killed in its own.
     pub(super) fn take(repository: &'a Repository) -> Result<Self, Stop> {
         let path = path(repository);
         let failed = |error: io::Error| Stop::io("cannot lock", &path, &error);
@@ -43,9 +37,9 @@ impl<'a> Turn<'a> {
             options.read(true).write(true).create(true).truncate(false).mode(0o644);
             let file = options.custom_flags(O_NOFOLLOW | O_CLOEXEC).open(&path).map_err(failed)?;
             if flock(&file, Flock::Try).map_err(failed)? {
-                // Who had it may just have removed it.
-                let (ours, named) = (file.metadata().map_err(failed)?, fs::symlink_metadata(&path));
-                if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
+                // The last holder may just have removed it.
+                let ours = file.metadata().map_err(failed)?;
+                if fs::symlink_metadata(&path).is_ok_and(|named| inode(&named) == inode(&ours)) {
                     let turn = Self { repository, file, is_unfinished: true };
                     turn.clear_up();
                     return Ok(turn);
@@ -61,10 +55,9 @@ impl<'a> Turn<'a> {
 
     fn clear_up(&self) {
         let lock = self.repository.index_lock();
-        let is_ours = |lock: &fs::Metadata| {
-            self.file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (lock.dev(), lock.ino()))
-        };
-        if fs::symlink_metadata(&lock).is_ok_and(|lock| is_ours(&lock)) {
+        let is_ours =
+            |lock: fs::Metadata| self.file.metadata().is_ok_and(|ours| inode(&ours) == inode(&lock));
+        if fs::symlink_metadata(&lock).is_ok_and(is_ours) {
             remove(&lock);
         }
         for name in ["index", "index.lock", "index.before", "message"] {
@@ -72,23 +65,20 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What a sync that was killed was about to do, when it is not known to be done.
+    /// The move of a sync that was killed, unless it is known to be done.
     pub(super) fn unfinished(&mut self) -> Result<Option<Move>, Stop> {
         let mut note = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut note));
         read.map_err(|error| Stop::io("cannot read", &path(self.repository), &error))?;
         // No branch has a space in its name; and a note that was cut off was never acted on.
         let mut words = note.strip_suffix('\n').unwrap_or_default().split(' ').map(str::to_owned);
-        Ok(match (words.next(), words.next(), words.next()) {
-            (Some(from), Some(to), Some(branch)) => Some(Move { branch, from, to }),
-            _ => {
-                self.is_unfinished = false;
-                None
-            }
-        })
+        if let (Some(from), Some(to), Some(branch)) = (words.next(), words.next(), words.next()) {
+            return Ok(Some(Move { branch, from, to }));
+        }
+        self.is_unfinished = false;
+        Ok(None)
     }
 
-    /// Notes what is to happen, on the disk.
     pub(super) fn note(&mut self, way: &Move) -> Result<(), Stop> {
         self.is_unfinished = true;
         let note = format!("{} {} {}\n", way.from, way.to, way.branch);
@@ -101,13 +91,12 @@ impl<'a> Turn<'a> {
         write(&mut self.file).map_err(|error| Stop::io("cannot write", &path(self.repository), &error))
     }
 
-    /// There is nothing to finish any more.
     pub(super) fn forget(&mut self) {
         self.is_unfinished = false;
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         self.clear_up();
         if !self.is_unfinished {
@@ -117,19 +106,22 @@ impl Drop for Turn<'_> {
     }
 }
 
+fn inode(meta: &fs::Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
 /// Somebody has the turn, or was killed in it.
 pub(super) fn is_left(repository: &Repository) -> bool {
     fs::symlink_metadata(path(repository)).is_ok()
 }
 
-/// The file of the turn.
 pub(super) fn path(repository: &Repository) -> PathBuf {
     own(repository, "turn")
 }
 
-/// A file of ours beside the index, for who has the turn.
+/// A file of ours beside the index, for the sync that has the turn.
 pub(super) fn own(repository: &Repository, name: &str) -> PathBuf {
-    repository.git_dir.join(format!("{FILE}.{name}"))
+    repository.git_dir.join(format!("beadlock.{name}"))
 }
 
 #[expect(

@@ -1,29 +1,20 @@
 //! The branch of a remote that this one follows.
 
-use std::borrow::Cow;
-use std::ffi::OsStr;
-use std::time::Duration;
+use super::{
+    BranchHead, Event, Git, Network, Part, Repository, Stop, SyncMessage, SyncRequest, escaped, say, to_type,
+};
 
-use beadlock_checker::internal::escape::escaped;
-use beadlock_checker::internal::log_line::Event;
-use beadlock_checker::internal::shell::{Part, to_type};
-
-use super::message::{SyncMessage, say};
-use super::program::{Call, Git};
-use super::repository::{Head, Repository};
-use super::stop::Stop;
-
-/// What `git branch --set-upstream-to` has set.
+/// The upstream, as `git branch --set-upstream-to` has set it.
 pub(super) struct Upstream {
     pub(super) remote: String,
     /// Its branch there: `refs/heads/main`.
     pub(super) branch: String,
-    /// What is known of it here: `refs/remotes/origin/main`.
+    /// Its copy here: `refs/remotes/origin/main`.
     pub(super) tracking: String,
 }
 
-/// How the branch and its upstream differ.
 pub(super) struct Distance {
+    pub(super) head: BranchHead,
     /// The upstream's commit; `None` when the remote has no such branch.
     pub(super) upstream: Option<String>,
     /// Commits that only the branch has; all, without an upstream commit.
@@ -32,23 +23,20 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    /// The upstream's commit, where the branch is behind one.
     pub(super) fn commit(&self) -> &str {
         self.upstream.as_deref().unwrap_or_default()
     }
 }
 
 impl Upstream {
-    /// # Errors
-    /// When there is none: there is nothing more to do.
-    pub(super) fn of(repository: &Repository, head: &Head) -> Result<Self, Stop> {
+    pub(super) fn of(repository: &Repository, head: &BranchHead) -> Result<Self, Stop> {
         let format = "--format=%(upstream)%00%(upstream:remotename)%00%(upstream:remoteref)";
-        let fields =
-            repository.git.call(["for-each-ref", format, &format!("refs/heads/{}", head.branch)]).text()?;
-        let fields: Vec<_> = fields.split('\0').map(str::to_owned).collect();
-        match fields.as_slice() {
+        let name = format!("refs/heads/{}", head.branch);
+        let fields = repository.git.text(["for-each-ref", format, &name])?;
+        match fields.split('\0').collect::<Vec<_>>().as_slice() {
             [tracking, remote, branch] if tracking.starts_with("refs/remotes/") && !remote.is_empty() => {
-                Ok(Self { remote: remote.clone(), branch: branch.clone(), tracking: tracking.clone() })
+                let [remote, branch, tracking] = [remote, branch, tracking].map(|&field| field.to_owned());
+                Ok(Self { remote, branch, tracking })
             }
             _ if repository.git.text(["remote"])?.is_empty() => {
                 let why = "there is no remote; type: git remote add origin URL";
@@ -56,7 +44,10 @@ impl Upstream {
             }
             _ => {
                 let branch = escaped(&head.branch);
-                let command = to_type("git push -u REMOTE {}", &[Part::Word(refspec(&head.branch).as_ref())]);
+                // A branch that would be an option or a forced push has its full name.
+                let is_odd = head.branch.starts_with(['-', '+']);
+                let word = if is_odd { &name } else { &head.branch };
+                let command = to_type("git push -u REMOTE {}", &[Part::Word(word.as_ref())]);
                 let why = format_args!("the branch {branch} has no upstream; type: {command}");
                 Err(Stop::nothing(Event::OnlyCommitting, why))
             }
@@ -68,11 +59,9 @@ impl Upstream {
         self.tracking.strip_prefix("refs/remotes/").unwrap_or(&self.tracking)
     }
 
-    /// Brings what is known of it up to date. Returns its commit; `None` when the remote has no such branch.
-    ///
-    /// # Errors
-    /// When the remote does not answer in time, or not at all.
-    pub(super) fn fetch(&self, git: &Git, bound: Duration, is_quiet: bool) -> Result<Option<String>, Stop> {
+    /// Brings the tracking branch up to date. Returns its commit; `None` when the remote has no such branch.
+    pub(super) fn fetch(&self, git: &Git, request: &SyncRequest) -> Result<Option<String>, Stop> {
+        let bound = request.for_the_network();
         let mut args =
             vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"];
         let both = format!("+{}:{}", self.branch, self.tracking);
@@ -83,48 +72,40 @@ impl Upstream {
             let commit = format!("{}^{{commit}}", self.tracking);
             return Ok(Some(git.text(["rev-parse", "--verify", &commit])?));
         }
-        if !answer.timed_out {
-            let there =
-                git.call(["ls-remote", "--exit-code", &self.remote, &self.branch]).within(bound).run()?;
-            if there.status.code() == Some(2) {
-                say(&SyncMessage::Reached);
-                return Ok(None);
-            }
+        let ls_remote = ["ls-remote", "--exit-code", &self.remote, &self.branch];
+        if !answer.timed_out && git.call(ls_remote).within(bound).run()?.status.code() == Some(2) {
+            say(&SyncMessage::Reached);
+            return Ok(None);
         }
-        if !is_quiet {
+        if request.network != Network::UseQuietly {
             answer.show();
         }
         let why = format!("{}: {}", self.remote, answer.last_line());
         Err(Stop::Unreachable(Event::CannotReach.line(why)))
     }
 
-    /// How far a commit of the branch is from the upstream's.
-    pub(super) fn distance(&self, git: &Git, head: &str, upstream: Option<String>) -> Result<Distance, Stop> {
+    /// How far the branch is from the upstream's commit.
+    pub(super) fn distance(
+        &self,
+        git: &Git,
+        head: BranchHead,
+        upstream: Option<String>,
+    ) -> Result<Distance, Stop> {
         let count = |range: &str| Ok(git.text(["rev-list", "--count", range])?.parse().unwrap_or(0));
+        let here = &head.commit;
         let (ahead, behind) = match &upstream {
-            Some(upstream) => {
-                (count(&format!("{upstream}..{head}"))?, count(&format!("{head}..{upstream}"))?)
-            }
-            None => (count(head)?, 0),
+            Some(there) => (count(&format!("{there}..{here}"))?, count(&format!("{here}..{there}"))?),
+            None => (count(here)?, 0),
         };
-        Ok(Distance { upstream, ahead, behind })
-    }
-}
-
-/// The branch as an argument of `git push`: one that would be an option or a forced push has its full name.
-fn refspec(branch: &str) -> Cow<'_, OsStr> {
-    match branch.starts_with(['-', '+']) {
-        true => Cow::Owned(format!("refs/heads/{branch}").into()),
-        false => Cow::Borrowed(OsStr::new(branch)),
+        Ok(Distance { head, upstream, ahead, behind })
     }
 }
 
 /// How many commits of a range change something outside databases, or are merges.
 pub(super) fn foreign(repository: &Repository, range: &str) -> Result<u64, Stop> {
     let git = &repository.git;
-    let count = |call: Call| Ok::<u64, Stop>(call.text()?.parse().unwrap_or(u64::MAX));
-    let merges = count(git.call(["rev-list", "--count", "--merges", range]))?;
+    let merges = git.text(["rev-list", "--count", "--merges", range])?.parse().unwrap_or(u64::MAX);
     let Some(outside) = repository.outside() else { return Ok(merges) };
     let others = git.call(["rev-list", "--count", "--no-merges", "--full-history", range, "--"]);
-    Ok(merges + count(others.paths(outside))?)
+    Ok(merges.saturating_add(others.paths(outside).text()?.parse().unwrap_or(u64::MAX)))
 }

@@ -1,66 +1,59 @@
-//! A log on a mount that may not answer, written by a thread of its own: one that hangs must not take the worker with
-//! it, which has the lines of all databases.
+//! A log on a mount that may not answer, written by a thread of its own: the worker has the lines of all databases, and
+//! must not hang with it.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use beadlock_checker::internal::mounts::Mounts;
 
-use super::file::LogFile;
-use super::rotate::Limits;
-use super::{complain, shown};
+use super::{LogFile, LogLimits, complain, shown};
 
-/// Lines on their way to one such log. Behind them lines are lost, and that is said.
+/// How many texts may wait for one such log; further ones are lost, which is complained of.
 const IN_FLIGHT: usize = 1024;
-
 /// For how long a table of the mounts is believed.
 const BELIEVED: Duration = Duration::from_secs(1);
-
 /// How long all of these logs together may take over their last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// A log, wherever it lies.
-pub(super) enum Out {
+pub(super) enum LogOutput {
     Here(LogFile),
-    Beside(Beside),
+    Beside(DetachedLog),
 }
 
-/// A log on a mount that may not answer.
-pub(super) struct Beside {
+pub(super) struct DetachedLog {
     path: PathBuf,
     lines: SyncSender<Task>,
-    /// Lines are being lost, as was said.
+    /// Lines are being lost, and that was complained of.
     is_losing: bool,
 }
 
 /// Text, and the header of a new file.
 type Task = (String, String);
 
-/// Which logs are to be written beside.
-pub(super) struct Ground {
+/// Knows which logs need a thread of their own.
+pub(super) struct LogMounts {
     mounts: Mounts,
     read: Option<Instant>,
-    /// Dropped by each thread as it ends.
-    running: Sender<()>,
+    /// Each thread has a copy, which it drops as it ends.
+    running: Option<Sender<()>>,
     ended: Receiver<()>,
 }
 
-impl Ground {
+impl LogMounts {
     pub(super) fn new() -> Self {
         let (running, ended) = channel();
-        Self { mounts: Mounts::default(), read: None, running, ended }
+        Self { mounts: Mounts::default(), read: None, running: Some(running), ended }
     }
 
-    /// The log at this path.
-    pub(super) fn open(&mut self, path: &Path, limits: Limits) -> Out {
+    pub(super) fn open(&mut self, path: &Path, limits: LogLimits) -> LogOutput {
         if self.read.is_none_or(|read| read.elapsed() >= BELIEVED) {
             (self.mounts, self.read) = (Mounts::now(), Some(Instant::now()));
         }
         let file = LogFile::at(path, limits);
         if self.mounts.on_the_way(path).is_none() {
-            return Out::Here(file);
+            return LogOutput::Here(file);
         }
         let (lines, tasks) = sync_channel(IN_FLIGHT);
         let running = self.running.clone();
@@ -69,33 +62,29 @@ impl Ground {
             drop(running);
         };
         match thread::Builder::new().name("log beside".to_owned()).spawn(write) {
-            Ok(_) => Out::Beside(Beside { path: path.to_owned(), lines, is_losing: false }),
-            // No thread is to be had: then it may hang, as everything does by now.
-            Err(_) => Out::Here(LogFile::at(path, limits)),
+            Ok(_) => LogOutput::Beside(DetachedLog { path: path.to_owned(), lines, is_losing: false }),
+            // Without a thread it may hang.
+            Err(_) => LogOutput::Here(LogFile::at(path, limits)),
         }
     }
 
-    /// Waits for the last lines of the threads; their logs are dropped by now.
+    /// Waits for the last lines of the threads, whose logs are dropped by now.
     pub(super) fn end(&mut self) {
-        let (running, ended) = channel();
-        self.running = running;
-        let last = std::mem::replace(&mut self.ended, ended);
-        // Nobody ever sends: it is disconnected when the last of them has ended.
-        let _ = last.recv_timeout(LAST_LINES);
+        self.running = None;
+        // Nothing is ever sent: it is disconnected when the last thread has ended.
+        let _ = self.ended.recv_timeout(LAST_LINES);
     }
 }
 
 fn write(mut file: LogFile, tasks: &Receiver<Task>) {
     for (text, header) in tasks {
         file.write(&text, || header).into_iter().for_each(complain);
-        // To close a file on FUSE waits for its server, and nothing ends that wait: open, it would keep a killed
-        // agent from its end.
+        // Closing a file on FUSE waits for its server without end, and would keep a killed agent from its end.
         file.close();
     }
 }
 
-impl Out {
-    /// As [`LogFile::write`].
+impl LogOutput {
     pub(super) fn write(&mut self, text: &str, header: impl FnOnce() -> String) -> Vec<String> {
         match self {
             Self::Here(file) => file.write(text, header),
@@ -104,9 +93,8 @@ impl Out {
     }
 
     pub(super) fn close(&mut self) {
-        match self {
-            Self::Here(file) => file.close(),
-            Self::Beside(_) => {}
+        if let Self::Here(file) = self {
+            file.close();
         }
     }
 
@@ -116,14 +104,14 @@ impl Out {
     }
 }
 
-impl Beside {
+impl DetachedLog {
     fn write(&mut self, text: &str, header: String) -> Vec<String> {
-        let sent = self.lines.try_send((text.to_owned(), header));
-        let is_lost = matches!(sent, Err(TrySendError::Full(_) | TrySendError::Disconnected(_)));
-        if !std::mem::replace(&mut self.is_losing, is_lost) && is_lost {
+        let is_lost = self.lines.try_send((text.to_owned(), header)).is_err();
+        let is_news = !std::mem::replace(&mut self.is_losing, is_lost) && is_lost;
+        let complaint = || {
             let path = shown(&self.path);
-            return vec![format!("cannot write the log {path}: its mount does not answer; lines are lost")];
-        }
-        Vec::new()
+            format!("cannot write the log {path}: its mount does not answer; lines are lost")
+        };
+        is_news.then(complaint).into_iter().collect()
     }
 }

@@ -1,5 +1,4 @@
-//! One log file: opened under its directory without following a link, opened again when the name has become
-//! another file, rotated by size.
+//! One log file: opened without following a link, opened again when its name is another file, rotated by size.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,23 +10,22 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, lstat};
 
-use super::rotate::{Full, Limits, Stuck};
-use super::shown;
+use super::{FullLog, LogLimits, shown};
 
 /// A log by its path; the file need not be there, nor be open.
 pub(super) struct LogFile {
     path: PathBuf,
-    limits: Limits,
-    open: Option<Open>,
-    /// Which file it was and how long, after the last line that was written whole.
+    limits: LogLimits,
+    open: Option<OpenLog>,
+    /// Its inode and size after the last line that was written whole.
     left: Option<((u64, u64), u64)>,
-    /// It cannot be written, as was said.
+    /// It cannot be written, and that was complained of.
     is_failing: bool,
-    /// It cannot be moved aside when it is full, as was said.
+    /// It cannot be moved aside, and that was complained of.
     is_stuck: bool,
 }
 
-struct Open {
+struct OpenLog {
     file: File,
     inode: (u64, u64),
     /// Its last line was written in part (a full disk): the next begins a new one.
@@ -35,12 +33,12 @@ struct Open {
 }
 
 impl LogFile {
-    pub(super) fn at(path: &Path, limits: Limits) -> Self {
+    pub(super) fn at(path: &Path, limits: LogLimits) -> Self {
         Self { path: path.to_owned(), limits, open: None, left: None, is_failing: false, is_stuck: false }
     }
 
-    /// Appends a line, or several at once, to a new file after its header. Returns what is wrong and what to do, each
-    /// said only once for as long as it stays wrong.
+    /// Appends lines, to a new file after its header. Returns what is wrong and what to do, each once for as long as it
+    /// stays wrong.
     pub(super) fn write(&mut self, line: &str, header: impl FnOnce() -> String) -> Vec<String> {
         let mut complaints = Vec::new();
         let appended = self.append(line, header, &mut complaints);
@@ -56,9 +54,6 @@ impl LogFile {
     }
 
     /// Opens it, to learn at the start what is wrong.
-    ///
-    /// # Errors
-    /// What is wrong and what to do.
     pub(super) fn check(&mut self) -> io::Result<()> {
         self.ready().map(drop).map_err(|error| {
             let (path, words) = (shown(&self.path), words(&error));
@@ -129,20 +124,20 @@ impl LogFile {
         must_have_one_name(meta.nlink())?;
         let inode = (meta.dev(), meta.ino());
         let is_as_it_was = meta.len() == 0 || self.left == Some((inode, meta.len()));
-        // Another descriptor for a moment: who may only write it writes without looking.
+        // By another descriptor: a file that may only be written is written without a look.
         let is_torn = !is_as_it_was && open(OFlag::O_RDONLY).is_ok_and(|file| is_torn(&file, meta.len()));
-        self.open = Some(Open { file, inode, is_torn });
+        self.open = Some(OpenLog { file, inode, is_torn });
         Ok(meta.len())
     }
 
-    /// The file is full. Returns what is news about it.
+    /// Makes room in a full file. Returns a new complaint.
     fn make_room(&mut self, more: usize) -> Option<String> {
-        let Open { file, .. } = self.open.as_ref()?;
-        // Without it the file has no name any more, and there is nothing to move.
+        let OpenLog { file, .. } = self.open.as_ref()?;
+        // Without its directory the file has no name any more.
         let (dir, name) = (open_dir(self.path.parent()?).ok()?, self.path.file_name()?);
-        let rotated = Full { dir: &dir, name, file, limits: self.limits, more }.rotate();
+        let rotated = FullLog { dir: &dir, name, file, limits: self.limits, more }.rotate();
         let was_stuck = std::mem::replace(&mut self.is_stuck, rotated.is_err());
-        let Stuck { error, not_emptied } = rotated.err().filter(|_| !was_stuck)?;
+        let (error, not_emptied) = rotated.err().filter(|_| !was_stuck)?;
         let (path, words) = (shown(&self.path), words(&error));
         let instead = match not_emptied {
             None => "it is emptied whenever it is full".to_owned(),
@@ -159,8 +154,8 @@ fn open_dir(dir: &Path) -> nix::Result<OwnedFd> {
     open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-/// A second name may be that of another user's file, which would be written and emptied as a log. Without a name the
-/// file was removed just now.
+/// With a second name it may be another user's file, which must not be written and emptied as a log. Without a name it
+/// was removed just now.
 pub(super) fn must_have_one_name(links: u64) -> io::Result<()> {
     match links {
         0 | 1 => Ok(()),
@@ -168,7 +163,6 @@ pub(super) fn must_have_one_name(links: u64) -> io::Result<()> {
     }
 }
 
-/// The last line of a file of this size has no end.
 fn is_torn(file: &File, size: u64) -> bool {
     let mut last = [b'\n'];
     let _ = file.read_exact_at(&mut last, size.saturating_sub(1));

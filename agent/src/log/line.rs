@@ -9,9 +9,8 @@ use beadlock_checker::internal::log_line::{Event, Level};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How lines are written to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum LogFormat {
     /// `[YYYY-MM-DD HH:MM:SS] message`, UTC
     #[default]
     Text,
@@ -19,54 +18,53 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What one line says. Its time and its database come to it when it is logged.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) event: Event,
     pub(crate) message: String,
-    /// Who holds, or held, the lock that it is about: as the lock file has it, untrusted.
-    pub(crate) holder: Option<String>,
-    pub(crate) pid: Option<i64>,
-    pub(crate) host: Option<String>,
+    pub(crate) lock: LockFields,
+}
+
+/// The lock that a line is about, as the lock file has it, untrusted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub(crate) struct LockFields {
+    pub(super) holder: Option<String>,
+    pub(super) pid: Option<i64>,
+    pub(super) host: Option<String>,
     /// When the lock was acquired, RFC 3339.
-    pub(crate) since: Option<String>,
+    pub(super) since: Option<String>,
     /// A word of the closed list.
-    pub(crate) reason: Option<String>,
+    pub(super) reason: Option<&'static str>,
 }
 
 impl Line {
-    /// A line without a lock; the agent's own are made in [`super::own`].
+    /// A line without a lock.
     pub(super) fn new(event: Event, message: String) -> Self {
-        Self { event, message, holder: None, pid: None, host: None, since: None, reason: None }
+        Self { event, message, lock: LockFields::default() }
     }
 
-    /// The lock that it is about.
-    pub(crate) fn about(self, record: &Record) -> Self {
-        Self {
-            holder: Some(record.holder().to_owned()),
-            pid: Some(record.pid()),
-            host: Some(record.hostname().to_owned()),
-            since: record.started_at().map(|time| time.to_string()),
-            ..self
-        }
+    pub(crate) fn about(mut self, record: &Record) -> Self {
+        self.lock.holder = Some(record.holder().to_owned());
+        self.lock.pid = Some(record.pid());
+        self.lock.host = Some(record.hostname().to_owned());
+        self.lock.since = record.started_at().map(|time| time.to_string());
+        self
     }
 
-    /// Why it is so.
-    pub(crate) fn because(self, reason: Reason) -> Self {
-        Self { reason: Some(reason.as_str().to_owned()), ..self }
+    pub(crate) fn because(mut self, reason: Reason) -> Self {
+        self.lock.reason = Some(reason.as_str());
+        self
     }
 
-    /// The line of a file in this format, with its end. `seconds` is Unix time, `name` the database in a stream
-    /// that several share, `dir` its directory.
-    pub(crate) fn in_format(&self, format: Format, seconds: i64, whose: Whose<'_>) -> String {
+    /// The line of a file in this format, with its newline. `seconds` is Unix time.
+    pub(crate) fn in_format(&self, format: LogFormat, seconds: i64, whose: Whose<'_>) -> String {
         match format {
-            Format::Text => self.text(seconds, whose.name),
-            Format::Json => self.json(seconds, whose.dir),
+            LogFormat::Text => self.text(seconds, whose.name),
+            LogFormat::Json => self.json(seconds, whose.dir),
         }
     }
 
-    /// `[YYYY-MM-DD HH:MM:SS] message`. What is in the message stays in its line: control characters and the like are
-    /// escaped, except tabs.
+    /// `[YYYY-MM-DD HH:MM:SS] message`. Control characters in the message are escaped, except tabs.
     fn text(&self, seconds: i64, name: Option<&str>) -> String {
         let stamp = time(seconds).strftime("[%Y-%m-%d %H:%M:%S] ");
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
@@ -74,74 +72,65 @@ impl Line {
     }
 
     fn json(&self, seconds: i64, db: Option<&str>) -> String {
-        let object = Object {
+        let object = JsonLine {
             time: time(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             level: self.event.level(),
             db,
             event: self.event.word(),
             message: &one_line(&self.message),
-            holder: self.holder.as_deref(),
-            pid: self.pid,
-            host: self.host.as_deref(),
-            since: self.since.as_deref(),
-            reason: self.reason.as_deref(),
+            lock: &self.lock,
         };
         #[expect(clippy::expect_used, reason = "strings and integers under fixed names always serialize")]
         let json = serde_json::to_string(&object).expect("strings and integers under fixed names");
-        let mut line = String::with_capacity(json.len() + 1);
-        for c in json.chars() {
-            if is_harmless(c) {
-                line.push(c);
-            } else {
-                // What JSON leaves as it is and a terminal does not: these are in strings only.
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(line, "\\u{unit:04x}");
-                }
+        // JSON leaves some characters as they are that a terminal would not; they are in strings only.
+        let escaped = |c: char, line: &mut String| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(line, "\\u{unit:04x}");
             }
-        }
-        line.push('\n');
-        line
+        };
+        rewritten(&json, is_harmless, escaped) + "\n"
     }
 }
 
-/// Whose a line is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whose<'a> {
-    /// How the database is called in a text that several share.
+    /// Its name in a shared stream.
     pub(crate) name: Option<&'a str>,
-    /// Its directory, where the line is not everyone's.
+    /// Its directory; `None` for a line for everyone.
     pub(crate) dir: Option<&'a str>,
 }
 
-/// A JSON line: exactly these, in this order.
+/// A JSON line: exactly these keys, in this order.
 #[derive(Serialize)]
-struct Object<'a> {
+struct JsonLine<'a> {
     time: String,
     level: Level,
     db: Option<&'a str>,
     event: &'static str,
     message: &'a str,
-    holder: Option<&'a str>,
-    pid: Option<i64>,
-    host: Option<&'a str>,
-    since: Option<&'a str>,
-    reason: Option<&'a str>,
+    #[serde(flatten)]
+    lock: &'a LockFields,
 }
 
 fn time(seconds: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
-fn one_line(message: &str) -> String {
-    let mut line = String::with_capacity(message.len());
-    for c in message.chars() {
-        if is_harmless(c) || c == '\t' {
-            line.push(c);
-        } else {
-            let _ = write!(line, "{}", c.escape_default());
-        }
+/// The text with Rust's escapes in the place of all characters that are not `kept`.
+pub(crate) fn escaped_unless(kept: impl Fn(char) -> bool, text: &str) -> String {
+    rewritten(text, kept, |c, line| line.extend(c.escape_default()))
+}
+
+fn rewritten(text: &str, kept: impl Fn(char) -> bool, escaped: impl Fn(char, &mut String)) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if kept(c) { line.push(c) } else { escaped(c, &mut line) }
     }
     line
+}
+
+fn one_line(message: &str) -> String {
+    escaped_unless(|c| is_harmless(c) || c == '\t', message)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
-//! What the agent says itself, and how it is told from what a cycle's command prints into the same log.
+//! The agent's own lines, and how they are told from what a cycle's command prints into the same log.
 //!
-//! Whoever reads a log, `beadlock log` above all, goes by how a line begins. So a line of a command's output that
-//! begins like one of the agent's own, at its start or after a `…: ` as a shared log has it, gets [`MARK`] in front,
-//! and so does one that begins with the mark itself. Every other line of output stays as it is.
+//! Readers, above all `beadlock log`, go by how a line begins. So [`MARK`] is put in front of a line of output that
+//! begins as one of the agent's own, at its start or after a `…: ` as in a shared log, or with the mark itself.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,15 +17,14 @@ use beadlock_checker::internal::log_line::{Event, MARK, ORIGINAL_START};
 use beadlock_checker::internal::shell::{Part, to_type};
 use beadlock_checker::{Decision, Reason};
 
-use super::line::Line;
-use super::this_agent;
+use super::{Line, this_agent};
 
-/// A line of the agent's own: its beginning, as [`Event`] has it, and what follows.
+/// A line with the beginning of its event.
 fn said(event: Event, rest: impl Display) -> Line {
     Line::new(event, event.line(rest))
 }
 
-/// A line of the agent's own that has its words, also its first ones, from elsewhere. These say what it is about.
+/// A line whose words, made elsewhere, begin as those of its event.
 pub(crate) fn worded(words: impl Display) -> Line {
     let words = words.to_string();
     let (event, _) = Event::parse(&words);
@@ -35,60 +32,43 @@ pub(crate) fn worded(words: impl Display) -> Line {
     Line::new(event, words)
 }
 
-/// A cycle begins.
 pub(crate) fn begun() -> Line {
     said(Event::CycleStarted, "...")
 }
 
-/// A cycle has panicked.
 pub(crate) fn fault() -> Line {
     failed("a fault in beadlock-agent itself; please report it")
 }
 
-/// The database has gone.
 pub(crate) fn no_database(why: impl Display) -> Line {
     failed(format_args!("there is no database any more: {why}"))
 }
 
-/// A cycle failed.
 pub(crate) fn failed(why: impl Display) -> Line {
     said(Event::CycleFailed, format_args!(": {why}"))
 }
 
-/// A cycle leaves the database alone.
 pub(crate) fn skipped(decision: &Decision) -> Line {
     about(decision, worded(decision))
 }
 
-/// Since when it is held, as it says.
-fn since(record: &Record) -> String {
-    record.started_at().map(|time| time.to_string()).unwrap_or_default()
+fn holder(record: &Record) -> String {
+    let since = record.started_at().map(|time| time.to_string()).unwrap_or_default();
+    format!("{since} by PID {} on {}", record.pid(), escaped(record.hostname()))
 }
 
-/// Who holds it; and that this is a zombie, where it is.
 pub(crate) fn held(record: &Record, reason: Reason, zombie: Option<&Zombie>) -> Line {
-    let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
     let zombie = zombie.map(|zombie| format!("; {zombie}")).unwrap_or_default();
-    let rest = format!("{since} by PID {pid} on {host} ({reason}){zombie}");
-    said(Event::Held, rest).about(record).because(reason)
+    said(Event::Held, format!("{} ({reason}){zombie}", holder(record))).about(record).because(reason)
 }
 
-/// It is skipped for longer than is usual, for this reason.
 pub(crate) fn still_skipping(decision: &Decision, took: Duration, dir: &Path) -> Line {
     let words = decision.to_string();
     let why = words.strip_prefix(Event::Skipped.beginning()).and_then(|words| words.strip_suffix(')'));
-    let witness = decision.record().map(|record| {
-        let (since, pid, host) = (since(record), record.pid(), escaped(record.hostname()));
-        format!(" since {since} by PID {pid} on {host}")
-    });
-    let rest = format!(
-        "{}: {}{} ({}); {} says what to do",
-        shown(took),
-        why.unwrap_or(&words),
-        witness.unwrap_or_default(),
-        decision.reason(),
-        to_type("beadlock status {}", &[Part::Path(dir)]),
-    );
+    let witness = decision.record().map(|record| format!(" since {}", holder(record))).unwrap_or_default();
+    let (took, why, reason) = (shown(took), why.unwrap_or(&words), decision.reason());
+    let command = to_type("beadlock status {}", &[Part::Path(dir)]);
+    let rest = format!("{took}: {why}{witness} ({reason}); {command} says what to do");
     about(decision, said(Event::StillSkipping, rest))
 }
 
@@ -97,12 +77,10 @@ pub(crate) fn listening(address: &Address) -> Line {
     said(Event::Listening, address)
 }
 
-/// So many cycles were skipped.
 pub(crate) fn resumed(skips: u64, took: Duration) -> Line {
     said(Event::Resumed, format_args!("{skips} skips in {}", shown(took)))
 }
 
-/// A stale lock was removed.
 pub(crate) fn removed_stale(decision: &Decision) -> Line {
     about(decision, worded(decision))
 }
@@ -115,36 +93,30 @@ fn about(decision: &Decision, line: Line) -> Line {
     }
 }
 
-/// There can be no gate.
 pub(crate) fn no_gate(why: impl Display) -> Line {
     said(Event::NoGate, format_args!("{why}); a claim does not wait for a running cycle here"))
 }
 
-/// Nothing tells of changes.
 pub(crate) fn cannot_watch(why: impl Display) -> Line {
     said(Event::CannotWatch, format_args!("{why}); cycles start by the clock"))
 }
 
-/// The configuration was read again: how many databases are served, are new, have gone, have another policy; and what
-/// stays as it was, though another is named.
+/// How many databases are served, are new, have gone, have another policy; and what changes only at the next start.
 pub(crate) fn reloaded([all, new, gone, changed]: [usize; 4], kept: &[&str]) -> Line {
-    let kept =
-        kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect::<String>();
+    let kept: String =
+        kept.iter().map(|what| format!("; another {what} is opened at the next start")).collect();
     let counts = format_args!("{all} databases, {new} new, {gone} gone, {changed} changed{kept}");
     said(Event::ConfigurationReloaded, counts)
 }
 
-/// The configuration is what it was.
 pub(crate) fn not_reloaded(why: impl Display) -> Line {
     said(Event::ConfigurationNotReloaded, format_args!("{why}; the old one stays"))
 }
 
-/// There is a new database below a root.
 pub(crate) fn found(dir: &Path) -> Line {
     said(Event::DatabaseFound, escaped_path(dir))
 }
 
-/// A database below a root is not there any more.
 pub(crate) fn gone(dir: &Path) -> Line {
     said(Event::DatabaseGone, escaped_path(dir))
 }
@@ -155,12 +127,10 @@ pub(crate) fn redirected(old: &Database, to: &Path) -> Line {
     said(Event::DatabaseRedirected, format_args!("{named} leads to {to} now, and led to {old} before"))
 }
 
-/// So many more have gone with those that are named.
 pub(crate) fn others_gone(count: usize) -> Line {
     said(Event::DatabaseGone, format_args!("{count} others"))
 }
 
-/// There is a database, and it has no cycles.
 pub(crate) fn not_serving(dir: &Path, why: impl Display) -> Line {
     said(Event::NotServing, format_args!("{}: {why}", escaped_path(dir)))
 }
@@ -181,7 +151,6 @@ pub(crate) fn header() -> Line {
     worded(format_args!("{}, times in UTC", this_agent()))
 }
 
-/// The agent starts.
 pub(crate) fn started() -> Line {
     said(Event::AgentStarted, this_agent())
 }
@@ -195,28 +164,17 @@ pub(crate) fn ending(signal: &str, running: usize) -> Line {
     said(Event::Ending, format_args!("{signal}{after}"))
 }
 
-/// The agent has ended.
 pub(crate) fn stopped() -> Line {
     said(Event::AgentStopped, this_agent())
 }
 
-/// A line of what a cycle's command prints; never to be taken for one of the agent's own.
+/// A line of a command's output.
 pub(crate) fn output(text: &str) -> Line {
-    Line::new(Event::Output, of_command(text).into_owned())
-}
-
-/// It begins as the agent's lines do, or as the line by which another daemon takes a log over.
-fn is_own(text: &str) -> bool {
-    Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START)
-}
-
-/// A line of a command's output as it goes to the log.
-fn of_command(text: &str) -> Cow<'_, str> {
+    // It begins as the agent's lines do, or as the line by which another daemon takes a log over.
+    let is_own = |text: &str| Event::parse(text).0 != Event::Output || text.starts_with(ORIGINAL_START);
     let after_a_name = || text.match_indices(": ").any(|(colon, found)| is_own(&text[colon + found.len()..]));
-    if text.starts_with(MARK) || is_own(text) || after_a_name() {
-        return format!("{MARK}{text}").into();
-    }
-    text.into()
+    let is_marked = text.starts_with(MARK) || is_own(text) || after_a_name();
+    Line::new(Event::Output, format!("{}{text}", if is_marked { MARK } else { "" }))
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! A full log is moved aside: `.1` is the newest of the older ones (docs/design.md#the-log).
 //!
-//! Agents that share a log must not move it aside twice for one reason: the second would put the fresh file over the
-//! older one. So whoever rotates has a flock on the file itself for that moment, and looks again under it whether the
-//! name is still this file, and the file still full. Who does not get it writes on, and the next line looks again: up
-//! to twice the size. Then it is waited for, but not for long: anybody who may read the log can hold a flock on it.
+//! Agents that share a log must not move it aside twice for one reason: the second move would put the fresh file over
+//! the older one. So a rotation takes a flock on the file, and looks again whether the name is still this file, and the
+//! file still full. An agent that does not get the flock writes on, up to twice the size. Then it waits, but not for
+//! long: anybody who may read the log can hold a flock on it.
 //!
-//! What cannot be moved aside, because the directory may not be written or a directory is in the way, is emptied: a log
-//! that grows without bound does more harm than one that forgets.
+//! A log that cannot be moved aside is emptied: one that grows without bound does more harm than one that forgets.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,64 +19,52 @@ use beadlock_checker::internal::sys::{Flock, flock};
 use nix::fcntl::{AtFlags, renameat};
 use nix::sys::stat::{fstat, fstatat};
 
-use super::file::{inode, must_have_one_name};
+use super::{inode, must_have_one_name};
 
-/// How long another agent may take to move a file aside.
+/// How long another agent may hold the flock of a file of twice the size.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How much of a log is kept.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// In bytes, of one file; a line that is longer has a file of its own.
+pub(super) struct LogLimits {
+    /// Of one file, in bytes; a longer line has a file of its own.
     pub(super) size: u64,
-    /// Older files.
     pub(super) keep: u32,
 }
 
-impl Limits {
-    /// A file of this size has no room for so many bytes more. An empty one always has.
+impl LogLimits {
+    /// A file of this size has no room for more bytes. An empty one always has.
     pub(super) fn are_reached(self, size: u64, more: usize) -> bool {
         size > 0 && size.saturating_add(more as u64) > self.size
     }
 }
 
-/// The full file stayed where it is.
-#[derive(Debug)]
-pub(super) struct Stuck {
-    pub(super) error: io::Error,
-    /// Why it could not be emptied either.
-    pub(super) not_emptied: Option<io::Error>,
-}
+/// Why a full file could not be moved aside, and why it could not be emptied either.
+pub(super) type Stuck = (io::Error, Option<io::Error>);
 
-/// A log that is open, under its name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Full<'a> {
+pub(super) struct FullLog<'a> {
     pub(super) dir: &'a OwnedFd,
     pub(super) name: &'a OsStr,
     pub(super) file: &'a File,
-    pub(super) limits: Limits,
+    pub(super) limits: LogLimits,
     /// The bytes that there is no room for.
     pub(super) more: usize,
 }
 
-impl Full<'_> {
-    /// Makes room. The file may still be full after that, when another agent is at it.
-    ///
-    /// # Errors
-    /// When it could not be moved aside.
+impl FullLog<'_> {
     pub(super) fn rotate(self) -> Result<(), Stuck> {
         let begun = Instant::now();
         let is_locked = loop {
             match flock(self.file, Flock::Try) {
                 Ok(false) if !self.is_far_too_large() => return Ok(()),
                 Ok(false) if begun.elapsed() < PATIENCE => sleep(Duration::from_millis(1)),
-                // Somebody keeps it, or there is no flock here at all: without.
+                // Somebody keeps it, or there is no flock here: go on without.
                 answer => break answer.unwrap_or(false),
             }
         };
         let rotated = self.rotate_alone();
         if is_locked {
-            // Not by closing: a child that was forked just now has the same open file.
+            // Closing does not suffice: a child that was forked just now has the same open file.
             let _ = flock(self.file, Flock::Unlock);
         }
         rotated
@@ -88,8 +75,8 @@ impl Full<'_> {
             return Ok(());
         }
         match self.make_room() {
-            // Unless somebody has moved it after all, without the flock.
-            Err(error) if self.is_still() => Err(Stuck { error, not_emptied: self.empty().err() }),
+            // Somebody may have moved it without the flock.
+            Err(error) if self.is_still() => Err((error, self.empty().err())),
             _ => Ok(()),
         }
     }
@@ -98,7 +85,7 @@ impl Full<'_> {
         self.file.metadata().is_ok_and(|meta| meta.len() > self.limits.size.saturating_mul(2))
     }
 
-    /// It still has the name, and is still full.
+    /// The file still has the name, and is still full.
     fn is_still(self) -> bool {
         let named = fstatat(self.dir, self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
         let (Ok(named), Ok(open)) = (named, fstat(self.file)) else { return false };
@@ -112,13 +99,13 @@ impl Full<'_> {
             return self.empty();
         }
         for number in (1..self.limits.keep).rev() {
-            // What cannot be moved up is replaced by the next.
+            // A file that cannot be moved up is replaced by the next.
             let _ = self.rename(number, number + 1);
         }
         Ok(self.rename(0, 1)?)
     }
 
-    /// Forgets all that it has, unless that is another file's too by now.
+    /// Empties the file, unless it has a second name by now.
     fn empty(self) -> io::Result<()> {
         must_have_one_name(self.file.metadata()?.nlink())?;
         self.file.set_len(0)
@@ -126,11 +113,8 @@ impl Full<'_> {
 
     fn rename(self, from: u32, to: u32) -> nix::Result<()> {
         let numbered = |number: u32| -> OsString {
-            let mut name = self.name.to_owned();
-            if number > 0 {
-                name.push(format!(".{number}"));
-            }
-            name
+            let number = if number > 0 { format!(".{number}") } else { String::new() };
+            [self.name, number.as_ref()].into_iter().collect()
         };
         renameat(self.dir, numbered(from).as_os_str(), self.dir, numbered(to).as_os_str())
     }

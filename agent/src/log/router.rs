@@ -1,7 +1,7 @@
-//! Where a line goes: to the log of its database, or to the one log of all; to a terminal on stderr too, after that,
-//! and only while it reads.
+//! Where a line goes: to the log of its database, or to the shared log; then to a terminal on stderr, while it reads.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,58 +9,65 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::beside::{Ground, Out};
-use super::line::{Format, Line, Whose};
-use super::message::{Message, To};
-use super::served::Served;
-use super::settings::Settings;
-use super::terminal::{self, Terminal};
-use super::{complain, named, own};
+use super::{
+    Line, LogFormat, LogMounts, LogOutput, LogSettings, Served, Whose, complain, named, own, terminal,
+};
 
-/// Files kept open at once: a database that has nothing to say has no open file.
+/// How many files are kept open at once.
 const OPEN: usize = 32;
-
-/// What is said within this time after the last line is written together: to wake the thread for each costs more than
-/// to write it.
+/// Lines that come within this time are written together: to wake the thread for each costs more than the write.
 const REST: Duration = Duration::from_millis(1);
 
-/// A file by the number of its database; `None`: the one that all share.
-type Key = Option<u32>;
+/// What the thread of the log is told, in the order in which it happened.
+#[derive(Debug)]
+pub(super) enum LogMessage {
+    /// Lines of one moment, which are written together; `seconds` is Unix time.
+    Lines {
+        to: Recipients,
+        seconds: i64,
+        lines: Vec<Line>,
+    },
+    /// The database with this number has come or gone.
+    Turned(usize),
+    Configured,
+    End,
+}
+
+/// Which databases a line is for, by their numbers.
+#[derive(Debug, PartialEq)]
+pub(super) enum Recipients {
+    One(usize),
+    /// All that were served at the time of the line.
+    All(Vec<usize>),
+}
 
 /// The thread of the log. It never fails: what cannot be written is complained of once, on stderr.
 pub(super) struct Router {
     served: Arc<Served>,
-    settings: Settings,
-    /// Those that had a line.
-    files: BTreeMap<Key, Out>,
-    ground: Ground,
+    settings: LogSettings,
+    /// The files that had a line, by the number of the database; `None` is the shared one.
+    files: BTreeMap<Option<usize>, LogOutput>,
+    ground: LogMounts,
     /// Open files, the longest unused first.
-    open: VecDeque<Key>,
-    terminal: Option<Terminal>,
-    /// Told when [`Message::End`] has come: everything before it is written.
+    open: VecDeque<Option<usize>>,
+    terminal: Option<File>,
+    /// Told when everything before [`LogMessage::End`] is written.
     ended: Sender<()>,
 }
 
 impl Router {
     pub(super) fn new(served: Arc<Served>, ended: Sender<()>) -> Self {
-        let (settings, terminal) = (served.settings(), Terminal::on_stderr());
-        Self {
-            served,
-            settings,
-            files: BTreeMap::new(),
-            ground: Ground::new(),
-            open: VecDeque::new(),
-            terminal,
-            ended,
-        }
+        let (settings, terminal) = (served.settings(), terminal::on_stderr());
+        let (files, ground, open) = (BTreeMap::new(), LogMounts::new(), VecDeque::new());
+        Self { served, settings, files, ground, open, terminal, ended }
     }
 
-    /// Takes messages until the last one, or until nobody can send any more.
-    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+    /// Takes messages until the last one, or until all senders are gone.
+    pub(super) fn run(mut self, messages: &Receiver<LogMessage>) {
         while let Ok(first) = messages.recv() {
             let mut next = Some(first);
             while let Some(message) = next {
-                let is_last = matches!(message, Message::End);
+                let is_last = matches!(message, LogMessage::End);
                 self.take(message);
                 if is_last {
                     return;
@@ -71,29 +78,36 @@ impl Router {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: LogMessage) {
         match message {
-            Message::Lines { to, seconds, lines } => self.deliver(&to, seconds, &lines),
-            Message::Turned(number) => self.forget(Some(number)),
-            Message::Configured => {
-                self.settings = self.served.settings();
-                self.files.clear();
-                self.open.clear();
+            LogMessage::Lines { to, seconds, lines } => self.deliver(&to, seconds, &lines),
+            LogMessage::Turned(number) => {
+                self.files.remove(&Some(number));
+                self.open.retain(|open| *open != Some(number));
             }
-            Message::End => {
-                self.files.clear();
-                self.open.clear();
+            LogMessage::Configured => {
+                self.settings = self.served.settings();
+                self.close_all();
+            }
+            LogMessage::End => {
+                self.close_all();
                 self.ground.end();
                 let _ = self.ended.send(());
             }
         }
     }
 
-    fn deliver(&mut self, to: &To, seconds: i64, lines: &[Line]) {
+    fn close_all(&mut self) {
+        self.files.clear();
+        self.open.clear();
+    }
+
+    fn deliver(&mut self, to: &Recipients, seconds: i64, lines: &[Line]) {
         let is_shared = self.settings.shared.is_some() || self.terminal.is_some();
+        let format = self.settings.format;
         let dir = match to {
-            // In its own log nobody has to be told where a database lies, but in JSON.
-            To::One(number) if is_shared || self.settings.format == Format::Json => self.served.dir(*number),
+            // The lines of its own log need no directory, except in JSON.
+            Recipients::One(number) if is_shared || format == LogFormat::Json => self.served.dir(*number),
             _ => None,
         };
         let are_several = || self.settings.may_become_several || self.served.are_several();
@@ -101,11 +115,10 @@ impl Router {
         let dir = dir.as_deref().map(Path::to_string_lossy);
         let alone = Whose { name: None, dir: dir.as_deref() };
         let among_others = Whose { name: name.as_deref(), ..alone };
-        let format = self.settings.format;
         let (keys, whose) = match to {
             _ if self.settings.shared.is_some() => (vec![None], among_others),
-            To::One(number) => (vec![Some(*number)], alone),
-            To::All(numbers) => (numbers.iter().copied().map(Some).collect(), alone),
+            Recipients::One(number) => (vec![Some(*number)], alone),
+            Recipients::All(numbers) => (numbers.iter().copied().map(Some).collect(), alone),
         };
         let in_format = |format, whose| -> Vec<String> {
             lines.iter().map(|line| line.in_format(format, seconds, whose)).collect()
@@ -116,10 +129,10 @@ impl Router {
         for key in keys {
             is_in_a_log |= self.write(key, &text, header);
         }
-        let shown = || in_format(Format::Text, among_others);
+        let shown = || in_format(LogFormat::Text, among_others);
         match &mut self.terminal {
-            Some(terminal) => shown().iter().for_each(|line| terminal.show(line)),
-            // There is no database yet that it could be told in.
+            Some(terminal) => shown().iter().for_each(|line| terminal::show(terminal, line)),
+            // There is no database yet whose log could have it.
             None if !is_in_a_log && terminal::has_room(io::stderr()) => {
                 let _ = io::stderr().write_all(shown().concat().as_bytes());
             }
@@ -127,23 +140,21 @@ impl Router {
         }
     }
 
-    /// Appends whole lines. False: there is no such log.
-    fn write(&mut self, key: Key, line: &str, header: impl FnOnce() -> String) -> bool {
+    /// Appends whole lines. Returns false when there is no such log.
+    fn write(&mut self, key: Option<usize>, line: &str, header: impl FnOnce() -> String) -> bool {
         let is_served = key.is_none_or(|number| self.served.is_served(number));
         if !self.files.contains_key(&key) {
             let Some(path) = self.path(key) else { return false };
             let mut file = self.ground.open(&path, self.settings.limits());
             if !is_served {
-                // Late: nothing of it is kept, and that its directory has gone with it is no fault.
+                // A late line: the file is not kept, and that its directory has gone is no fault.
                 let _ = file.write(line, header);
                 return true;
             }
             self.files.insert(key, file);
         }
         let Some(file) = self.files.get_mut(&key) else { return false };
-        for complaint in file.write(line, header) {
-            complain(complaint);
-        }
+        file.write(line, header).into_iter().for_each(complain);
         self.open.retain(|open| *open != key);
         if !is_served {
             file.close();
@@ -158,16 +169,11 @@ impl Router {
         true
     }
 
-    fn path(&self, key: Key) -> Option<PathBuf> {
+    fn path(&self, key: Option<usize>) -> Option<PathBuf> {
         match key {
             None => self.settings.shared.clone(),
             Some(number) => self.served.dir(number).map(|dir| dir.join("daemon.log")),
         }
-    }
-
-    fn forget(&mut self, key: Key) {
-        self.files.remove(&key);
-        self.open.retain(|open| *open != key);
     }
 }
 

@@ -1,92 +1,69 @@
 //! What the agent and the worker of its log both know: which databases are served, and how lines are written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::settings::Settings;
+use super::LogSettings;
 
-/// The databases by their numbers, and the settings. A number keeps its directory when it is no longer served, for the
-/// lines still in flight.
+/// The databases by their numbers, and the settings.
 #[derive(Debug)]
-pub(super) struct Served {
-    known: RwLock<Known>,
-}
+pub(super) struct Served(RwLock<KnownDatabases>);
 
 #[derive(Debug)]
-struct Known {
-    databases: Vec<Option<Database>>,
-    settings: Settings,
-}
-
-#[derive(Debug)]
-struct Database {
-    dir: PathBuf,
-    is_served: bool,
+struct KnownDatabases {
+    /// Where each lies, and whether it is served. One that has gone stays, for the lines still in flight.
+    databases: BTreeMap<usize, (PathBuf, bool)>,
+    settings: LogSettings,
 }
 
 impl Served {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self { known: RwLock::new(Known { databases: Vec::new(), settings }) }
+    pub(super) fn new(settings: LogSettings) -> Self {
+        Self(RwLock::new(KnownDatabases { databases: BTreeMap::new(), settings }))
     }
 
-    /// The database with this number is served, and lies there.
-    pub(super) fn serve(&self, number: u32, dir: &Path) {
-        let at = number as usize;
-        let databases = &mut self.write().databases;
-        if databases.len() <= at {
-            databases.resize_with(at + 1, || None);
-        }
-        databases[at] = Some(Database { dir: dir.to_owned(), is_served: true });
+    pub(super) fn serve(&self, number: usize, dir: &Path) {
+        self.write().databases.insert(number, (dir.to_owned(), true));
     }
 
-    pub(super) fn unserve(&self, number: u32) {
-        if let Some(Some(database)) = self.write().databases.get_mut(number as usize) {
-            database.is_served = false;
+    pub(super) fn unserve(&self, number: usize) {
+        if let Some((_, is_served)) = self.write().databases.get_mut(&number) {
+            *is_served = false;
         }
     }
 
-    pub(super) fn configure(&self, settings: Settings) {
+    pub(super) fn configure(&self, settings: LogSettings) {
         self.write().settings = settings;
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> LogSettings {
         self.read().settings.clone()
     }
 
-    /// The numbers of those that are served at this moment.
-    pub(super) fn now(&self) -> Vec<u32> {
+    pub(super) fn now(&self) -> Vec<usize> {
         let known = self.read();
-        let served = |(number, database): (usize, &Option<Database>)| {
-            database.as_ref().filter(|database| database.is_served)?;
-            u32::try_from(number).ok()
-        };
-        known.databases.iter().enumerate().filter_map(served).collect()
+        known.databases.iter().filter(|(_, (_, is_served))| *is_served).map(|(number, _)| *number).collect()
     }
 
-    pub(super) fn is_served(&self, number: u32) -> bool {
-        self.of(number, |database| database.is_served).unwrap_or(false)
+    pub(super) fn is_served(&self, number: usize) -> bool {
+        self.read().databases.get(&number).is_some_and(|(_, is_served)| *is_served)
     }
 
-    /// Where a database lies, or did.
-    pub(super) fn dir(&self, number: u32) -> Option<PathBuf> {
-        self.of(number, |database| database.dir.clone())
+    pub(super) fn dir(&self, number: usize) -> Option<PathBuf> {
+        self.read().databases.get(&number).map(|(dir, _)| dir.clone())
     }
 
-    /// More than one database is or was served: in a stream that they share each line has to say whose it is.
+    /// More than one database is or was served, so each line in a shared stream has to say whose it is.
     pub(super) fn are_several(&self) -> bool {
-        self.read().databases.iter().flatten().nth(1).is_some()
+        self.read().databases.len() > 1
     }
 
-    fn of<T>(&self, number: u32, get: impl FnOnce(&Database) -> T) -> Option<T> {
-        self.read().databases.get(number as usize)?.as_ref().map(get)
+    fn read(&self) -> RwLockReadGuard<'_, KnownDatabases> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, KnownDatabases> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +73,7 @@ mod tests {
 
     #[test]
     fn one_that_has_gone_is_still_known() {
-        let served = Served::new(Settings::default());
+        let served = Served::new(LogSettings::default());
         served.unserve(7);
         served.serve(2, Path::new("/b"));
         assert!(!served.are_several());

@@ -3,57 +3,42 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::file::LogFile;
-use super::line::Format;
-use super::rotate::Limits;
+use super::{LogFile, LogFormat, LogLimits};
 
 /// No file is rotated below this: a line can be longer than a very small one.
 const SMALLEST: u64 = 4 * 1024;
 
-/// How the log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct LogSettings {
     /// One log for all databases, instead of a daemon.log in each.
     pub(crate) shared: Option<PathBuf>,
-    pub(crate) format: Format,
-    /// In bytes: a file that would grow above this is moved aside first.
+    pub(crate) format: LogFormat,
+    /// A file that would grow above this, in bytes, is moved aside first.
     pub(crate) size: u64,
-    /// How many older files are kept: `.1`, the newest, to this number. With 0 a full file is emptied.
+    /// How many older files are kept; `.1` is the newest. With 0 a full file is emptied.
     pub(crate) keep: u32,
-    /// Databases may come while it runs: in a log of all, a line says whose it is also while there is only one.
+    /// Databases may come later, so a shared log names the database also while there is only one.
     pub(crate) may_become_several: bool,
 }
 
-impl Default for Settings {
+impl Default for LogSettings {
     fn default() -> Self {
-        Self {
-            shared: None,
-            format: Format::Text,
-            size: 10 * 1024 * 1024,
-            keep: 3,
-            may_become_several: false,
-        }
+        let size = 10 * 1024 * 1024;
+        Self { shared: None, format: LogFormat::Text, size, keep: 3, may_become_several: false }
     }
 }
 
-impl Settings {
-    pub(super) fn limits(&self) -> Limits {
-        Limits { size: self.size, keep: self.keep }
+impl LogSettings {
+    pub(super) fn limits(&self) -> LogLimits {
+        LogLimits { size: self.size, keep: self.keep }
     }
 
-    /// Opens the shared log, to learn at once what is wrong with it; that of a database may come to be later.
-    ///
-    /// # Errors
-    /// What is wrong and what to do.
     pub(super) fn check(&self) -> io::Result<()> {
         self.shared.as_deref().map_or(Ok(()), |path| LogFile::at(path, self.limits()).check())
     }
 }
 
 /// Reads a size in bytes: `10MiB`, `64KiB`, `1GiB`, `65536`.
-///
-/// # Errors
-/// What is wrong, with examples of what is right.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size; examples: 10MiB, 64KiB, 1GiB, 65536 (bytes)");
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -72,10 +57,6 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads how many older files are kept.
-///
-/// # Errors
-/// What is wrong.
 pub(crate) fn parse_keep(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(keep @ 0..=1000) => Ok(keep),
@@ -91,7 +72,7 @@ mod tests {
     #[test]
     fn a_path_that_names_no_file_is_no_log() {
         for path in ["..", "/", "/tmp/..", "."] {
-            let settings = Settings { shared: Some(path.into()), ..Settings::default() };
+            let settings = LogSettings { shared: Some(path.into()), ..LogSettings::default() };
             let error = settings.check().unwrap_err().to_string();
             assert!(error.contains("is a directory"), "{path}: {error}");
         }
@@ -105,7 +86,7 @@ mod tests {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
         assert_eq!(parse_size("18446744073709551615GiB"), Ok(u64::MAX));
-        assert_eq!(parse_size("10MiB"), Ok(Settings::default().size));
+        assert_eq!(parse_size("10MiB"), Ok(LogSettings::default().size));
     }
 
     #[test]

@@ -8,38 +8,32 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// A terminal that sees the lines of the log.
-pub(super) struct Terminal {
-    file: File,
+pub(super) fn on_stderr() -> Option<File> {
+    if !io::stderr().is_terminal() {
+        return None;
+    }
+    stderr_anew().or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from)).ok()
 }
 
-impl Terminal {
-    /// stderr, when it is a terminal.
-    pub(super) fn on_stderr() -> Option<Self> {
-        if !io::stderr().is_terminal() {
-            return None;
-        }
-        // Opened anew it can be told not to block, which who shares stderr would not expect of it.
-        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let anew = OpenOptions::new().write(true).custom_flags(flags.bits()).open("/proc/self/fd/2");
-        let file = anew.or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from));
-        file.ok().map(Self::new)
-    }
+/// stderr opened anew, so that it does not block; the others who share it would not expect that of theirs.
+pub(crate) fn stderr_anew() -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    OpenOptions::new().write(true).custom_flags(flags.bits()).open("/proc/self/fd/2")
+}
 
-    pub(super) fn new(file: File) -> Self {
-        Self { file }
-    }
-
-    /// Shows a line if it reads.
-    pub(super) fn show(&mut self, line: &str) {
-        if has_room(&self.file) {
-            let _ = self.file.write_all(line.as_bytes());
-        }
+/// Shows a line if the terminal reads.
+pub(super) fn show(terminal: &mut File, line: &str) {
+    if has_room(&*terminal) {
+        let _ = terminal.write_all(line.as_bytes());
     }
 }
 
-/// A write would not block.
 pub(super) fn has_room(stream: impl AsFd) -> bool {
+    gets_room(stream, PollTimeout::ZERO)
+}
+
+/// A write would not block, now or within this time.
+pub(crate) fn gets_room(stream: impl AsFd, wait: PollTimeout) -> bool {
     let mut streams = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
-    poll(&mut streams, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    poll(&mut streams, wait).is_ok_and(|ready| ready > 0)
 }

@@ -12,11 +12,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: LogSettings) -> Self {
         Self { root: tempfile::tempdir().unwrap(), log: Log::start(settings).unwrap() }
     }
 
-    fn serve(&self, number: u32) -> PathBuf {
+    fn serve(&self, number: usize) -> PathBuf {
         let dir = self.root.path().join(number.to_string());
         fs::create_dir_all(&dir).unwrap();
         self.log.desk.serve(number, &dir);
@@ -24,7 +24,7 @@ impl Scene {
     }
 }
 
-impl Desk {
+impl LogSender {
     fn output(&self, database: usize, text: &str) {
         self.put(Some(database), vec![own::output(text)]);
     }
@@ -42,7 +42,7 @@ fn lines(dir: &Path, keep: u32) -> Vec<String> {
 #[test]
 fn every_line_of_every_thread_is_there_once_and_in_order() {
     const EACH: usize = 5_000;
-    let settings = Settings { size: 16 * 1024, keep: 200, ..Settings::default() };
+    let settings = LogSettings { size: 16 * 1024, keep: 200, ..LogSettings::default() };
     let scene = Scene::new(settings.clone());
     let dirs = [scene.serve(0), scene.serve(1)];
     thread::scope(|scope| {
@@ -72,10 +72,10 @@ fn every_line_of_every_thread_is_there_once_and_in_order() {
 #[test]
 fn databases_and_settings_change_while_lines_are_in_flight() {
     const EACH: usize = 2_000;
-    let scene = Scene::new(Settings { keep: 0, size: 1 << 30, ..Settings::default() });
+    let scene = Scene::new(LogSettings { keep: 0, size: 1 << 30, ..LogSettings::default() });
     let dir = scene.serve(0);
     let all = scene.root.path().join("all.log");
-    let shared = Settings { shared: Some(all.clone()), ..Settings::default() };
+    let shared = LogSettings { shared: Some(all.clone()), ..LogSettings::default() };
     thread::scope(|scope| {
         let desk = &scene.log.desk;
         let writer = scope.spawn(|| {
@@ -103,7 +103,7 @@ fn databases_and_settings_change_while_lines_are_in_flight() {
 
 #[test]
 fn a_line_for_everyone_is_for_those_of_that_moment() {
-    let scene = Scene::new(Settings::default());
+    let scene = Scene::new(LogSettings::default());
     let dirs = [scene.serve(0), scene.serve(1)];
     scene.log.desk.put(None, vec![own::started()]);
     scene.log.desk.unserve(1);
@@ -115,9 +115,9 @@ fn a_line_for_everyone_is_for_those_of_that_moment() {
 
 #[test]
 fn settings_that_cannot_be_are_refused_and_change_nothing() {
-    let scene = Scene::new(Settings::default());
+    let scene = Scene::new(LogSettings::default());
     let dir = scene.serve(0);
-    let settings = Settings { shared: Some(dir.join("gone/all.log")), ..Settings::default() };
+    let settings = LogSettings { shared: Some(dir.join("gone/all.log")), ..LogSettings::default() };
     let error = scene.log.desk.configure(settings.clone()).unwrap_err().to_string();
     assert!(
         error.contains("gone/all.log cannot be written: no such file or directory; name a regular"),

@@ -1,8 +1,7 @@
-//! The connections that are open: a bounded number, so that clients which stand still keep no other one out.
+//! A bounded number of open connections, in which slow clients keep no other one out.
 //!
-//! A client that has not sent its whole request costs nothing to send away, so the oldest of these makes room for a new
-//! one. It has a moment to ask in: a client that asks at once is never sent away for a crowd that does not. A client
-//! that has asked gets its answer: it makes room only when nobody else does, and not at once.
+//! When it is full, the oldest connection whose request has not come makes room, after a moment to send it. A client
+//! that is being answered makes room only when no other one can, and not at once.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,75 +12,61 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// Before the next look for room.
+/// The time between two looks for room.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The connections, the oldest first.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    open: VecDeque<Member>,
-    limits: Limits,
+    open: VecDeque<Connection>,
+    limits: CrowdLimits,
 }
 
-/// How many there are, and for how long.
+/// How many connections there are at once, and for how long one keeps its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// How many there are at once.
+pub(super) struct CrowdLimits {
     pub(super) size: usize,
-    /// For how long a client may ask before it makes room.
+    /// While the client sends its request.
     pub(super) asking: Duration,
-    /// The same of one that is being answered.
+    /// While it is being answered.
     pub(super) answering: Duration,
 }
 
 #[derive(Debug)]
-struct Member {
+struct Connection {
     since: Instant,
-    has_asked: Asked,
+    /// The whole request has come.
+    has_asked: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
-/// Whether the whole request has come.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<AtomicBool>);
-
-impl Asked {
-    /// It has.
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl Crowd {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: CrowdLimits) -> Self {
         Self { open: VecDeque::new(), limits }
     }
 
-    /// Starts the task of a new connection, once there is room for it.
-    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Asked) -> F)
+    pub(super) async fn admit<F>(&mut self, attend: impl FnOnce(Arc<AtomicBool>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         while !self.has_room() {
             sleep(PAUSE).await;
         }
-        let has_asked = Asked::default();
-        let task = tokio::spawn(attend(has_asked.clone())).abort_handle();
-        self.open.push_back(Member { since: Instant::now(), has_asked, task });
+        let has_asked = Arc::default();
+        let task = tokio::spawn(attend(Arc::clone(&has_asked))).abort_handle();
+        self.open.push_back(Connection { since: Instant::now(), has_asked, task });
     }
 
-    /// There is room, if need be in the place of another one.
+    /// Makes room, if need be in the place of another connection. Returns whether there is room.
     fn has_room(&mut self) -> bool {
         self.open.retain(|member| !member.task.is_finished());
         if self.open.len() < self.limits.size {
             return true;
         }
-        let Limits { asking, answering, .. } = self.limits;
-        let is_silent = |member: &Member| !member.has_asked.get() && member.since.elapsed() >= asking;
+        let CrowdLimits { asking, answering, .. } = self.limits;
+        let is_silent = |member: &Connection| {
+            !member.has_asked.load(Ordering::Relaxed) && member.since.elapsed() >= asking
+        };
         let silent = self.open.iter().position(is_silent);
         let slow = || (self.open.front()?.since.elapsed() >= answering).then_some(0);
         let Some(member) = silent.or_else(slow).and_then(|at| self.open.remove(at)) else { return false };
@@ -96,8 +81,8 @@ mod tests {
     use std::future::pending;
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-    const LIMITS: Limits =
-        Limits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
+    const LIMITS: CrowdLimits =
+        CrowdLimits { size: 3, asking: Duration::from_millis(20), answering: Duration::from_millis(300) };
 
     /// Says its number when it is dropped.
     struct Client(u32, UnboundedSender<u32>);
@@ -112,14 +97,14 @@ mod tests {
     async fn the_oldest_that_has_not_asked_makes_room() {
         let (gone, mut went) = unbounded_channel();
         // Whoever is being answered keeps its place for longer than this test takes.
-        let mut crowd = Crowd::new(Limits { answering: Duration::from_secs(60), ..LIMITS });
+        let mut crowd = Crowd::new(CrowdLimits { answering: Duration::from_secs(60), ..LIMITS });
         let begun = Instant::now();
         for number in 0..5 {
             let client = Client(number, gone.clone());
-            let attend = |asked: Asked| async move {
+            let attend = |asked: Arc<AtomicBool>| async move {
                 let _client = client;
                 if number == 0 {
-                    asked.set();
+                    asked.store(true, Ordering::Relaxed);
                 }
                 pending::<()>().await;
             };
@@ -135,8 +120,8 @@ mod tests {
         let mut crowd = Crowd::new(LIMITS);
         let begun = Instant::now();
         for _ in 0..4 {
-            let attend = |asked: Asked| async move {
-                asked.set();
+            let attend = |asked: Arc<AtomicBool>| async move {
+                asked.store(true, Ordering::Relaxed);
                 pending::<()>().await;
             };
             crowd.admit(attend).await;

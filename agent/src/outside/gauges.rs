@@ -1,7 +1,7 @@
-//! What is measured at the moment of asking, for `/metrics`: how many databases, and which are being skipped.
+//! The gauges of `/metrics`, as they are when they are asked for.
 //!
-//! A label names a database only while it is being skipped, and of those the [`NAMED`] that are skipped for longest:
-//! with 10,000 databases, each with series of its own, nobody could say any more which of them matters.
+//! A label names a database only while it is being skipped, and only the [`NAMED`] that are skipped for longest: with
+//! series for each of 10,000 databases nobody could find those that matter.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,27 +10,26 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use super::metrics::PREFIX;
-use super::snapshot::{DatabaseStatus, Snapshot};
+use super::{DatabaseSnapshot, PREFIX, Snapshot};
 
-/// So many databases have a name here.
+/// How many databases have a label.
 const NAMED: usize = 50;
 
-/// The gauges of what the scheduler has said, at the moment `now`.
+/// The gauges of a snapshot at the moment `now`.
 pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
     snapshot.sort();
     let mut registry = Registry::with_prefix(PREFIX);
     let states = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     for state in ["waiting", "ready", "running", "not_serving"] {
         let count = snapshot.databases.iter().filter(|seen| seen.state == state).count();
-        states.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        states.get_or_create(&[("state", state)]).set(number(count as u64));
     }
     registry.register("databases", "Databases by what they do", states);
     snapshot.databases.retain(|seen| seen.why.is_none());
-    let skipping = i64::try_from(snapshot.skipping()).unwrap_or(i64::MAX);
-    let help = "Databases whose last cycle was skipped";
-    registry.register("skipping_databases", help, ConstGauge::new(skipping));
-    let age = |seen: &DatabaseStatus| {
+    let skipping = ConstGauge::new(number(snapshot.skipping() as u64));
+    registry.register("skipping_databases", "Databases whose last cycle was skipped", skipping);
+    let age = |seen: &DatabaseSnapshot| {
         seen.streak().map(|(since, _)| now.saturating_duration_since(since).as_secs_f64())
     };
     let longest = snapshot.databases.first().and_then(age).unwrap_or(0.0);
@@ -42,7 +41,7 @@ pub(super) fn of(mut snapshot: Snapshot, now: Instant) -> Registry {
         let (Some(age), Some((_, count))) = (age(seen), seen.streak()) else { break };
         let label = [("db", seen.dir())];
         ages.get_or_create(&label).set(age);
-        skips.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
+        skips.get_or_create(&label).set(number(count));
     }
     let help = "Cycles skipped one after the other, of the databases that are skipped for longest";
     registry.register("skip_streak", help, skips);

@@ -1,8 +1,7 @@
-//! Where it is listened: a TCP port, or a Unix socket that nobody but this user can connect to.
+//! The listener: a TCP port, or a Unix socket to which only this user can connect.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,21 +14,19 @@ use nix::sys::stat::{Mode, fchmod};
 use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
 use tokio::time::sleep;
 
-/// How many may wait in the kernel to be taken.
+/// How many connections may wait in the kernel.
 const WAITING: u32 = 64;
-
-/// Between two looks at a socket that nobody listens at: its agent may be just about to.
+/// The time between two looks at a socket without a listener: its agent may just be starting.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An open one.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// A socket's file, until it is dropped: then it is removed, if it is still this one. It is held, or the number of its
-/// inode could be another one's by then.
+/// A socket's file. When this is dropped, the file is removed if it is still the same one. It is held open, so that
+/// its inode number cannot become another file's.
 #[derive(Debug)]
 pub(super) struct OwnSocket {
     path: PathBuf,
@@ -37,10 +34,7 @@ pub(super) struct OwnSocket {
 }
 
 impl Listener {
-    /// Within the runtime. A socket that a dead agent has left behind is replaced.
-    ///
-    /// # Errors
-    /// When somebody else is there, or the system refuses, and what to do.
+    /// Listens, within the runtime. A socket that a dead agent has left behind is replaced.
     pub(super) async fn bind(address: &Address) -> io::Result<(Self, Option<OwnSocket>)> {
         match address {
             Address::Tcp(to) => {
@@ -62,11 +56,10 @@ impl Listener {
 
     /// Where it listens, with the port that the kernel has chosen.
     pub(super) fn address(&self, asked: &Address) -> Address {
-        let chosen: Option<SocketAddr> = match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            Self::Unix(_) => None,
-        };
-        chosen.map_or_else(|| asked.clone(), Address::Tcp)
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| asked.clone(), Address::Tcp),
+            Self::Unix(_) => asked.clone(),
+        }
     }
 }
 
@@ -80,12 +73,12 @@ async fn at(path: &Path) -> Result<(UnixListener, OwnSocket), String> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
         listening => return listening.map_err(words),
     }
-    // What is there by now may be another agent's: that stays.
+    // It is removed only if it is still the same one: another agent's stays.
     drop(left_behind(path).await?);
     listen(path).map_err(words)
 }
 
-/// The mode is set before there is a file: nobody gets in meanwhile.
+/// The mode is set before there is a file, so that nobody else can connect meanwhile.
 fn listen(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
     let socket = UnixSocket::new_stream()?;
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
@@ -94,7 +87,7 @@ fn listen(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
     Ok((socket.listen(WAITING)?, own))
 }
 
-/// A socket that nobody listens at any more, asked twice.
+/// A socket without a listener; that is tried twice.
 async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
     let words = |error: io::Error| system_words(&error);
     if !fs::symlink_metadata(path).map_err(words)?.file_type().is_socket() {
@@ -116,7 +109,7 @@ async fn left_behind(path: &Path) -> Result<OwnSocket, String> {
     Ok(OwnSocket { path: path.to_owned(), file })
 }
 
-/// What lies there now, and keeps its inode.
+/// Holds what lies there now, which keeps its inode number.
 fn held(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)

@@ -1,7 +1,6 @@
-//! What is counted from the start, for `/metrics`: atomics behind names, in OpenMetrics' words.
+//! The counters of `/metrics`: atomics from the start of the agent, in OpenMetrics' words.
 //!
-//! No label names a database here, so that there are as many series with 10,000 databases as with one; of those that
-//! are being skipped [`super::gauges`] names some.
+//! No label names a database here, so there are as many series with 10,000 databases as with one.
 
 use std::time::Duration;
 
@@ -17,10 +16,9 @@ use tokio::time::Instant;
 
 use crate::outcome::Outcome;
 
-/// How every name begins.
+/// The beginning of every name.
 pub(super) const PREFIX: &str = "beadlock_agent";
-
-/// Every reason that a cycle can be skipped for: there from the start, so that a rate is one from the first skip.
+/// Every reason for a skip. Each has a series from the start, so that rates count the first skip.
 const OF_SKIPS: [Reason; 12] = [
     Reason::PidAlive,
     Reason::PidNotPermitted,
@@ -40,22 +38,20 @@ const OF_SKIPS: [Reason; 12] = [
 const OF_REMOVALS: [Reason; 5] =
     [Reason::PidGone, Reason::OtherBoot, Reason::PidReused, Reason::Zombie, Reason::NamespaceGone];
 
-/// In seconds. A check is some system calls, or the grace of a removal; a hanging file system is beyond them all.
+/// Buckets in seconds. A check is some system calls, or the grace of a removal.
 const CHECKS: [f64; 10] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.001, 0.01, 0.1, 1.0, 10.0];
-
-/// In seconds. A cycle is ended after two minutes, unless it is said otherwise.
+/// Buckets in seconds. A cycle is ended after two minutes by default.
 const CYCLES: [f64; 10] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 120.0, 600.0];
 
 type By = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// The counters of this agent.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(super) registry: Registry,
     cycles: By,
     skips: By,
     removals: By,
-    /// Databases that were skipped for long.
+    /// Databases that were skipped for longer than `--skip-warn`.
     pub(crate) skip_warnings: Counter,
     /// Times that the watcher has lost events.
     pub(crate) resyncs: Counter,
@@ -64,51 +60,45 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// All at 0.
     pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix(PREFIX),
-            cycles: By::default(),
-            skips: By::default(),
-            removals: By::default(),
-            skip_warnings: Counter::default(),
-            resyncs: Counter::default(),
-            checks: Histogram::new(CHECKS),
-            durations: Histogram::new(CYCLES),
-        };
-        for outcome in ["complete", "failed", "skipped"] {
-            let _ = metrics.cycles.get_or_create(&[("outcome", outcome)]);
-        }
-        for reason in OF_SKIPS {
-            let _ = metrics.skips.get_or_create(&[("reason", reason.as_str())]);
-        }
-        for reason in OF_REMOVALS {
-            let _ = metrics.removals.get_or_create(&[("reason", reason.as_str())]);
-        }
-        metrics.register();
-        metrics
-    }
-
-    fn register(&mut self) {
-        let registry = &mut self.registry;
+        let mut registry = Registry::with_prefix(PREFIX);
         registry.register("build", "Which agent it is", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let since = ConstGauge::new(facts::now().0.as_secs());
         registry.register_with_unit("start_time", "When it has started, since 1970", Unit::Seconds, since);
-        registry.register("cycles", "Cycles that have ended, by how", self.cycles.clone());
-        registry.register("skips", "Cycles that left their database alone, by why", self.skips.clone());
-        let removals = self.removals.clone();
-        registry.register("stale_removals", "Locks removed, by what proved their holder dead", removals);
+        let mut family = |name, help, label, values: &[&'static str]| {
+            let family = By::default();
+            values.iter().for_each(|value| drop(family.get_or_create(&[(label, *value)])));
+            registry.register(name, help, family.clone());
+            family
+        };
+        let outcomes = ["complete", "failed", "skipped"];
+        let cycles = family("cycles", "Cycles that have ended, by how", "outcome", &outcomes);
+        let help = "Cycles that left their database alone, by why";
+        let skips = family("skips", help, "reason", &OF_SKIPS.map(|reason| reason.as_str()));
+        let help = "Locks removed, by what proved their holder dead";
+        let removals = family("stale_removals", help, "reason", &OF_REMOVALS.map(|reason| reason.as_str()));
+        let mut counter = |name, help| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
         let help = "Databases that were skipped for longer than --skip-warn";
-        registry.register("skip_warnings", help, self.skip_warnings.clone());
+        let skip_warnings = counter("skip_warnings", help);
         let help = "Times that the watcher had lost events, and everything counted as changed";
-        registry.register("watcher_resyncs", help, self.resyncs.clone());
+        let resyncs = counter("watcher_resyncs", help);
+        let mut histogram = |name, help, buckets| {
+            let histogram = Histogram::new(buckets);
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+            histogram
+        };
         let help = "How long the gate and the check before a cycle took";
-        registry.register_with_unit("check_duration", help, Unit::Seconds, self.checks.clone());
+        let checks = histogram("check_duration", help, CHECKS);
         let help = "How long cycles took that were not skipped";
-        registry.register_with_unit("cycle_duration", help, Unit::Seconds, self.durations.clone());
+        let durations = histogram("cycle_duration", help, CYCLES);
+        Self { registry, cycles, skips, removals, skip_warnings, resyncs, checks, durations }
     }
 
-    /// Makes a check, and counts how long it took.
+    /// Makes a check, and records how long it took.
     pub(crate) fn check<T>(&self, check: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let checked = check();
@@ -116,7 +106,6 @@ impl Metrics {
         checked
     }
 
-    /// A cycle has ended that began so long ago.
     pub(crate) fn ended(&self, outcome: &Outcome, took: Duration) {
         self.cycles.get_or_create(&[("outcome", outcome.as_str())]).inc();
         if let Outcome::Skipped(decision) = outcome {
@@ -126,7 +115,6 @@ impl Metrics {
         }
     }
 
-    /// A stale lock was removed.
     pub(crate) fn removed_stale(&self, reason: Reason) {
         self.removals.get_or_create(&[("reason", reason.as_str())]).inc();
     }

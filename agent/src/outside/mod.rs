@@ -1,11 +1,9 @@
-//! The agent seen from outside (`--listen`, docs/design.md#the-log): `/metrics`, `/healthz` and `/status` over HTTP,
-//! for whoever is on call and for what calls them.
+//! The agent seen from outside (`--listen`, docs/design.md#the-log): `/metrics`, `/healthz` and `/status` over HTTP.
 //!
-//! Cycles only count, in atomics ([`metrics`]). What is asked for is put together when it is asked for: the scheduler
-//! gets a question through its loop ([`questions`]), answers with a [`snapshot`], and that it answers is the proof that
-//! the loop turns. Connections are few, short and small ([`server`], [`crowd`]), in a thread of their own: who hangs
-//! on one holds up nobody's cycle, and a loop that stands still is told of. One that cannot be had in the beginning
-//! is an error; later on nothing here ends the agent.
+//! Cycles only count, in atomics ([`metrics`]). The rest is made for each request: the scheduler gets a question
+//! through its loop ([`questions`]) and answers with a [`snapshot`], which proves that the loop turns. Connections are
+//! few, short and small ([`server`], [`crowd`]), in a thread of their own, so that a slow client delays no cycle. Only
+//! an error at the start ends the agent.
 
 mod crowd;
 mod gauges;
@@ -22,13 +20,17 @@ use std::sync::Arc;
 use beadlock_checker::internal::address::Address;
 use tokio::runtime::{Builder, Runtime};
 
+use self::crowd::{Crowd, CrowdLimits};
 use self::listener::{Listener, OwnSocket};
 pub(crate) use self::metrics::Metrics;
+use self::metrics::PREFIX;
 use self::pages::Pages;
+use self::questions::{Asks, PATIENCE};
 pub(crate) use self::questions::{Question, Questions};
-pub(crate) use self::snapshot::{DatabaseStatus, Last, Snapshot};
+use self::snapshot::StatusPage;
+pub(crate) use self::snapshot::{DatabaseSnapshot, EndedCycle, Snapshot};
 
-/// A door that is open until this is dropped.
+/// An open listener, until this is dropped.
 #[must_use = "dropped, its socket is removed"]
 pub(crate) struct Door {
     /// With the port that the kernel has chosen for 0.
@@ -39,9 +41,6 @@ pub(crate) struct Door {
 
 impl Door {
     /// Listens, and answers from now on with what the scheduler says to the questions.
-    ///
-    /// # Errors
-    /// When it cannot listen there, and what to do.
     pub(crate) fn open(
         address: &Address,
         is_anywhere: bool,

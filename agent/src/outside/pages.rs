@@ -1,36 +1,31 @@
-//! The answers: what stands on which page.
+//! The pages: what is answered to which path.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use beadlock_checker::internal::dialect::beads::StartedAt;
 use beadlock_checker::internal::facts;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use tokio::time::Instant;
 
-use super::gauges;
-use super::metrics::Metrics;
-use super::questions::{Asks, PATIENCE, Question};
-use super::snapshot::Status;
+use super::{Asks, Metrics, PATIENCE, Question, StatusPage, gauges};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What answers.
 #[derive(Debug)]
 pub(super) struct Pages {
     metrics: Arc<Metrics>,
     asks: Asks,
     since: StartedAt,
-    /// Only who calls this machine by an address or `localhost` is answered.
+    /// Only requests to an address or to `localhost` are answered.
     names_are_checked: bool,
 }
 
 impl Pages {
-    /// Of an agent that starts now.
     pub(super) fn new(metrics: Arc<Metrics>, asks: Asks, names_are_checked: bool) -> Self {
         Self { metrics, asks, since: facts::now(), names_are_checked }
     }
@@ -38,28 +33,25 @@ impl Pages {
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<String> {
         if self.names_are_checked && !is_this_machine(request) {
             let body = "call this machine by its address: http://127.0.0.1 or http://localhost\n";
-            return page(StatusCode::MISDIRECTED_REQUEST, TEXT, body.to_owned());
+            return page(StatusCode::MISDIRECTED_REQUEST, TEXT, body);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned());
-            refused.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+            let mut refused = page(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refused;
         }
         match request.uri().path() {
             "/metrics" => self.metrics().await,
             "/healthz" => match self.asks.ask(Question::Turning).await {
-                Some(()) => page(StatusCode::OK, TEXT, "ok\n".to_owned()),
+                Some(()) => page(StatusCode::OK, TEXT, "ok\n"),
                 None => stands_still(),
             },
             "/status" => self.status().await,
-            _ => {
-                let body = "there are /metrics, /healthz and /status\n";
-                page(StatusCode::NOT_FOUND, TEXT, body.to_owned())
-            }
+            _ => page(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /status\n"),
         }
     }
 
-    /// What was counted, also when the scheduler does not say how the databases fare.
+    /// The counters, and the gauges when the scheduler answers.
     async fn metrics(&self) -> Response<String> {
         let mut text = String::new();
         let snapshot = self.asks.ask(Question::Status).await;
@@ -75,7 +67,7 @@ impl Pages {
 
     async fn status(&self) -> Response<String> {
         let Some(snapshot) = self.asks.ask(Question::Status).await else { return stands_still() };
-        match serde_json::to_string(&Status::of(snapshot, self.since, Instant::now())) {
+        match serde_json::to_string(&StatusPage::of(snapshot, self.since, Instant::now())) {
             Ok(text) => page(StatusCode::OK, JSON, text + "\n"),
             Err(error) => page(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
         }
@@ -87,15 +79,15 @@ fn stands_still() -> Response<String> {
     page(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
 }
 
-fn page(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
-    let mut page = Response::new(body);
+fn page(status: StatusCode, kind: &'static str, body: impl Into<String>) -> Response<String> {
+    let mut page = Response::new(body.into());
     *page.status_mut() = status;
-    page.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    page.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     page
 }
 
-/// A page on the web that has its own name point to this machine would be let in by its visitor's browser; it cannot
-/// leave that name out of what it asks.
+/// Whether a request names this machine. A web page whose own name points here (DNS rebinding) could ask through its
+/// visitor's browser, but its requests carry that name.
 fn is_this_machine<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };

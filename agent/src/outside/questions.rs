@@ -1,4 +1,4 @@
-//! What is asked of the scheduler, through the loop that everything goes through: an answer is a proof that it turns.
+//! Questions to the scheduler, through the loop that everything goes through: an answer proves that the loop turns.
 
 use std::future::pending;
 use std::time::Duration;
@@ -6,40 +6,37 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::snapshot::Snapshot;
+use super::Snapshot;
 
-/// How long an answer may take. Longer, and the loop stands still: it is the one that feeds the service manager's
-/// watchdog, and it never waits for a cycle.
+/// How long an answer may take. The loop never waits for a cycle, so after that it stands still.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question, and where its answer goes.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// Does the loop turn?
+    /// Whether the loop turns.
     Turning(oneshot::Sender<()>),
-    /// How does each database fare?
+    /// The state of each database.
     Status(oneshot::Sender<Snapshot>),
 }
 
-/// The scheduler's end. Nobody asks when there is no other end.
+/// The scheduler's end; `None` when nobody can ask.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Option<mpsc::Receiver<Question>>);
 
 impl Questions {
-    /// The next question; never when nobody asks. Nothing is lost when the call is.
+    /// The next question; never returns when nobody can ask. Cancel safe.
     pub(crate) async fn next(&mut self) -> Question {
-        let question = match &mut self.0 {
-            Some(questions) => questions.recv().await,
-            None => None,
-        };
-        match question {
-            Some(question) => question,
-            None => pending().await,
+        if let Some(questions) = &mut self.0
+            && let Some(question) = questions.recv().await
+        {
+            return question;
         }
+        pending().await
     }
 }
 
-/// The end of those who ask. One question at a time: between two the loop turns for its own work.
+/// The askers' end. One question at a time, so that between two the loop turns for its own work.
 #[derive(Debug)]
 pub(super) struct Asks(Mutex<mpsc::Sender<Question>>);
 

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -10,27 +11,20 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 
-use super::crowd::{Asked, Crowd, Limits};
-use super::listener::Listener;
-use super::pages::Pages;
+use super::{Crowd, CrowdLimits, Listener, Pages};
 
-/// How many there are at once. Two hundred clients that stand still are sent away one after the other.
-const LIMITS: Limits =
-    Limits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
+const LIMITS: CrowdLimits =
+    CrowdLimits { size: 32, asking: Duration::from_millis(50), answering: Duration::from_secs(1) };
 
-/// What a request's head may have: bytes, and lines.
+/// The longest head of a request, in bytes and in lines.
 const HEAD: (usize, usize) = (16 * 1024, 64);
-
-/// How long a client may take to send it.
+/// How long a client may take to send the head.
 const ASKING: Duration = Duration::from_secs(3);
-
-/// How long a connection may take in all, also of a client that does not read its answer.
+/// How long a connection may take in all.
 const ALL: Duration = Duration::from_secs(10);
-
-/// Before the next try, when no connection can be had: no descriptors, most likely.
+/// The time until the next try after an error, which is most likely a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers for ever.
 pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
     let mut crowd = Crowd::new(LIMITS);
     loop {
@@ -48,14 +42,14 @@ pub(super) async fn serve(listener: Listener, pages: Arc<Pages>) {
     }
 }
 
-/// One request, beside the others. What goes wrong with it is its client's.
+/// Answers one request. Its errors are left to its client.
 async fn attend(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    asked: Asked,
+    asked: Arc<AtomicBool>,
     pages: Arc<Pages>,
 ) {
     let answer = service_fn(|request| {
-        asked.set();
+        asked.store(true, Ordering::Relaxed);
         let pages = Arc::clone(&pages);
         async move { Ok::<_, Infallible>(pages.answer(&request).await) }
     });

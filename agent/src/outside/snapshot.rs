@@ -1,4 +1,4 @@
-//! How each database fares at one moment, as the scheduler knows it, and its form for `/status`.
+//! The state of each database at one moment, as the scheduler knows it, and its form for `/status`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,45 +11,41 @@ use tokio::time::Instant;
 
 use crate::outcome::Outcome;
 
-/// No more databases are listed; those that are skipped for longest come first.
+/// How many databases are listed at most; those that are skipped for longest come first.
 pub(super) const LISTED: usize = 10_000;
-
-/// No text out of a lock file is longer here, in characters: a file of 64 KiB would be one name.
+/// The longest text of a lock file that is shown, in characters.
 const LONGEST: usize = 200;
 
-/// What the scheduler answers.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// It was told to end.
     pub(crate) is_ending: bool,
-    pub(crate) databases: Vec<DatabaseStatus>,
+    pub(crate) databases: Vec<DatabaseSnapshot>,
 }
 
-/// One database.
 #[derive(Debug)]
-pub(crate) struct DatabaseStatus {
+pub(crate) struct DatabaseSnapshot {
     pub(crate) dir: PathBuf,
     /// `waiting`, `ready`, `running` or `not_serving`.
     pub(crate) state: &'static str,
     /// When its next cycle is due; `None`: it has none to come.
     pub(crate) due: Option<Instant>,
-    pub(crate) last: Option<Arc<Last>>,
+    pub(crate) last: Option<Arc<EndedCycle>>,
     /// Why it is not served.
     pub(crate) why: Option<String>,
 }
 
 /// The last cycle of a database that has ended.
 #[derive(Debug)]
-pub(crate) struct Last {
+pub(crate) struct EndedCycle {
     pub(crate) outcome: Outcome,
     pub(crate) at: StartedAt,
-    /// Since when, and how often, it is being skipped, as its log tells it.
+    /// Since when it is being skipped, and how often.
     pub(crate) streak: Option<(Instant, u64)>,
 }
 
 impl Snapshot {
-    /// Those that are not served first, then those that are being skipped, the longest first; else in the order that
-    /// they came in.
+    /// Those that are not served come first, then those that are being skipped, the longest first.
     pub(super) fn sort(&mut self) {
         self.databases.sort_by_key(|seen| match seen.streak() {
             _ if seen.why.is_some() => (0, None),
@@ -58,13 +54,12 @@ impl Snapshot {
         });
     }
 
-    /// How many are being skipped.
     pub(super) fn skipping(&self) -> usize {
         self.databases.iter().filter(|seen| seen.streak().is_some()).count()
     }
 }
 
-impl DatabaseStatus {
+impl DatabaseSnapshot {
     pub(super) fn streak(&self) -> Option<(Instant, u64)> {
         self.last.as_ref()?.streak
     }
@@ -75,26 +70,23 @@ impl DatabaseStatus {
     }
 }
 
-/// `/status`. What is in a lock file is as the file has it, cut; JSON escapes it.
+/// `/status`. Texts of a lock file are untrusted; JSON escapes them.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub(super) struct StatusPage {
     version: &'static str,
     pid: u32,
     host: Option<String>,
-    /// When the agent has started.
     since: String,
     ending: bool,
     served: usize,
-    /// How many of those that are named are not served.
     not_served: usize,
     skipping: usize,
-    /// How many are not listed.
     left_out: usize,
-    databases: Vec<Row>,
+    databases: Vec<StatusRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct StatusRow {
     dir: String,
     state: &'static str,
     /// Why it is not served, and what to do.
@@ -103,7 +95,7 @@ struct Row {
     last: Option<LastRow>,
     streak: Option<StreakRow>,
     lock: Option<LockRow>,
-    /// In milliseconds; none while its cycle runs.
+    /// `None` while its cycle runs.
     next_due_ms: Option<u64>,
 }
 
@@ -132,8 +124,8 @@ struct LockRow {
     since: String,
 }
 
-impl Status {
-    /// Of an agent that has started at `since`, at the moment `now`.
+impl StatusPage {
+    /// The status of an agent that has started at `since`, at the moment `now`.
     pub(super) fn of(mut snapshot: Snapshot, since: StartedAt, now: Instant) -> Self {
         snapshot.sort();
         let all = snapshot.databases.len();
@@ -148,24 +140,28 @@ impl Status {
             not_served,
             skipping: snapshot.skipping(),
             left_out: all.saturating_sub(LISTED),
-            databases: snapshot.databases.iter().take(LISTED).map(|seen| Row::of(seen, now)).collect(),
+            databases: snapshot.databases.iter().take(LISTED).map(|seen| StatusRow::of(seen, now)).collect(),
         }
     }
 }
 
-impl Row {
-    fn of(seen: &DatabaseStatus, now: Instant) -> Self {
+impl StatusRow {
+    fn of(seen: &DatabaseSnapshot, now: Instant) -> Self {
         let due = seen.due.filter(|_| seen.state != "running");
-        let last = seen.last.as_deref();
-        let decision = match last.map(|last| &last.outcome) {
-            Some(Outcome::Skipped(decision)) => Some(decision),
+        let decision = match seen.last.as_deref() {
+            Some(EndedCycle { outcome: Outcome::Skipped(decision), .. }) => Some(decision),
             _ => None,
         };
         Self {
             dir: seen.dir(),
             state: seen.state,
             why: seen.why.clone(),
-            last: last.map(|last| LastRow::of(last, decision)),
+            last: seen.last.as_ref().map(|last| LastRow {
+                outcome: last.outcome.as_str(),
+                at: shown(last.at),
+                reason: decision.map(|decision| decision.reason().as_str()),
+                message: decision.map(Decision::to_string),
+            }),
             streak: seen.streak().map(|(since, skips)| StreakRow {
                 skips,
                 age_ms: millis(now.saturating_duration_since(since)),
@@ -177,17 +173,6 @@ impl Row {
                 since: record.started_at().map(|time| time.to_string()).unwrap_or_default(),
             }),
             next_due_ms: due.map(|due| millis(due.saturating_duration_since(now))),
-        }
-    }
-}
-
-impl LastRow {
-    fn of(last: &Last, decision: Option<&Decision>) -> Self {
-        Self {
-            outcome: last.outcome.as_str(),
-            at: shown(last.at),
-            reason: decision.map(|decision| decision.reason().as_str()),
-            message: decision.map(Decision::to_string),
         }
     }
 }

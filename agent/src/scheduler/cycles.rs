@@ -16,7 +16,7 @@ use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
 use crate::outcome::Outcome;
-use crate::outside::Last;
+use crate::outside::EndedCycle;
 
 impl Scheduler {
     /// Checks who is due, and gives free jobs to those whose turn it is.
@@ -167,7 +167,7 @@ impl Scheduler {
             // A streak goes on in the log when a check failed in between; but nobody is being skipped then.
             let is_skipped = matches!(outcome, Outcome::Skipped(_));
             let streak = entry.told.streak.running().filter(|_| is_skipped);
-            entry.last = Some(Arc::new(Last { outcome, at: facts::now(), streak }));
+            entry.last = Some(Arc::new(EndedCycle { outcome, at: facts::now(), streak }));
         }
         self.next(number, is_busy);
     }

@@ -34,14 +34,14 @@ use tracing::{Span, debug, info, trace};
 use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
-use crate::audit::Trail;
+use crate::audit::AuditTrail;
 use crate::config::{Arrived, CommandLine, Mode, Settings};
 use crate::cycle::{Checked, Common, Subject, Work};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
-use crate::notify::{self, Watchdog};
+use crate::notify::{self, ServiceWatchdog};
 use crate::outcome::Outcome;
-use crate::outside::{Last, Metrics, Questions};
+use crate::outside::{EndedCycle, Metrics, Questions};
 use crate::roots::Search;
 use crate::watch::{Marks, Watch, WatchProblem, WatchUpdate};
 
@@ -93,7 +93,7 @@ struct ServedDatabase {
     /// When it was last due to be checked.
     begun: Instant,
     /// Its last cycle, for who asks.
-    last: Option<Arc<Last>>,
+    last: Option<Arc<EndedCycle>>,
     /// When the check began that is under way.
     checked_since: Option<Instant>,
     /// Why that does not end, as was said.
@@ -118,7 +118,7 @@ impl Scheduler {
     pub(crate) fn new(
         typed: Arc<CommandLine>,
         settings: Settings,
-        trail: Trail,
+        trail: AuditTrail,
         metrics: Arc<Metrics>,
     ) -> Self {
         let mut said = HashSet::new();
@@ -166,7 +166,7 @@ impl Scheduler {
 
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
     pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
-        let mut watchdog = Watchdog::new();
+        let mut watchdog = ServiceWatchdog::new();
         if self.settings.mode != Mode::Once {
             notify::ready(self.served());
         }

@@ -1,7 +1,7 @@
 //! How the databases fare, for who asks from outside.
 
 use super::{CycleState, Scheduler, ServedDatabase};
-use crate::outside::{DatabaseStatus, Question, Snapshot};
+use crate::outside::{DatabaseSnapshot, Question, Snapshot};
 
 impl Scheduler {
     /// Answers at once; who asks does the rest. One who has gone meanwhile gets nothing.
@@ -11,7 +11,7 @@ impl Scheduler {
                 let _ = answer.send(());
             }
             Question::Status(answer) => {
-                let awaited = self.settings.awaited.iter().map(|awaited| DatabaseStatus {
+                let awaited = self.settings.awaited.iter().map(|awaited| DatabaseSnapshot {
                     dir: awaited.dir.clone(),
                     state: "not_serving",
                     due: None,
@@ -26,7 +26,7 @@ impl Scheduler {
 }
 
 impl ServedDatabase {
-    fn seen(&self) -> DatabaseStatus {
+    fn seen(&self) -> DatabaseSnapshot {
         let state = match self.state {
             _ if self.silent.is_some() => "not_serving",
             CycleState::Running => "running",
@@ -35,6 +35,6 @@ impl ServedDatabase {
         };
         let dir = self.subject.database.dir.clone();
         let due = self.silent.is_none().then(|| self.due.at());
-        DatabaseStatus { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
+        DatabaseSnapshot { dir, state, due, last: self.last.clone(), why: self.silent.clone() }
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 
 const LINE: &str = "[2026-01-01 00:00:00] Sync cycle complete\n";
 const HEADER: &str = "[2026-01-01 00:00:00] beadlock-agent 1.2.3, times in UTC\n";
-const LIMITS: Limits = Limits { size: 300, keep: 3 };
+const LIMITS: LogLimits = LogLimits { size: 300, keep: 3 };
 
 /// A directory and a log in it.
 struct Scene {
@@ -17,7 +17,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: LogLimits) -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("daemon.log");
         let file = LogFile::at(&path, limits);
@@ -76,7 +76,7 @@ fn a_new_file_begins_with_its_header() {
 #[test]
 fn the_current_file_is_always_daemon_log_and_so_many_are_kept() {
     for keep in [1, 3] {
-        let mut scene = Scene::new(Limits { keep, ..LIMITS });
+        let mut scene = Scene::new(LogLimits { keep, ..LIMITS });
         for number in 0..60 {
             scene.number(number);
             assert!(scene.size() <= 300);
@@ -97,7 +97,7 @@ fn the_current_file_is_always_daemon_log_and_so_many_are_kept() {
 
 #[test]
 fn with_none_kept_a_full_file_begins_anew() {
-    let mut scene = Scene::new(Limits { keep: 0, ..LIMITS });
+    let mut scene = Scene::new(LogLimits { keep: 0, ..LIMITS });
     for number in 0..60 {
         scene.number(number);
         assert!(scene.size() <= 300);
@@ -176,7 +176,7 @@ fn a_hard_link_is_not_written_and_said_once() {
 #[test]
 fn a_file_that_becomes_a_hard_link_is_neither_emptied_nor_moved() {
     for keep in [0, 3] {
-        let mut scene = Scene::new(Limits { keep, ..LIMITS });
+        let mut scene = Scene::new(LogLimits { keep, ..LIMITS });
         let victim = scene.root.path().join("victim");
         fs::write(&victim, "x".repeat(1000)).unwrap();
         for number in 0..60 {
@@ -199,10 +199,10 @@ fn a_rotation_empties_no_file_with_two_names() {
     fs::hard_link(&scene.path, &other).unwrap();
     let file = File::open(&scene.path).unwrap();
     let dir = open_dir(scene.root.path()).unwrap();
-    let limits = Limits { keep: 0, ..LIMITS };
-    let full = Full { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
+    let limits = LogLimits { keep: 0, ..LIMITS };
+    let full = FullLog { dir: &dir, name: "daemon.log".as_ref(), file: &file, limits, more: 1 };
     let stuck = full.rotate().unwrap_err();
-    assert_eq!(stuck.error.to_string(), "it has 2 hard links");
+    assert_eq!(stuck.0.to_string(), "it has 2 hard links");
     assert_eq!(fs::metadata(&other).unwrap().len(), 1000);
 }
 
@@ -358,7 +358,7 @@ fn who_comes_second_does_not_move_the_fresh_file_aside() {
 #[test]
 fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
     const EACH: u32 = 3_000;
-    let limits = Limits { size: 8 * 1024, keep: 200 };
+    let limits = LogLimits { size: 8 * 1024, keep: 200 };
     let scene = Scene::new(limits);
     std::thread::scope(|scope| {
         for agent in 0..4 {
@@ -389,7 +389,7 @@ fn of_agents_that_share_a_log_no_line_is_lost_and_none_is_twice() {
 /// Somebody removes, empties and replaces the file all the time.
 #[test]
 fn under_attack_it_stays_bounded_and_writes_nowhere_else() {
-    let limits = Limits { size: 1024, keep: 2 };
+    let limits = LogLimits { size: 1024, keep: 2 };
     let mut scene = Scene::new(limits);
     let root = scene.root.path().to_owned();
     let victim = root.join("victim");

@@ -119,25 +119,25 @@ fn a_line_about_a_lock_says_whose_it_is() {
         (removed_stale(&removed), "pid_gone"),
     ];
     for (line, reason) in about {
-        assert_eq!(line.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
-        assert_eq!((line.pid, &line.host, &line.since), (pid, &host, &since), "{line:?}");
-        assert_eq!(line.reason.as_deref(), Some(reason));
+        assert_eq!(line.lock.holder.as_deref(), Some("a\u{1b}b"), "as the file has it");
+        assert_eq!((line.lock.pid, &line.lock.host, &line.lock.since), (pid, &host, &since), "{line:?}");
+        assert_eq!(line.lock.reason, Some(reason));
     }
     let busy = skipped(&Decision::Skip(Skip::InProgress));
-    assert_eq!((busy.reason.as_deref(), busy.holder, busy.pid), (Some("gate_busy"), None, None));
+    assert_eq!((busy.lock.reason, busy.lock.holder, busy.lock.pid), (Some("gate_busy"), None, None));
 }
 
 #[test]
 fn what_could_be_taken_for_the_agents_is_marked() {
     for line in all().into_iter().map(|line| line.message) {
-        assert_eq!(of_command(&line), format!("| {line}"));
+        assert_eq!(output(&line).message, format!("| {line}"));
         for name in ["/srv/other/.beads", "a: b", ""] {
             let forged = format!("{name}: {line}");
-            assert_eq!(of_command(&forged), format!("| {forged}"));
+            assert_eq!(output(&forged).message, format!("| {forged}"));
         }
     }
-    assert_eq!(of_command("| Sync cycle complete"), "| | Sync cycle complete");
-    assert_eq!(of_command("| x"), "| | x");
+    assert_eq!(output("| Sync cycle complete").message, "| | Sync cycle complete");
+    assert_eq!(output("| x").message, "| | x");
 }
 
 #[test]
@@ -157,6 +157,6 @@ fn what_could_not_stays_as_it_is() {
         "Skipping",
         "é: Skip",
     ] {
-        assert!(matches!(of_command(line), Cow::Borrowed(same) if same == line), "{line}");
+        assert_eq!(output(line).message, line);
     }
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::mpsc;
 
 /// So many databases, served, and a router for them without a terminal.
-fn scene(count: u32, settings: Settings) -> (tempfile::TempDir, Vec<PathBuf>, Router) {
+fn scene(count: usize, settings: LogSettings) -> (tempfile::TempDir, Vec<PathBuf>, Router) {
     let root = tempfile::tempdir().unwrap();
     let served = Arc::new(Served::new(settings));
-    let dir = |number: u32| {
+    let dir = |number: usize| {
         let dir = root.path().join(format!("{number}/.beads"));
         fs::create_dir_all(&dir).unwrap();
         served.serve(number, &dir);
@@ -20,22 +20,26 @@ fn scene(count: u32, settings: Settings) -> (tempfile::TempDir, Vec<PathBuf>, Ro
     (root, dirs, router)
 }
 
-fn shared(path: &Path) -> Settings {
-    Settings { shared: Some(path.to_owned()), ..Settings::default() }
+fn shared(path: &Path) -> LogSettings {
+    LogSettings { shared: Some(path.to_owned()), ..LogSettings::default() }
 }
 
 impl Router {
-    fn say(&mut self, database: u32, text: &str) {
-        self.take(Message::Lines { to: To::One(database), seconds: 0, lines: vec![own::output(text)] });
+    fn say(&mut self, database: usize, text: &str) {
+        self.take(LogMessage::Lines {
+            to: Recipients::One(database),
+            seconds: 0,
+            lines: vec![own::output(text)],
+        });
     }
 
     fn say_to_all(&mut self, text: &str) {
-        let to = To::All(self.served.now());
-        self.take(Message::Lines { to, seconds: 0, lines: vec![own::output(text)] });
+        let to = Recipients::All(self.served.now());
+        self.take(LogMessage::Lines { to, seconds: 0, lines: vec![own::output(text)] });
     }
 
-    fn turn(&mut self, database: u32) {
-        self.take(Message::Turned(database));
+    fn turn(&mut self, database: usize) {
+        self.take(LogMessage::Turned(database));
     }
 }
 
@@ -48,7 +52,7 @@ fn log(dir: &Path) -> Vec<String> {
 
 #[test]
 fn each_database_has_its_own_log_and_few_are_open() {
-    let (_root, dirs, mut router) = scene(OPEN as u32 + 5, Settings::default());
+    let (_root, dirs, mut router) = scene(OPEN + 5, LogSettings::default());
     router.say_to_all("for all");
     router.say(1, "for one");
     for (number, dir) in dirs.iter().enumerate() {
@@ -77,11 +81,11 @@ fn a_shared_log_names_the_database_once_there_are_two() {
 
 #[test]
 fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
-    let (_root, dirs, mut router) = scene(2, Settings::default());
-    let everyone = To::All(router.served.now());
+    let (_root, dirs, mut router) = scene(2, LogSettings::default());
+    let everyone = Recipients::All(router.served.now());
     router.say(0, "first");
     router.served.unserve(0);
-    router.take(Message::Lines { to: everyone, seconds: 0, lines: vec![own::output("said before")] });
+    router.take(LogMessage::Lines { to: everyone, seconds: 0, lines: vec![own::output("said before")] });
     router.say(0, "in flight");
     router.turn(0);
     router.say_to_all("said after");
@@ -99,7 +103,7 @@ fn one_that_has_gone_gets_its_own_lines_and_nobody_elses() {
 
 #[test]
 fn thousands_that_come_and_go_leave_no_open_file() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     for number in 1..3_000 {
         router.served.serve(number, &dirs[0]);
         router.turn(number);
@@ -113,15 +117,15 @@ fn thousands_that_come_and_go_leave_no_open_file() {
 
 #[test]
 fn settings_hold_for_the_lines_after_them() {
-    let (root, dirs, mut router) = scene(2, Settings::default());
+    let (root, dirs, mut router) = scene(2, LogSettings::default());
     router.say(0, "text");
-    router.served.configure(Settings { format: Format::Json, ..Settings::default() });
+    router.served.configure(LogSettings { format: LogFormat::Json, ..LogSettings::default() });
     router.say(0, "still text");
-    router.take(Message::Configured);
+    router.take(LogMessage::Configured);
     router.say(0, "json");
     let path = root.path().join("all.log");
-    router.served.configure(Settings { format: Format::Json, ..shared(&path) });
-    router.take(Message::Configured);
+    router.served.configure(LogSettings { format: LogFormat::Json, ..shared(&path) });
+    router.take(LogMessage::Configured);
     router.say(0, "shared");
     router.say_to_all("for all");
     let own = fs::read_to_string(dirs[0].join("daemon.log")).unwrap();
@@ -157,8 +161,8 @@ fn a_shared_log_goes_on_with_new_limits() {
         router.say(0, &line);
     }
     assert!(fs::metadata(&path).unwrap().len() > 20_000);
-    router.served.configure(Settings { size: 4096, keep: 1, ..shared(&path) });
-    router.take(Message::Configured);
+    router.served.configure(LogSettings { size: 4096, keep: 1, ..shared(&path) });
+    router.take(LogMessage::Configured);
     for _ in 0..20 {
         router.say(0, &line);
         assert!(fs::metadata(&path).unwrap().len() <= 4096);
@@ -168,14 +172,15 @@ fn a_shared_log_goes_on_with_new_limits() {
 
 #[test]
 fn the_end_comes_after_everything() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     let (ended, has_ended) = mpsc::channel();
     router.ended = ended;
     router.say(0, "last");
     assert!(has_ended.try_recv().is_err());
     let (out, messages) = mpsc::sync_channel(4);
-    let lines = |text| Message::Lines { to: To::One(0), seconds: 0, lines: vec![own::output(text)] };
-    for message in [lines("in the queue"), Message::End, lines("after the end")] {
+    let lines =
+        |text| LogMessage::Lines { to: Recipients::One(0), seconds: 0, lines: vec![own::output(text)] };
+    for message in [lines("in the queue"), LogMessage::End, lines("after the end")] {
         out.send(message).unwrap();
     }
     router.run(&messages);
@@ -185,12 +190,12 @@ fn the_end_comes_after_everything() {
 
 #[test]
 fn a_terminal_that_does_not_read_stops_nothing() {
-    let (_root, dirs, mut router) = scene(1, Settings::default());
+    let (_root, dirs, mut router) = scene(1, LogSettings::default());
     let pty = nix::pty::openpty(None, None).unwrap();
-    // As `Terminal::on_stderr` opens it: with room for a part of a line only, a write would wait.
+    // As `terminal::on_stderr` opens it: with room for a part of a line only, a write would wait.
     let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
     nix::fcntl::fcntl(&pty.slave, flags).unwrap();
-    router.terminal = Some(Terminal::new(fs::File::from(pty.slave)));
+    router.terminal = Some(File::from(pty.slave));
     for number in 0..20_000 {
         router.say(0, &number.to_string());
     }
@@ -199,9 +204,10 @@ fn a_terminal_that_does_not_read_stops_nothing() {
 
 #[test]
 fn a_terminal_gets_text() {
-    let (_root, dirs, mut router) = scene(2, Settings { format: Format::Json, ..Settings::default() });
+    let (_root, dirs, mut router) =
+        scene(2, LogSettings { format: LogFormat::Json, ..LogSettings::default() });
     let pty = nix::pty::openpty(None, None).unwrap();
-    router.terminal = Some(Terminal::new(fs::File::from(pty.slave)));
+    router.terminal = Some(File::from(pty.slave));
     router.say(1, "x");
     let mut seen = [0; 1000];
     let length = nix::unistd::read(&pty.master, &mut seen).unwrap();
