@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::audit::Trail;
 use crate::command::{self, End};
-use crate::config::{Action, Policy, Settings};
+use crate::config::{AgentSettings, CycleAction, Policy};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::git::{self, SyncMessage};
@@ -52,7 +52,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// Of settings whose files are there.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn of(settings: &AgentSettings) -> Self {
         let socket = match &settings.agent.listen {
             Some(Address::Unix(path)) => Some(path),
             _ => None,
@@ -91,7 +91,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> C
     let Subject { number, database, policy, common } = subject;
     let number = *number;
     let open = || match policy.action() {
-        Action::None => common.owners.open_alone(database),
+        CycleAction::None => common.owners.open_alone(database),
         _ => common.owners.open(database),
     };
     // What is led elsewhere is not touched: its redirect may have been changed because that hangs.
@@ -153,7 +153,7 @@ pub(crate) fn check(work: &Work, subject: &Subject, told: &mut LoggedState) -> C
         work.metrics.removed_stale(removed.reason);
         work.watch.forget_lock_gone(number);
     }
-    if policy.action() != Action::None {
+    if policy.action() != CycleAction::None {
         return Checked::Free(cycle);
     }
     let mut lines = begin(told);
@@ -229,13 +229,13 @@ pub(crate) async fn run(
     log::lines(number, begin(told));
     let begun = Instant::now();
     let Worked { end, runner, is_whole } = match subject.policy.action() {
-        Action::None => Worked::without_runner(End::Complete),
-        Action::Exec(command) => {
+        CycleAction::None => Worked::without_runner(End::Complete),
+        CycleAction::Exec(command) => {
             let on_line = |line: &str| log::output(number, line);
             let command = runner::for_shell(command);
             execute(work, subject, command, &cycle, on_line).await
         }
-        Action::Git => sync(work, subject, &mut told.git, &cycle).await,
+        CycleAction::Git => sync(work, subject, &mut told.git, &cycle).await,
     };
     // The line goes first, but the log is written by its worker: whoever waits for the gate may find it not yet there.
     log::line(number, &end);

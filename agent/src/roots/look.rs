@@ -20,8 +20,8 @@ use beadlock_checker::internal::mounts::Mounts;
 use beadlock_checker::internal::redirect::{self, Lead};
 use beadlock_checker::internal::{facts, system_words};
 
-use super::Ground;
-use super::walk::{Walk, WalkEvent};
+use super::SearchScope;
+use super::walk::{RootWalk, WalkEvent};
 use crate::beside::{self, silence};
 use crate::log::{Line, own};
 use crate::owner::Owners;
@@ -37,31 +37,31 @@ pub(crate) struct FoundDatabase {
 
 impl FoundDatabase {
     /// It lies below a root there, and is none of those that are named.
-    pub(super) fn is_on(&self, ground: &Ground) -> bool {
+    pub(super) fn is_on(&self, ground: &SearchScope) -> bool {
         ground.roots.contains(&self.root) && !ground.named.contains(&self.database.dir)
     }
 }
 
 /// What a look has come upon.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct RootScan {
     /// By path; each database once.
     pub(crate) found: Vec<Arc<FoundDatabase>>,
-    pub(crate) troubles: BTreeSet<Trouble>,
+    pub(crate) problems: BTreeSet<ScanProblem>,
     /// What it has read, for the next one.
-    pub(crate) walks: Vec<Walk>,
+    pub(crate) walks: Vec<RootWalk>,
 }
 
 /// What somebody should know of, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trouble {
+pub(crate) enum ScanProblem {
     /// A root or a directory cannot be read.
     Unread(PathBuf, String),
     /// A database is not served.
     NotServed(PathBuf, String),
 }
 
-impl Trouble {
+impl ScanProblem {
     /// As a line for the log.
     pub(crate) fn line(&self) -> Line {
         match self {
@@ -74,23 +74,23 @@ impl Trouble {
 /// Looks below every root; `before` is what the last look has found, `walks` what it has read. `None` when it was told
 /// to stop.
 pub(crate) fn look(
-    ground: &Ground,
+    ground: &SearchScope,
     before: &[Arc<FoundDatabase>],
-    walks: Vec<Walk>,
+    walks: Vec<RootWalk>,
     stop: &AtomicBool,
-) -> Option<Look> {
+) -> Option<RootScan> {
     look_at(Duration::try_from(facts::now().0).unwrap_or_default(), ground, before, walks, stop)
 }
 
 /// At this time, since 1970.
 fn look_at(
     now: Duration,
-    ground: &Ground,
+    ground: &SearchScope,
     before: &[Arc<FoundDatabase>],
-    mut walks: Vec<Walk>,
+    mut walks: Vec<RootWalk>,
     stop: &AtomicBool,
-) -> Option<Look> {
-    let (found, unread, troubles) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+) -> Option<RootScan> {
+    let (found, unread, problems) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let (asked, accepted) = (HashMap::new(), HashMap::new());
     let mounts = Mounts::now();
     let mut seen = LookState {
@@ -99,7 +99,7 @@ fn look_at(
         before,
         found,
         unread,
-        troubles,
+        problems,
         asked,
         accepted,
     };
@@ -112,26 +112,26 @@ fn look_at(
             Err(error) => seen.failed(root, &error),
             Ok(top) => {
                 let at = walks.iter().position(|walk| walk.top == top);
-                let mut walk = at.map_or_else(|| Walk::new(top), |at| walks.swap_remove(at));
+                let mut walk = at.map_or_else(|| RootWalk::new(top), |at| walks.swap_remove(at));
                 seen.below(root, &mut walk, now, stop)?;
                 walked.push(walk);
             }
         }
     }
     seen.stay();
-    let LookState { mut found, troubles, .. } = seen;
+    let LookState { mut found, problems, .. } = seen;
     let are_the_same =
         found.len() == before.len() && found.iter().zip(before).all(|(one, other)| Arc::ptr_eq(one, other));
     if !are_the_same || !ground.named.is_empty() {
         each_once(&mut found, ground, &mounts, before);
     }
-    Some(Look { found, troubles, walks: walked })
+    Some(RootScan { found, problems, walks: walked })
 }
 
 /// Each directory once, by its path.
 fn each_once(
     found: &mut Vec<Arc<FoundDatabase>>,
-    ground: &Ground,
+    ground: &SearchScope,
     mounts: &Mounts,
     before: &[Arc<FoundDatabase>],
 ) {
@@ -157,7 +157,7 @@ struct LookState<'a> {
     found: Vec<Arc<FoundDatabase>>,
     /// Roots, directories, and a `.beads` that could not be read.
     unread: BTreeSet<PathBuf>,
-    troubles: BTreeSet<Trouble>,
+    problems: BTreeSet<ScanProblem>,
     /// What git was asked about below this root, by the last look and by this one.
     asked: HashMap<PathBuf, Lead>,
     accepted: HashMap<PathBuf, Lead>,
@@ -165,7 +165,7 @@ struct LookState<'a> {
 
 impl LookState<'_> {
     /// Everything below one root. `None` when it was told to stop.
-    fn below(&mut self, root: &Path, walk: &mut Walk, now: Duration, stop: &AtomicBool) -> Option<()> {
+    fn below(&mut self, root: &Path, walk: &mut RootWalk, now: Duration, stop: &AtomicBool) -> Option<()> {
         let top = walk.top.clone();
         self.asked = std::mem::take(&mut walk.accepted);
         let whole = walk.go(now, stop, self.mounts, |told| match told {
@@ -190,7 +190,7 @@ impl LookState<'_> {
 
     /// A root or a directory could not be read. Where there is nothing, nothing stays.
     fn failed(&mut self, path: &Path, error: &io::Error) {
-        self.troubles.insert(Trouble::Unread(path.to_owned(), system_words(error)));
+        self.problems.insert(ScanProblem::Unread(path.to_owned(), system_words(error)));
         if !is_absence(error) {
             self.unread.insert(path.to_owned());
         }
@@ -198,7 +198,7 @@ impl LookState<'_> {
 
     /// A database is not served for now.
     fn not_served(&mut self, at: &Path, why: impl ToString) {
-        self.troubles.insert(Trouble::NotServed(at.to_owned(), why.to_string()));
+        self.problems.insert(ScanProblem::NotServed(at.to_owned(), why.to_string()));
     }
 
     /// The same where it could not be read: what was found there stays.

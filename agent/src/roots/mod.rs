@@ -20,19 +20,19 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::look::{FoundDatabase, Look, Trouble, look};
-use self::walk::Walk;
+pub(crate) use self::look::{FoundDatabase, RootScan, ScanProblem, look};
+use self::walk::RootWalk;
 use crate::owner::Owners;
 
 /// A look takes its time, and then rests for this many times as long: it costs at most 2 % of a core.
 const REST: u32 = 50;
 
-/// How many new troubles of one look are said.
+/// How many new problems of one look are said.
 const SAID: usize = 10;
 
 /// Where to look, and what is not to be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct SearchScope {
     pub(crate) roots: Vec<PathBuf>,
     /// The directories of the databases that are named: they are served as such.
     pub(crate) named: Vec<PathBuf>,
@@ -41,12 +41,12 @@ pub(crate) struct Ground {
 
 /// The search while the agent runs: one look at a time, in a thread of its own.
 pub(crate) struct Search {
-    ground: Arc<Ground>,
+    ground: Arc<SearchScope>,
     /// A look begins at most this often.
     interval: Duration,
     found: Arc<Vec<Arc<FoundDatabase>>>,
     /// What the last look has read.
-    walks: Vec<Walk>,
+    walks: Vec<RootWalk>,
     job: Option<Job>,
     /// The next look; `None`: never.
     due: Option<Instant>,
@@ -55,13 +55,13 @@ pub(crate) struct Search {
     /// Since the last look began, a cycle has found a database other than it was: each is asked.
     is_doubted: bool,
     has_looked: bool,
-    /// The troubles that there were at the last look.
-    said: BTreeSet<Trouble>,
+    /// The problems that there were at the last look.
+    said: BTreeSet<ScanProblem>,
 }
 
 /// A look under way. Dropped, it ends soon and is for nothing.
 struct Job {
-    look: JoinHandle<Option<(Look, Duration)>>,
+    look: JoinHandle<Option<(RootScan, Duration)>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -78,12 +78,12 @@ pub(crate) struct SearchUpdate {
     /// There are other databases than before.
     pub(crate) are_others: bool,
     /// Troubles that there were not at the look before.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) problems: Vec<ScanProblem>,
 }
 
 impl Search {
     /// The first look is due at once.
-    pub(crate) fn new(ground: Ground, interval: Duration) -> Self {
+    pub(crate) fn new(ground: SearchScope, interval: Duration) -> Self {
         Self {
             due: (!ground.roots.is_empty()).then(Instant::now),
             ground: Arc::new(ground),
@@ -99,7 +99,7 @@ impl Search {
     }
 
     /// Looks at once, and from now on on this ground. What was found on other ground is forgotten.
-    pub(crate) fn begin_again(&mut self, ground: Ground, interval: Duration) {
+    pub(crate) fn begin_again(&mut self, ground: SearchScope, interval: Duration) {
         if *self.ground != ground {
             self.job = None;
             // Who may be served, and what is named, is another question there.
@@ -167,12 +167,12 @@ impl Search {
         Job { look, stop }
     }
 
-    fn heard(&mut self, look: Look) -> SearchUpdate {
+    fn heard(&mut self, look: RootScan) -> SearchUpdate {
         let are_others = *self.found != look.found;
         self.found = Arc::new(look.found);
         self.walks = look.walks;
-        let troubles = look.troubles.difference(&self.said).take(SAID).cloned().collect();
-        self.said = look.troubles;
-        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, troubles }
+        let problems = look.problems.difference(&self.said).take(SAID).cloned().collect();
+        self.said = look.problems;
+        SearchUpdate { is_first: !std::mem::replace(&mut self.has_looked, true), are_others, problems }
     }
 }

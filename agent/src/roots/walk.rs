@@ -36,7 +36,7 @@ const REMEMBERED: usize = 100_000;
 
 /// What has been read below a root.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct RootWalk {
     /// Where it begins, without links.
     pub(super) top: PathBuf,
     tree: Node,
@@ -91,7 +91,7 @@ pub(super) enum WalkEvent<'a> {
     Unread(&'a Path, &'a io::Error),
 }
 
-impl Walk {
+impl RootWalk {
     /// Nothing has been read yet. `top` is a path without links.
     pub(super) fn new(top: PathBuf) -> Self {
         Self { top, tree: Node::default(), accepted: HashMap::new(), are_asked: false }

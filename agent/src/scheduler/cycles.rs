@@ -10,7 +10,7 @@ use tracing::{Instrument, Span, debug, error, info};
 
 use super::checks::PATIENCE;
 use super::{CycleState, Scheduler};
-use crate::config::Mode;
+use crate::config::RunMode;
 use crate::cycle::{self, Checked, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
@@ -148,7 +148,7 @@ impl Scheduler {
     }
 
     pub(super) fn ended(&mut self, number: usize, outcome: Outcome) {
-        if self.settings.mode == Mode::Once {
+        if self.settings.mode == RunMode::Once {
             self.code = self.code.max(exit_code(&outcome));
         }
         let is_busy = matches!(&outcome, Outcome::Skipped(decision) if decision.reason() == Reason::GateBusy);
@@ -193,7 +193,7 @@ impl Scheduler {
             entry.due.marked(marks, now, policy.debounce);
         }
         entry.state = CycleState::Waiting(None);
-        if !self.is_ending && self.settings.mode != Mode::Once {
+        if !self.is_ending && self.settings.mode != RunMode::Once {
             self.wait(number);
         }
     }

@@ -35,7 +35,7 @@ use self::checks::Checks;
 use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
-use crate::config::{Arrived, CommandLine, Mode, Settings};
+use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
 use crate::cycle::{Checked, Common, Subject, Work};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
@@ -51,7 +51,7 @@ const LAST_CHECKS: Duration = Duration::from_secs(3);
 
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
-    settings: Settings,
+    settings: AgentSettings,
     common: Arc<Common>,
     work: Arc<Work>,
     reload: Reload,
@@ -117,23 +117,23 @@ impl Scheduler {
     /// Everything that is named is due now; the log knows it.
     pub(crate) fn new(
         typed: Arc<CommandLine>,
-        settings: Settings,
+        settings: AgentSettings,
         trail: Trail,
         metrics: Arc<Metrics>,
     ) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
-            Mode::Once | Mode::Clock => Watch::none(),
-            Mode::Watch => Watch::new().unwrap_or_else(|error| {
+            RunMode::Once | RunMode::Clock => Watch::none(),
+            RunMode::Watch => Watch::new().unwrap_or_else(|error| {
                 say(&mut said, WatchProblem::new(None, &error));
                 Watch::none()
             }),
         };
         let common = Common::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(Work { audits_at_once: settings.mode == Mode::Once, watch, trail, metrics });
+        let work = Arc::new(Work { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
         let mut scheduler = Self {
-            search: Search::new(settings.ground(), settings.defaults.interval),
+            search: Search::new(settings.scope(), settings.defaults.interval),
             settings,
             common: Arc::new(common),
             work,
@@ -157,7 +157,7 @@ impl Scheduler {
         scheduler.serve();
         // Without a log it goes to stderr, for who waits at the start of a service; one look is no service.
         let has_log = scheduler.settings.log.shared.is_some() || scheduler.served() > 0;
-        if has_log || scheduler.settings.mode != Mode::Once {
+        if has_log || scheduler.settings.mode != RunMode::Once {
             log::line_to_all(own::started());
         }
         scheduler.say_awaited();
@@ -167,12 +167,12 @@ impl Scheduler {
     /// Runs until it is told to end, or with `--once` until every database had its cycle. Returns the exit code.
     pub(crate) async fn run(mut self, mut signals: Signals, mut questions: Questions) -> u8 {
         let mut watchdog = Watchdog::new();
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             notify::ready(self.served());
         }
         loop {
             self.start_due();
-            let is_done = self.settings.mode == Mode::Once && !self.search.is_awaited();
+            let is_done = self.settings.mode == RunMode::Once && !self.search.is_awaited();
             let are_over = self.end_of_checks.is_some_and(|end| end <= Instant::now());
             let is_idle = self.working.is_empty() && (self.checks.is_idle() || are_over);
             if is_idle && (self.is_ending || is_done) {
@@ -184,7 +184,7 @@ impl Scheduler {
                 biased;
                 told = signals.next(), if !self.is_ending => match told {
                     signals::SignalRequest::End(name) => self.end(name),
-                    signals::SignalRequest::Reload if self.settings.mode == Mode::Once => {}
+                    signals::SignalRequest::Reload if self.settings.mode == RunMode::Once => {}
                     signals::SignalRequest::Reload => self.reload.ask(&self.settings),
                 },
                 () = watchdog.beat() => {}
@@ -272,7 +272,7 @@ impl Scheduler {
         self.timers.clear();
         log::line_to_all(own::ending(signal, self.working.len()));
         info!(signal, running = self.working.len(), "told to end");
-        if self.settings.mode != Mode::Once {
+        if self.settings.mode != RunMode::Once {
             notify::stopping(self.working.len());
         }
     }
@@ -280,7 +280,7 @@ impl Scheduler {
     /// Nothing runs any more. With `--once` it is not 0 when nothing was there to run: a wrong `--root` looks like
     /// that.
     fn code_at_the_end(&self) -> u8 {
-        if self.settings.mode == Mode::Once && self.next_number == 0 {
+        if self.settings.mode == RunMode::Once && self.next_number == 0 {
             log::announce(own::nothing_served(&self.settings.agent.root));
             return self.code_of_no_cycle();
         }
@@ -289,7 +289,7 @@ impl Scheduler {
 
     /// With `--once` it is not 0 when a cycle did not run.
     fn code_of_no_cycle(&self) -> u8 {
-        if self.settings.mode == Mode::Once { self.code.max(1) } else { self.code }
+        if self.settings.mode == RunMode::Once { self.code.max(1) } else { self.code }
     }
 }
 
@@ -305,7 +305,7 @@ impl ServedDatabase {
 }
 
 /// The next awaited database that answers after all; never, where none is awaited. Nothing is lost when the call is.
-async fn arrival(arrivals: &mut Option<UnboundedReceiver<Arrived>>) -> Arrived {
+async fn arrival(arrivals: &mut Option<UnboundedReceiver<ArrivedDatabase>>) -> ArrivedDatabase {
     if let Some(arrivals) = arrivals
         && let Some(arrived) = arrivals.recv().await
     {
