@@ -28,7 +28,7 @@ use crate::outcome::Outcome;
 use crate::outside::Metrics;
 use crate::owner::{Opened, Owners, Refusal};
 use crate::unled::Unled;
-use crate::watch::Watch;
+use crate::watch::DatabaseWatch;
 
 /// So many different reasons are said at most why a database is not served, until it is served again.
 const REASONS_SAID: usize = 8;
@@ -37,7 +37,7 @@ const REASONS_SAID: usize = 8;
 pub(crate) struct Work {
     /// Whether a gate that is busy for less than an interval is something for the audit trail too.
     pub(crate) audits_at_once: bool,
-    pub(crate) watch: Watch,
+    pub(crate) watch: DatabaseWatch,
     pub(crate) trail: Trail,
     pub(crate) metrics: Arc<Metrics>,
 }

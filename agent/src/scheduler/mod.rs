@@ -43,7 +43,7 @@ use crate::notify::{self, Watchdog};
 use crate::outcome::Outcome;
 use crate::outside::{Last, Metrics, Questions};
 use crate::roots::Search;
-use crate::watch::{Marks, Watch, WatchProblem, WatchUpdate};
+use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
 /// the agent for ever.
@@ -123,10 +123,10 @@ impl Scheduler {
     ) -> Self {
         let mut said = HashSet::new();
         let watch = match settings.mode {
-            RunMode::Once | RunMode::Clock => Watch::none(),
-            RunMode::Watch => Watch::new().unwrap_or_else(|error| {
+            RunMode::Once | RunMode::Clock => DatabaseWatch::none(),
+            RunMode::Watch => DatabaseWatch::new().unwrap_or_else(|error| {
                 say(&mut said, WatchProblem::new(None, &error));
-                Watch::none()
+                DatabaseWatch::none()
             }),
         };
         let common = Common::of(&settings);
