@@ -40,9 +40,9 @@ mod outside;
 mod owner;
 mod roots;
 mod scheduler;
+mod stamp;
 #[doc(hidden)]
 pub mod trust;
-mod unled;
 mod watch;
 
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use tracing::{Instrument, Span, debug, error, info};
 use super::checks::PATIENCE;
 use super::{CycleState, Scheduler};
 use crate::config::RunMode;
-use crate::cycle::{self, Checked, Subject};
+use crate::cycle::{self, CheckResult, Subject};
 use crate::database::LoggedState;
 use crate::diagnostics::events;
 use crate::log::{self, own};
@@ -72,7 +72,7 @@ impl Scheduler {
         self.checks.put(number, move || (span.in_scope(|| cycle::check(&work, &subject, &mut told)), told));
     }
 
-    pub(super) fn checked(&mut self, number: usize, answer: Option<(Checked, LoggedState)>) {
+    pub(super) fn checked(&mut self, number: usize, answer: Option<(CheckResult, LoggedState)>) {
         let is_its_turn = self.turns.remove(&number).is_some();
         if let Some(entry) = self.databases.get_mut(&number) {
             entry.answered();
@@ -85,18 +85,18 @@ impl Scheduler {
         let may_work = is_a_job_free && (is_its_turn || self.ready.is_empty() && self.has_a_job());
         let Some(entry) = self.databases.get_mut(&number) else { return };
         match checked {
-            Checked::Ended(outcome) => {
+            CheckResult::Ended(outcome) => {
                 entry.told = told;
                 if std::mem::take(&mut entry.is_ready) {
                     self.ready.retain(|ready| *ready != number);
                 }
                 self.ended(number, outcome);
             }
-            Checked::Redirected(database) => {
+            CheckResult::Redirected(database) => {
                 entry.told = told;
                 self.redirected(number, *database);
             }
-            Checked::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
+            CheckResult::Free(cycle) if may_work && !self.is_ending && !entry.is_leaving => {
                 let (work, subject) = (Arc::clone(&self.work), entry.subject.clone());
                 let mut told = told;
                 let work = async move {
@@ -106,7 +106,7 @@ impl Scheduler {
                 let task = self.working.spawn(work.instrument(entry.span.clone()));
                 self.tasks.insert(task.id(), number);
             }
-            Checked::Free(cycle) => {
+            CheckResult::Free(cycle) => {
                 debug!(parent: &entry.span, "free, but all jobs are busy: waits for its turn");
                 cycle.leave();
                 entry.told = told;

@@ -36,13 +36,13 @@ use self::reload::Reload;
 pub(crate) use self::signals::Signals;
 use crate::audit::Trail;
 use crate::config::{AgentSettings, ArrivedDatabase, CommandLine, RunMode};
-use crate::cycle::{Checked, Common, Subject, Work};
+use crate::cycle::{CheckResult, CycleServices, CycleSettings, Subject};
 use crate::database::{Due, LoggedState};
 use crate::log::{self, own};
 use crate::notify::{self, Watchdog};
 use crate::outcome::Outcome;
 use crate::outside::{Last, Metrics, Questions};
-use crate::roots::Search;
+use crate::roots::RootSearch;
 use crate::watch::{DatabaseWatch, Marks, WatchProblem, WatchUpdate};
 
 /// How long checks may go on after the signal to end. They take a stale lock's grace at most; one that hangs would keep
@@ -52,10 +52,10 @@ const LAST_CHECKS: Duration = Duration::from_secs(3);
 /// Everything that happens, in the order it happens.
 pub(crate) struct Scheduler {
     settings: AgentSettings,
-    common: Arc<Common>,
-    work: Arc<Work>,
+    common: Arc<CycleSettings>,
+    work: Arc<CycleServices>,
     reload: Reload,
-    search: Search,
+    search: RootSearch,
     /// By number.
     databases: BTreeMap<usize, ServedDatabase>,
     next_number: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Scheduler {
     due: VecDeque<usize>,
     /// In the order of their turns.
     ready: VecDeque<usize>,
-    checks: Checks<(Checked, LoggedState)>,
+    checks: Checks<(CheckResult, LoggedState)>,
     /// Those that are checked in their turn, and since when: for each a job is kept, unless its check hangs.
     turns: HashMap<usize, Instant>,
     /// Checks in the order in which they have begun; most have ended by now.
@@ -129,11 +129,12 @@ impl Scheduler {
                 DatabaseWatch::none()
             }),
         };
-        let common = Common::of(&settings);
+        let common = CycleSettings::of(&settings);
         watch.mind(&common.own_files);
-        let work = Arc::new(Work { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
+        let work =
+            Arc::new(CycleServices { audits_at_once: settings.mode == RunMode::Once, watch, trail, metrics });
         let mut scheduler = Self {
-            search: Search::new(settings.scope(), settings.defaults.interval),
+            search: RootSearch::new(settings.scope(), settings.defaults.interval),
             settings,
             common: Arc::new(common),
             work,
@@ -295,7 +296,7 @@ impl Scheduler {
 
 impl ServedDatabase {
     /// What the watcher has marked since it was last asked.
-    fn take_marks(&mut self, work: &Work) -> Marks {
+    fn take_marks(&mut self, work: &CycleServices) -> Marks {
         let marks = work.watch.take(self.subject.number);
         if marks.lock_gone {
             self.told.streak.lock_gone();

@@ -11,7 +11,7 @@ use tracing::info;
 use super::Scheduler;
 use super::serving::Changes;
 use crate::config::{AgentSettings, CommandLine, ConfigFailure};
-use crate::cycle::Common;
+use crate::cycle::CycleSettings;
 use crate::diagnostics;
 use crate::log::{self, own};
 use crate::notify;
@@ -26,7 +26,7 @@ pub(super) struct Reload {
 /// AgentSettings that hold from now on.
 pub(super) struct Read {
     settings: AgentSettings,
-    common: Common,
+    common: CycleSettings,
     /// What another one is named of than is open: it stays.
     kept: Vec<&'static str>,
 }
@@ -79,7 +79,7 @@ impl Read {
         (settings.agent.audit, settings.agent.listen) = (audit, listen);
         // Last: nothing fails after it.
         log::configure(settings.log.clone()).map_err(|error| ConfigFailure::new(1, error.to_string()))?;
-        let common = Common::of(&settings);
+        let common = CycleSettings::of(&settings);
         Ok(Self { settings, common, kept })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use beadlock_checker::internal::database::{Database, Environment};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 const LATER: Duration = Duration::from_secs(1 << 40);
 const BEFORE: Duration = Duration::ZERO;
@@ -58,7 +58,7 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     let mut walk = RootWalk::new(top.clone());
     go(&mut walk, LATER);
     // Something that is remembered and was never there.
-    walk.tree.beads = Some(Beads::default());
+    walk.tree.beads = Some(BeadsEntry::default());
     let all = ["a/x/.beads", "b/.beads", "c/.beads"];
     let invented = [&[".beads"], &all[..]].concat();
     assert_eq!(go(&mut walk, LATER), invented, "remembered");
@@ -67,7 +67,7 @@ fn what_has_not_changed_is_not_read_again_and_what_has_just_changed_is() {
     let now = Duration::from_secs(fs::metadata(&top).unwrap().ctime().unsigned_abs() + 1);
     fs::write(top.join("other"), "").unwrap();
     go(&mut walk, now);
-    walk.tree.beads = Some(Beads::default());
+    walk.tree.beads = Some(BeadsEntry::default());
     assert_eq!(go(&mut walk, now), all, "it may change again within the same tick");
 }
 
