@@ -86,8 +86,8 @@ pub(crate) enum CheckResult {
     Redirected(Box<Database>),
 }
 
-/// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in a
-/// file system that does not answer. `told` is what the log of the database knows already.
+/// The first half of a cycle: takes the gate and checks. Where there is no work, that is all of it. Blocks, for ever in
+/// a file system that does not answer. `told` is what the log of the database knows already.
 pub(crate) fn check(services: &CycleServices, subject: &Subject, told: &mut LoggedState) -> CheckResult {
     let Subject { number, database, policy, common } = subject;
     let number = *number;

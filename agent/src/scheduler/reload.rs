@@ -23,7 +23,7 @@ pub(super) struct Reload {
     again: bool,
 }
 
-/// AgentSettings that hold from now on.
+/// Settings that hold from now on.
 pub(super) struct Read {
     settings: AgentSettings,
     common: CycleSettings,

@@ -18,8 +18,8 @@ use nix::sys::stat::{FileStat, fstat, fstatat};
 use super::{Doubt, Sticky, Trusted};
 use crate::stamp::DirStamp;
 
-/// For how long an answer holds, while the first directory has the same stamp. All directories were trusted, so no other
-/// user can have changed anything about them since.
+/// For how long an answer holds, while the first directory has the same stamp. All directories were trusted, so no
+/// other user can have changed anything about them since.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// How many answers are kept at most.
