@@ -2,8 +2,8 @@
 //!
 //! A directory whose change time is the same has the same names. So a walk asks every directory for that time, and
 //! reads only those that have changed: otherwise it costs one `lstat` each. A `.beads` is asked too where its own
-//! cycles do not do so. A time is trusted on a file system that only this machine writes, and when it lay [`SETTLED`] back as
-//! the scan began: a later change may come within the same tick of the clock.
+//! cycles do not do so. A time is trusted on a file system that only this machine writes, and when it lay
+//! [`SETTLED`] back as the scan began: a later change may come within the same tick of the clock.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
